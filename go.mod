@@ -25,8 +25,11 @@ require (
 	golang.org/x/tools v0.52.0
 )
 
+require mvdan.cc/sh/v3 v3.14.1
+
 require (
 	dario.cat/mergo v1.0.0 // indirect
+	github.com/BurntSushi/toml v1.6.0
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/ProtonMail/go-crypto v1.1.6 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"unicode"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // Caps bound what a prompt shows, in bytes.
@@ -214,11 +216,7 @@ func (a *assembly) note(path string, size int, reason, why string) {
 
 // oneLine is a reason that can't be taken for a header, a fence or another entry.
 func oneLine(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) }), " ")
-	if len(s) <= maxReason {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxReason], "") + "…"
+	return text.Cut(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) }), " "), maxReason)
 }
 
 // section is one file of a prompt.

@@ -15,12 +15,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -155,29 +153,9 @@ func (r Row) line() []byte {
 
 // quote is s as JSON with its letters as they are: no \u003c for <.
 func quote(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
+	raw, err := text.JSON(s)
+	if err != nil {
 		panic(err) // a string always encodes
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// Names are the context files of a task directory, sorted: every *.jsonl that is not a log of its own.
-func Names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing context files: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case e.IsDir() || filepath.Ext(name) != ".jsonl" || strings.HasPrefix(name, "."):
-		case name == "approvals.jsonl" || name == "proofs.jsonl":
-		default:
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	return raw
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -144,20 +143,6 @@ func TestAdd(t *testing.T) {
 		if _, err := contextfiles.Add(nil, contextfiles.Row{Path: p}); err == nil {
 			t.Errorf("added %q", p)
 		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	dir := t.TempDir()
-	for _, f := range []string{"implement.jsonl", "check.jsonl", "mine.jsonl", "approvals.jsonl", "proofs.jsonl", ".x.jsonl", "prd.md", "run/journal.jsonl"} {
-		write(t, dir, f, "")
-	}
-	got, err := contextfiles.Names(dir)
-	if want := []string{"check.jsonl", "implement.jsonl", "mine.jsonl"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
-	}
-	if got, err := contextfiles.Names(filepath.Join(dir, "none")); err != nil || got != nil {
-		t.Errorf("no directory: %v, %v", got, err)
 	}
 }
 

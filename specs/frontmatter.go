@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"go.yaml.in/yaml/v3"
 )
@@ -56,23 +54,16 @@ func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) =
 
 // yamlProblem tells where in the page the YAML is bad; its lines begin after the first fence.
 func yamlProblem(name string, err error) *trellis.Problem {
-	p := trellis.Problem{File: name, Line: 2, Message: "front matter: " + strings.TrimPrefix(err.Error(), "yaml: ")}
-	text := err.Error()
 	if types := (*yaml.TypeError)(nil); errors.As(err, &types) {
-		text = types.Errors[0]
+		err = errors.New(types.Errors[0])
 	}
-	if m := lineOf().FindStringSubmatch(text); m != nil {
-		p.Line, _ = strconv.Atoi(m[1]) // digits, by the pattern
-		p.Line++
-		p.Message = "front matter: " + m[2]
-	}
-	if strings.Contains(text, "alphabetic or numeric") {
+	line, message := text.YAMLError(err)
+	p := trellis.Problem{File: name, Line: line + 1, Message: "front matter: " + message}
+	if strings.Contains(message, "alphabetic or numeric") {
 		p.Message += " (a value that begins with * needs quotes)"
 	}
 	return &p
 }
-
-var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(?:yaml: )?line (\d+): (.*)`) })
 
 // patterns are globs, written as a list or as one text with commas between them.
 type patterns []string

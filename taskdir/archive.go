@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -204,7 +205,7 @@ func fixRow(line []byte, from, to string) []byte {
 		if !ok {
 			continue
 		}
-		raw, err := encode(to + "/" + rest)
+		raw, err := text.JSON(to + "/" + rest)
 		if err != nil {
 			continue
 		}

@@ -205,7 +205,7 @@ func (s creator) free(id string) error {
 		return err
 	}
 	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
-		if _, err := os.Lstat(dir); err == nil {
+		if exists(dir) {
 			return &ExistsError{id, dir, false}
 		}
 	}
@@ -245,15 +245,6 @@ func (s Store) Publish(draft string) (*Task, error) {
 		s.Changed(nil, t)
 	}
 	return t, err
-}
-
-// Render is the task.json of a new task.
-func Render(n New) []byte {
-	data, err := render(n)
-	if err != nil {
-		panic(fmt.Sprintf("rendering task.json: %v", err)) // every field of New has a place in shape
-	}
-	return data
 }
 
 func render(n New) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -29,7 +30,7 @@ func checkText(file string, data []byte) (string, *trellis.Problem) {
 		return fail(0, "the file is empty", `write {"status": "planning"} into it, or take it back from git`)
 	}
 	if !utf8.ValidString(doc) {
-		return fail(invalidUTF8(doc), "is not UTF-8 text", "save the file as UTF-8")
+		return fail(text.InvalidUTF8(doc), "is not UTF-8 text", "save the file as UTF-8")
 	}
 	if !json.Valid(data[len(data)-len(doc):]) {
 		return "", Diagnose(file, doc)
@@ -38,15 +39,6 @@ func checkText(file string, data []byte) (string, *trellis.Problem) {
 		return fail(at, "holds JSON that is not an object", `a task is written as {"status": "planning", …}`)
 	}
 	return doc, nil
-}
-
-func invalidUTF8(s string) int {
-	for i, r := range s {
-		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
-			return i
-		}
-	}
-	return 0
 }
 
 // problemAt is a problem at the byte at of doc; columns count characters.
@@ -142,7 +134,7 @@ func bareToken(s string) string {
 // explainBare names the member whose value lacks quotes and shows how it is meant to be written.
 func explainBare(doc string, start int) (at int, message, hint string) {
 	token := bareToken(doc[start:])
-	mend, _ := encode(token)
+	mend, _ := text.JSON(token)
 	switch token {
 	case "None", "nil", "undefined", "NULL", "Null":
 		mend = []byte("null")

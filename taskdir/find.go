@@ -34,20 +34,14 @@ func (s Store) List() ([]Entry, error) {
 
 // IDs are the names of the directories that List returns without the drafts. Nothing in them is read.
 func (s Store) IDs() ([]string, error) {
-	list, err := os.ReadDir(s.Tasks())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing tasks: %w", err)
-	}
-	ids := make([]string, 0, len(list))
-	for _, e := range list {
-		if e.Name()[0] != '.' && e.Name() != archiveName && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
-			ids = append(ids, e.Name())
+	dirs, err := s.children(s.Tasks())
+	ids := make([]string, 0, len(dirs))
+	for _, dir := range dirs {
+		if id := filepath.Base(dir); id[0] != '.' {
+			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // ListArchived returns the archived tasks, oldest month first.
@@ -99,7 +93,9 @@ func (s Store) archived(id string) ([]string, error) {
 	var all []string
 	for _, month := range months {
 		if id != "" {
-			all = append(all, existing(filepath.Join(month, id))...)
+			if dir := filepath.Join(month, id); exists(dir) {
+				all = append(all, dir)
+			}
 			continue
 		}
 		dirs, err := s.children(month)
@@ -111,11 +107,9 @@ func (s Store) archived(id string) ([]string, error) {
 	return all, nil
 }
 
-func existing(path string) []string {
-	if _, err := os.Lstat(path); err != nil {
-		return nil
-	}
-	return []string{path}
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // loadAll loads directories, several at a time.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // planFiles are the files that say what is to be done, next to the context files.
@@ -66,7 +67,7 @@ func PlanHash(dir string, t *Task) (string, error) {
 		name  string
 		value any
 	}{{"branch", t.BranchName()}, {"base_branch", base}, {"verify", verify}} {
-		raw, err := encode(field.value)
+		raw, err := text.JSON(field.value)
 		if err != nil {
 			return "", fmt.Errorf("hashing plan: %w", err)
 		}

@@ -22,7 +22,7 @@ func Parse(file string, data []byte) (*Task, error) {
 	r := &reader{file: file, doc: doc, t: &Task{Raw: data}}
 	r.t.Status, r.t.Priority = trellis.Planning, "P2"
 	r.t.Pipeline.SchemaVersion, r.t.Pipeline.Approval.Approvers = schemaVersion, 1
-	if r.object("", gjson.Parse(doc), r.field); r.fatal != nil {
+	if r.object("", gjson.Parse(doc), r.fields()); r.fatal != nil {
 		return nil, r.fatal
 	}
 	slices.SortStableFunc(r.t.Problems, func(a, b trellis.Problem) int {
@@ -61,17 +61,22 @@ func (r *reader) warn(v gjson.Result, format string, args ...any) {
 	r.problem(v, format, args...).Warning = true
 }
 
-// object reads the members of v, the object at path. take reports whether it knows the key; one that it knows may not
-// stand there twice. Others are kept and passed over, and told when they look like a slip.
-func (r *reader) object(path string, v gjson.Result, take func(key string, v gjson.Result) bool) {
+// members are what is done with the values of an object, by their keys. The name of a value is that of problems.
+type members map[string]func(name string, v gjson.Result)
+
+// object reads the members of v, the object at path. A key that is known may not stand there twice. Others are kept and
+// passed over, and told when they look like a slip.
+func (r *reader) object(path string, v gjson.Result, known members) {
 	var seen []string
 	var unknown []gjson.Result
 	defer func() { r.misspelled(path, unknown, seen) }()
 	v.ForEach(func(key, v gjson.Result) bool {
-		if !take(key.Str, v) {
+		take, ok := known[key.Str]
+		if !ok {
 			unknown = append(unknown, key)
 			return true
 		}
+		take(strings.TrimPrefix(path+"."+key.Str, "."), v)
 		if slices.Contains(seen, key.Str) && r.fatal == nil {
 			r.fatal = problemAt(r.file, r.doc, key.Index, fmt.Sprintf("%q stands here for the second time", key.Str))
 			r.fatal.Hint = "remove one of the two"
@@ -95,220 +100,124 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 	}
 }
 
-// field reads one of the top-level fields.
-func (r *reader) field(key string, v gjson.Result) bool {
+// into puts what read makes of a value into a field.
+func into[T any](field *T, read func(name string, v gjson.Result) T) func(string, gjson.Result) {
+	return func(name string, v gjson.Result) { *field = read(name, v) }
+}
+
+// as makes a word of what read makes of a value.
+func as[T ~string](read func(name string, v gjson.Result) string) func(string, gjson.Result) T {
+	return func(name string, v gjson.Result) T { return T(read(name, v)) }
+}
+
+func (r *reader) fields() members {
 	t := r.t
-	switch key {
-	case "id": // the directory's name is the identity
-		r.text(key, v)
-	case "name":
-		t.Name = r.name(v)
-	case "title":
-		t.Title = r.text(key, v)
-	case "description":
-		t.Description = r.text(key, v)
-	case "status":
-		t.Status = r.status(v)
-	case "dev_type":
-		t.DevType = r.oneOf(key, v, trellis.DevTypes)
-	case "scope":
-		t.Scope = r.scope(v)
-	case "package":
-		t.Package = r.text(key, v)
-	case "priority":
-		t.Priority = r.priority(v)
-	case "creator":
-		t.Creator = r.text(key, v)
-	case "assignee":
-		t.Assignee = r.text(key, v)
-	case "createdAt":
-		t.CreatedAt = r.date(key, v)
-	case "completedAt":
-		t.CompletedAt = r.date(key, v)
-	default:
-		return r.laterField(key, v)
+	return members{
+		"id":            into(new(string), r.text), // the directory's name is the identity
+		"name":          into(&t.Name, r.name),
+		"title":         into(&t.Title, r.text),
+		"description":   into(&t.Description, r.text),
+		"status":        into(&t.Status, r.status),
+		"dev_type":      into(&t.DevType, r.oneOf(trellis.DevTypes)),
+		"scope":         into(&t.Scope, r.scope),
+		"package":       into(&t.Package, r.text),
+		"priority":      into(&t.Priority, r.priority),
+		"creator":       into(&t.Creator, r.text),
+		"assignee":      into(&t.Assignee, r.text),
+		"createdAt":     into(&t.CreatedAt, r.date),
+		"completedAt":   into(&t.CompletedAt, r.date),
+		"branch":        into(&t.Branch, r.text),
+		"base_branch":   into(&t.BaseBranch, r.text),
+		"worktree_path": into(&t.WorktreePath, r.text),
+		"commit":        into(&t.Commit, r.text),
+		"pr_url":        into(&t.PRURL, r.text),
+		"subtasks":      into(&t.Subtasks, r.strings),
+		"children":      into(&t.Children, r.list),
+		"parent":        into(&t.Parent, r.text),
+		"relatedFiles":  into(&t.RelatedFiles, r.strings),
+		"notes":         into(&t.Notes, r.text),
+		"meta":          r.within(nil),
+		"created": func(name string, v gjson.Result) { // createdAt of the oldest versions
+			if t.CreatedAt == "" {
+				t.CreatedAt = r.date(name, v)
+			}
+		},
+		"pipeline": r.within(r.pipeline),
 	}
-	return true
 }
 
-func (r *reader) laterField(key string, v gjson.Result) bool {
-	t := r.t
-	switch key {
-	case "branch":
-		t.Branch = r.text(key, v)
-	case "base_branch":
-		t.BaseBranch = r.text(key, v)
-	case "worktree_path":
-		t.WorktreePath = r.text(key, v)
-	case "commit":
-		t.Commit = r.text(key, v)
-	case "pr_url":
-		t.PRURL = r.text(key, v)
-	case "subtasks":
-		t.Subtasks = r.strings(v)
-	case "children":
-		t.Children = r.list(key, v)
-	case "parent":
-		t.Parent = r.text(key, v)
-	case "relatedFiles":
-		t.RelatedFiles = r.strings(v)
-	case "notes":
-		t.Notes = r.text(key, v)
-	case "meta":
-		r.isObject(key, v)
-	case "created": // createdAt of the oldest versions
-		if t.CreatedAt == "" {
-			t.CreatedAt = r.date(key, v)
+// within reads an object by the members that it has, or looks no further for nil.
+func (r *reader) within(known func() members) func(name string, v gjson.Result) {
+	return func(name string, v gjson.Result) {
+		if !v.IsObject() && v.Type != gjson.Null {
+			r.problem(v, "%q is %s, it must be an object", name, kind(v))
 		}
-	case "pipeline":
-		if r.isObject(key, v) {
-			r.object("pipeline", v, r.pipeline)
+		if v.IsObject() && known != nil {
+			r.object(name, v, known())
 		}
-	default:
-		return false
 	}
-	return true
 }
 
-// pipeline reads one of the fields below "pipeline".
-func (r *reader) pipeline(key string, v gjson.Result) bool {
-	p, name := &r.t.Pipeline, "pipeline."+key
-	switch key {
-	case "schema_version":
-		p.SchemaVersion = r.schemaVersion(v)
-	case "revision":
-		p.Revision = r.count(name, v)
-	case "size":
-		p.Size = trellis.Size(r.oneOf(name, v, sizes()))
-	case "agent":
-		p.Agent = r.text(name, v)
-	case "verify":
-		p.Verify = r.list(name, v)
-	case "depends_on":
-		p.DependsOn = r.list(name, v)
-	case "touches":
-		p.Touches = r.list(name, v)
-	case "protected":
-		p.Protected = r.list(name, v)
-	case "not_before":
-		p.NotBefore = r.time(name, v)
-	case "plan_hash":
-		p.PlanHash = r.text(name, v)
-	case "base_commit":
-		p.BaseCommit = r.text(name, v)
-	case "stacked_on":
-		p.StackedOn = r.text(name, v)
-	case "phase":
-		p.Phase = r.text(name, v)
-	case "round":
-		p.Round = int(r.count(name, v))
-	case "attempt":
-		p.Attempt = int(r.count(name, v))
-	case "outcome":
-		p.Outcome = trellis.Outcome(r.text(name, v))
-	case "resume_at":
-		p.ResumeAt = r.time(name, v)
-	default:
-		return r.pipelineObject(key, name, v)
-	}
-	return true
-}
-
-// pipelineObject reads one of the objects below "pipeline".
-func (r *reader) pipelineObject(key, name string, v gjson.Result) bool {
+func (r *reader) pipeline() members {
 	p := &r.t.Pipeline
-	var take func(key string, v gjson.Result) bool
-	switch key {
-	case "objective":
-		take = r.texts(name, map[string]*string{"name": &p.Objective.Name, "step": &p.Objective.Step})
-	case "rejection":
-		take = r.rejection
-	case "judge":
-		take = r.judge
-	case "approval":
-		take = r.approval
-	case "failure":
-		take = r.failure
-	case "usage":
-		take = r.usage
-	default:
-		return false
+	return members{
+		"schema_version": into(&p.SchemaVersion, r.schemaVersion),
+		"revision":       into(&p.Revision, r.count),
+		"size":           into(&p.Size, as[trellis.Size](r.oneOf(sizes()))),
+		"agent":          into(&p.Agent, r.text),
+		"verify":         into(&p.Verify, r.list),
+		"depends_on":     into(&p.DependsOn, r.list),
+		"touches":        into(&p.Touches, r.list),
+		"protected":      into(&p.Protected, r.list),
+		"not_before":     into(&p.NotBefore, r.time),
+		"plan_hash":      into(&p.PlanHash, r.text),
+		"base_commit":    into(&p.BaseCommit, r.text),
+		"stacked_on":     into(&p.StackedOn, r.text),
+		"phase":          into(&p.Phase, r.text),
+		"round":          into(&p.Round, r.int),
+		"attempt":        into(&p.Attempt, r.int),
+		"outcome":        into(&p.Outcome, as[trellis.Outcome](r.text)),
+		"resume_at":      into(&p.ResumeAt, r.time),
+		"objective": r.within(func() members {
+			return members{"name": into(&p.Objective.Name, r.text), "step": into(&p.Objective.Step, r.text)}
+		}),
+		"rejection": r.within(func() members {
+			j := &p.Rejection
+			return members{"category": into(&j.Category, r.text), "details": into(&j.Details, r.text), "suggestions": into(&j.Suggestions, r.list)}
+		}),
+		"judge": func(name string, v gjson.Result) {
+			var j Judge
+			r.within(func() members {
+				return members{"pass": into(&j.Pass, r.bool), "feedback": into(&j.Feedback, r.text)}
+			})(name, v)
+			if v.IsObject() && len(v.Map()) > 0 {
+				p.Judge = &j
+			}
+		},
+		"approval": r.within(func() members {
+			return members{"required": into(&p.Approval.Required, r.bool), "approvers": into(&p.Approval.Approvers, r.int)}
+		}),
+		"failure": r.within(func() members {
+			f := &p.Failure
+			return members{"code": into(&f.Code, as[trellis.Code](r.text)), "detail": into(&f.Detail, r.text),
+				"retryable": into(&f.Retryable, r.bool), "at": into(&f.At, r.time)}
+		}),
+		"usage": r.within(r.usage),
 	}
-	if r.isObject(name, v) {
-		r.object(name, v, take)
-	}
-	return true
 }
 
-func (r *reader) rejection(key string, v gjson.Result) bool {
-	p := &r.t.Pipeline.Rejection
-	if key == "suggestions" {
-		p.Suggestions = r.list("pipeline.rejection.suggestions", v)
-		return true
+func (r *reader) usage() members {
+	u := &r.t.Pipeline.Usage
+	return members{
+		"input_tokens":  into(&u.InputTokens, r.count),
+		"output_tokens": into(&u.OutputTokens, r.count),
+		"cached_tokens": into(&u.CachedTokens, r.count),
+		"cost_usd": func(name string, v gjson.Result) {
+			if v.Type != gjson.Null {
+				cost := r.number(name, v)
+				u.CostUSD = &cost
+			}
+		},
+		"seconds": into(&u.Seconds, r.number),
 	}
-	return r.texts("pipeline.rejection", map[string]*string{"category": &p.Category, "details": &p.Details})(key, v)
-}
-
-func (r *reader) judge(key string, v gjson.Result) bool {
-	if r.t.Pipeline.Judge == nil {
-		r.t.Pipeline.Judge = &Judge{}
-	}
-	p := r.t.Pipeline.Judge
-	if key == "pass" {
-		p.Pass = r.bool("pipeline.judge.pass", v)
-		return true
-	}
-	return r.texts("pipeline.judge", map[string]*string{"feedback": &p.Feedback})(key, v)
-}
-
-func (r *reader) approval(key string, v gjson.Result) bool {
-	p := &r.t.Pipeline.Approval
-	switch key {
-	case "required":
-		p.Required = r.bool("pipeline.approval.required", v)
-	case "approvers":
-		p.Approvers = int(r.count("pipeline.approval.approvers", v))
-	default:
-		return false
-	}
-	return true
-}
-
-func (r *reader) failure(key string, v gjson.Result) bool {
-	p := &r.t.Pipeline.Failure
-	switch key {
-	case "code":
-		p.Code = trellis.Code(r.text("pipeline.failure.code", v))
-	case "detail":
-		p.Detail = r.text("pipeline.failure.detail", v)
-	case "retryable":
-		p.Retryable = r.bool("pipeline.failure.retryable", v)
-	case "at":
-		p.At = r.time("pipeline.failure.at", v)
-	default:
-		return false
-	}
-	return true
-}
-
-func (r *reader) usage(key string, v gjson.Result) bool {
-	p, name := &r.t.Pipeline.Usage, "pipeline.usage."+key
-	switch key {
-	case "input_tokens":
-		p.InputTokens = r.count(name, v)
-	case "output_tokens":
-		p.OutputTokens = r.count(name, v)
-	case "cached_tokens":
-		p.CachedTokens = r.count(name, v)
-	case "cost_usd":
-		if v.Type != gjson.Null {
-			cost := r.number(name, v)
-			p.CostUSD = &cost
-		}
-	case "seconds":
-		p.Seconds = r.number(name, v)
-	default:
-		return false
-	}
-	return true
 }

@@ -1,13 +1,12 @@
 package taskdir
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // shape is a task.json with nothing in it: all fields, in their order, each with the value that it has
@@ -93,7 +92,7 @@ func encodeFor(path string, value any) ([]byte, error) {
 			return []byte("[]"), nil
 		}
 	}
-	raw, err := encode(value)
+	raw, err := text.JSON(value)
 	if err != nil || nullable && string(raw) == `""` {
 		return []byte("null"), err
 	}
@@ -101,15 +100,4 @@ func encodeFor(path string, value any) ([]byte, error) {
 		return nil, fmt.Errorf("%s given where %s belongs", kind(got), kind(blank))
 	}
 	return raw, nil
-}
-
-// encode is v as JSON on one line, with <, > and & as they are.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

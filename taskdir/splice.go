@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // member is one key and value of an object, as byte offsets into its text.
@@ -31,7 +32,7 @@ func membersOf(object string) []member {
 func insert(object, key string, value []byte, order []string, line string, style style) string {
 	list := membersOf(object)
 	after := place(list, key, order)
-	quoted, _ := encode(key) // a text can always be encoded
+	quoted, _ := text.JSON(key) // a text can always be encoded
 	if len(list) == 0 {
 		return insertFirst(object, string(quoted), value, line, style)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -99,7 +100,7 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	if !f.At.IsZero() {
 		at = stamp(f.At)
 	}
-	return encode(struct {
+	return text.JSON(struct {
 		Code      trellis.Code `json:"code"`
 		Detail    string       `json:"detail"`
 		Retryable bool         `json:"retryable"`

@@ -13,17 +13,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// texts takes the keys of an object that are plain text.
-func (r *reader) texts(name string, into map[string]*string) func(string, gjson.Result) bool {
-	return func(key string, v gjson.Result) bool {
-		p, ok := into[key]
-		if ok {
-			*p = r.text(name+"."+key, v)
-		}
-		return ok
-	}
-}
-
 func (r *reader) text(name string, v gjson.Result) string {
 	if v.Type != gjson.String && v.Type != gjson.Null {
 		r.problem(v, "%q is %s, it must be text", name, kind(v))
@@ -36,8 +25,8 @@ func (r *reader) text(name string, v gjson.Result) string {
 const maxKept = 200
 
 // name reads the names of other tools too, which are longer than those made here and have dots.
-func (r *reader) name(v gjson.Result) string {
-	s := r.text("name", v)
+func (r *reader) name(name string, v gjson.Result) string {
+	s := r.text(name, v)
 	if s != "" && !trellis.ValidName(s) && (!ValidID(s) || len(s) > maxKept) {
 		p := r.problem(v, "the name %q is not legal: letters, digits, dots, underscores and single dashes, at most %d", clip(s), maxKept)
 		if slug := trellis.Slug(s); slug != "" {
@@ -47,8 +36,8 @@ func (r *reader) name(v gjson.Result) string {
 	return s
 }
 
-func (r *reader) status(v gjson.Result) trellis.Status {
-	s := r.text("status", v)
+func (r *reader) status(name string, v gjson.Result) trellis.Status {
+	s := r.text(name, v)
 	if s == "" {
 		return trellis.Planning
 	}
@@ -61,8 +50,8 @@ func (r *reader) status(v gjson.Result) trellis.Status {
 }
 
 // priority reads the words of older versions too.
-func (r *reader) priority(v gjson.Result) string {
-	switch s := r.text("priority", v); strings.ToLower(s) {
+func (r *reader) priority(name string, v gjson.Result) string {
+	switch s := r.text(name, v); strings.ToLower(s) {
 	case "", "medium", "normal":
 		return "P2"
 	case "high":
@@ -73,16 +62,18 @@ func (r *reader) priority(v gjson.Result) string {
 		if up := strings.ToUpper(s); slices.Contains(trellis.Priorities, up) {
 			return up
 		}
-		return r.oneOf("priority", v, trellis.Priorities)
+		return r.oneOf(trellis.Priorities)(name, v)
 	}
 }
 
-func (r *reader) oneOf(name string, v gjson.Result, legal []string) string {
-	s := r.text(name, v)
-	if s != "" && !slices.Contains(legal, s) {
-		r.problem(v, "%q is %q, it must be one of %s", name, s, strings.Join(legal, ", "))
+func (r *reader) oneOf(legal []string) func(name string, v gjson.Result) string {
+	return func(name string, v gjson.Result) string {
+		s := r.text(name, v)
+		if s != "" && !slices.Contains(legal, s) {
+			r.problem(v, "%q is %q, it must be one of %s", name, s, strings.Join(legal, ", "))
+		}
+		return s
 	}
-	return s
 }
 
 func sizes() []string {
@@ -93,11 +84,11 @@ func sizes() []string {
 	return list
 }
 
-func (r *reader) scope(v gjson.Result) string {
+func (r *reader) scope(name string, v gjson.Result) string {
 	if v.IsArray() {
-		return strings.Join(r.list("scope", v), ",")
+		return strings.Join(r.list(name, v), ",")
 	}
-	return r.text("scope", v)
+	return r.text(name, v)
 }
 
 // date reads a day. Nothing depends on one, so that a strange one is a warning.
@@ -138,7 +129,7 @@ func (r *reader) list(name string, v gjson.Result) []string {
 		r.problem(v, "%q is %s, it must be a list of texts", name, kind(v))
 		return nil
 	}
-	list := r.strings(v)
+	list := r.strings(name, v)
 	v.ForEach(func(_, item gjson.Result) bool {
 		if item.Type != gjson.String && v.IsArray() {
 			r.problem(item, "%q holds %s, it must be a list of texts", name, kind(item))
@@ -150,7 +141,7 @@ func (r *reader) list(name string, v gjson.Result) []string {
 }
 
 // strings are the texts of a list. Older versions kept objects in some lists that nothing depends on.
-func (r *reader) strings(v gjson.Result) []string {
+func (r *reader) strings(_ string, v gjson.Result) []string {
 	if !v.IsArray() {
 		return nil
 	}
@@ -195,19 +186,14 @@ func (r *reader) number(name string, v gjson.Result) float64 {
 	return v.Num
 }
 
-func (r *reader) schemaVersion(v gjson.Result) int {
-	n := int(r.count("pipeline.schema_version", v))
+func (r *reader) int(name string, v gjson.Result) int { return int(r.count(name, v)) }
+
+func (r *reader) schemaVersion(name string, v gjson.Result) int {
+	n := r.int(name, v)
 	if n > schemaVersion {
 		r.problem(v, "pipeline.schema_version is %d; this Trellis knows versions up to %d", n, schemaVersion).Hint = "update trellis"
 	}
 	return n
-}
-
-func (r *reader) isObject(name string, v gjson.Result) bool {
-	if !v.IsObject() && v.Type != gjson.Null {
-		r.problem(v, "%q is %s, it must be an object", name, kind(v))
-	}
-	return v.IsObject()
 }
 
 // kind is the type of a value in words.

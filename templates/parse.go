@@ -219,10 +219,7 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 }
 
 func (n node) spelled(word string) string {
-	if word != "" {
-		return "{{" + word + " " + n.text + "}}"
-	}
-	return "{{" + n.text + "}}"
+	return "{{" + strings.TrimSpace(word+" "+n.text) + "}}"
 }
 
 func (p *parser) known() string {

@@ -31,7 +31,6 @@ type Request struct {
 	Attempt        int                `json:"attempt,omitempty"`
 }
 
-// template is the name of the prompt's template.
 func (r Request) template() string {
 	if r.Template != "" {
 		return r.Template
@@ -52,6 +51,22 @@ type Limits struct {
 	Idle    time.Duration `json:"idle,omitempty"`
 	Tokens  int64         `json:"tokens,omitempty"`
 	CostUSD float64       `json:"cost_usd,omitempty"`
+}
+
+// Left is what is left of the limits of a task's calls once so much is used, or the failure that says that a budget is gone.
+func (l Limits) Left(used trellis.Usage) (Limits, error) {
+	rest := l
+	if l.Tokens > 0 {
+		if rest.Tokens -= used.Tokens(); rest.Tokens <= 0 {
+			return rest, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", used.Tokens(), l.Tokens)
+		}
+	}
+	if l.CostUSD > 0 && used.CostUSD != nil {
+		if rest.CostUSD -= *used.CostUSD; rest.CostUSD <= 0 {
+			return rest, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *used.CostUSD, l.CostUSD)
+		}
+	}
+	return rest, nil
 }
 
 // Repair is what an invalid answer is sent back with.
@@ -164,21 +179,19 @@ func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 	if fail.ResumeAt.IsZero() || d <= 0 {
 		d = time.Minute
 	}
-	if err := wait(f, fail, d); err != nil {
+	var err error
+	if limited(fail) || down(fail) {
+		err = f.Sleep(d)
+	} else {
+		_, err = f.Await(BudgetRaised, d, nil)
+	}
+	if err != nil {
 		return err
 	}
 	if a.Resume != nil {
 		return a.Resume(f)
 	}
 	return nil
-}
-
-func wait(f flow.Flow, fail *flow.Failure, d time.Duration) error {
-	if limited(fail) || down(fail) {
-		return f.Sleep(d)
-	}
-	_, err := f.Await(BudgetRaised, d, nil)
-	return err
 }
 
 func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
@@ -199,7 +212,6 @@ type outage struct {
 	interrupted  int
 }
 
-// worthWaiting reports whether it is worth to wait for its end.
 func (o *outage) worthWaiting(r Reply) bool {
 	if r.Usage.Tokens() > 0 {
 		o.interrupted++

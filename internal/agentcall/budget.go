@@ -76,16 +76,12 @@ func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *
 
 // meter counts what one entry uses, while it does. Nobody uses it concurrently.
 type meter struct {
-	acts  *Caller
-	call  flow.Call
-	dir   string
-	began time.Time
-	total trellis.Usage // of it so far
-	share *share        // in what calls at the same time may use
-}
-
-func (a *Caller) meter(c flow.Call, dir string, began time.Time, s *share) *meter {
-	return &meter{acts: a, call: c, dir: dir, began: began, share: s}
+	caller *Caller
+	call   flow.Call
+	dir    string
+	began  time.Time
+	total  trellis.Usage // of it so far
+	share  *share        // in what calls at the same time may use
 }
 
 // report takes in the running total of an entry, and says why it may use no more, nil when it may.
@@ -96,15 +92,15 @@ func (m *meter) report(u trellis.Usage) *flow.Failure {
 	}
 	m.total = u
 	var rest Budget
-	if m.acts.Spend != nil {
-		rest, _ = m.acts.Spend(m.call, more) // nothing to a call that was begun
+	if m.caller.Spend != nil {
+		rest, _ = m.caller.Spend(m.call, more) // nothing to a call that was begun
 	}
-	u.Seconds = m.acts.now().Sub(m.began).Seconds()
+	u.Seconds = m.caller.now().Sub(m.began).Seconds()
 	if raw, err := json.Marshal(u); err == nil {
-		_ = m.acts.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+		_ = m.caller.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
 	}
 	if fail := m.share.add(more); fail != nil {
-		fail.At = m.acts.now().UTC()
+		fail.At = m.caller.now().UTC()
 		return fail
 	}
 	return rest.Exhausted

@@ -57,9 +57,8 @@ type Caller struct {
 	// Mend puts right in an answer, before it is checked, what costs nothing, and says what. Nil: nothing is.
 	Mend func(r Request, answer json.RawMessage) (mended json.RawMessage, notes []string)
 	Env  func(flow.Call, Request) []string
-	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
-	// may. A change is noted, or fails the call. Nil: nothing is watched.
-	Watch func(context.Context, flow.Call, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
+	// Watch looks at what a request may not change. Nil: nothing is watched.
+	Watch func(context.Context, flow.Call, Request) (Watcher, error)
 	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
 	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
 	// nobody counts.
@@ -86,8 +85,11 @@ func (a *Caller) Activities(roles ...trellis.Role) (list []flow.Activity) {
 func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
 	base := filepath.Join(a.RunDir, Folder(c))
 	earlier, session, err := a.resume(base, c.Attempt)
-	if earlier != nil || err != nil {
-		return *orEmpty(earlier), err
+	if err != nil {
+		return Reply{}, err
+	}
+	if earlier != nil {
+		return *earlier, nil
 	}
 	dir, err := a.makeFolder(base, c)
 	if err != nil {
@@ -111,7 +113,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 		err = a.keepUnsynced(dir, PromptFile, []byte(a.mask(prompt.Text)))
 	}
 	if err != nil {
-		return Reply{}, again.drop(ctx, err)
+		return Reply{}, drop(ctx, again, err)
 	}
 	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
@@ -128,17 +130,22 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	return reply, a.keepUnsynced(dir, ResultFile, raw)
 }
 
-// keepUnsynced keeps a file whose loss by a power cut costs nothing but a call that is made again: it appears whole, and
-// is not synced.
+// keepUnsynced keeps a file whose loss by a power cut costs nothing but a call that is made again.
 func (a *Caller) keepUnsynced(dir, name string, data []byte) error {
 	if err := a.Disk.Step("note", filepath.Join(dir, name)); err != nil {
 		return err
 	}
+	return WriteUnsynced(dir, name, data)
+}
+
+// WriteUnsynced writes a file that a power cut may take: it appears whole, and is not synced.
+func WriteUnsynced(dir, name string, data []byte) error {
 	temp := filepath.Join(dir, durable.TempPrefix+name)
-	if err := durable.WriteOwn(temp, data, 0o600); err != nil {
-		return fmt.Errorf("keeping %s: %w", name, err)
+	err := durable.WriteOwn(temp, data, 0o600)
+	if err == nil {
+		err = os.Rename(temp, filepath.Join(dir, name))
 	}
-	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
+	if err != nil {
 		return fmt.Errorf("keeping %s: %w", name, err)
 	}
 	return nil
@@ -164,13 +171,6 @@ func (a *Caller) makeFolder(base string, c flow.Call) (string, error) {
 
 // maxSentences is how many problems and notes a reply holds.
 const maxSentences = 20
-
-func orEmpty(r *Reply) *Reply {
-	if r == nil {
-		return &Reply{}
-	}
-	return r
-}
 
 // Folder is where a call keeps its files, below run/: <run number>/<activity id>.
 func Folder(c flow.Call) string {
@@ -254,7 +254,7 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 
 // run runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
-func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, again watcher) (reply Reply, err error) {
+func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, again Watcher) (reply Reply, err error) {
 	size := len(p.System) + len(p.Text)
 	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
 	reply.ToolCalls = -1
@@ -264,7 +264,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		req.Schema, err = templates.Native(r.Schema)
 	}
 	if err != nil {
-		return reply, again.drop(ctx, err)
+		return reply, drop(ctx, again, err)
 	}
 	began := a.now()
 	shared, end := context.WithCancelCause(ctx)
@@ -273,14 +273,14 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	if fail != nil {
 		fail.At = began.UTC()
 		reply.Failure = fail
-		return reply, again.drop(ctx, nil)
+		return reply, drop(ctx, again, nil)
 	}
 	defer share.done()
-	m := a.meter(c, dir, began, share)
+	m := &meter{caller: a, call: c, dir: dir, began: began, share: share}
 	req.Spent = m.report
 	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.events(c, r, dir) })
 	if ctx.Err() != nil && err != nil {
-		return reply, again.drop(ctx, err)
+		return reply, drop(ctx, again, err)
 	}
 	if err != nil && shared.Err() != nil {
 		err = context.Cause(shared) // the calls beside it used up what was left
@@ -318,16 +318,16 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	return a.answer(r, res, dir, reply, undue != nil)
 }
 
-// watcher looks whether what may not change was changed.
-type watcher func(context.Context) (notes []string, undue *flow.Failure, err error)
+// Watcher looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.
+type Watcher = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
 // drop ends the watch of a call that came to nothing because of err, also after the end of ctx.
-func (w watcher) drop(ctx context.Context, err error) error {
+func drop(ctx context.Context, w Watcher, err error) error {
 	_, _, werr := w(context.WithoutCancel(ctx))
 	return errors.Join(err, werr)
 }
 
-func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (watcher, error) {
+func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (Watcher, error) {
 	if a.Watch == nil || r.Permission == trellis.PermitNone { // who has no tools changes nothing
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
@@ -338,7 +338,7 @@ func (a *Caller) request(c flow.Call, r Request, p templates.Prompt, dir string)
 	req := agents.Request{
 		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
 		RunDir: dir, Marker: a.Marker,
-		Limits: agents.Limits{Wall: r.Limits.Wall, Idle: r.Limits.Idle, Tokens: r.Limits.Tokens, CostUSD: r.Limits.CostUSD},
+		Limits: agents.Limits(r.Limits),
 	}
 	if a.Env != nil {
 		req.Env = a.Env(c, r)
@@ -356,10 +356,6 @@ func (a *Caller) events(c flow.Call, r Request, dir string) func(agents.Event) {
 			a.Event(c, r, e)
 		}
 	}
-}
-
-func (a *Caller) keep(dir, name, text string) error {
-	return a.Disk.WriteFile(filepath.Join(dir, name), []byte(a.mask(text)), 0o600)
 }
 
 func (a *Caller) mask(s string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -111,15 +112,8 @@ func narrowed(file string, role trellis.Role, p trellis.Permission) (trellis.Per
 	if p == "" {
 		return "", nil
 	}
-	rank := func(p trellis.Permission) int {
-		for i, q := range trellis.Permissions {
-			if p == q {
-				return i
-			}
-		}
-		return len(trellis.Permissions)
-	}
-	if rank(p) > rank(role.Permission()) {
+	rank := slices.Index(trellis.Permissions, p)
+	if rank < 0 || rank > slices.Index(trellis.Permissions, role.Permission()) {
 		return "", &trellis.Problem{File: file, Message: fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", p, role, role.Permission())}
 	}
 	return p, nil

@@ -41,28 +41,23 @@ func (g *Gate) wrote(dir, name string, before, after []byte) error {
 
 // Own remembers what files of a task say that a command has just made.
 func (g *Gate) Own(dir string, files []string) error {
-	now, err := g.said(dir, files)
+	j, err := g.Judge()
 	if err != nil {
 		return err
 	}
-	return g.judge.Record(trust.Made, filepath.Base(dir), now...)
-}
-
-// said is what files of a task say.
-func (g *Gate) said(dir string, files []string) ([]trust.Item, error) {
-	j, err := g.Judge()
-	if err != nil {
-		return nil, err
-	}
 	s, err := subject.Task(g.store.Root, g.store.Rel(dir))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.Files = nil
 	for _, name := range files {
 		s.Files = append(s.Files, path.Join(filepath.ToSlash(g.store.Rel(dir)), name))
 	}
-	return j.Says(s)
+	now, err := j.Says(s)
+	if err != nil {
+		return err
+	}
+	return j.Record(trust.Made, filepath.Base(dir), now...)
 }
 
 // Unowned tells why what a command wrote is not remembered as made here: git may tell so later.

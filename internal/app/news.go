@@ -27,8 +27,8 @@ type News struct {
 	n    *notify.Notifier
 }
 
-// Teller is who tells it.
-func (r *News) Teller() *notify.Notifier {
+// Notifier is who tells it.
+func (r *News) Notifier() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
 		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
@@ -55,11 +55,11 @@ func (r *News) settings() *config.Config {
 	return c
 }
 
-func (r *News) changed(before, after *taskdir.Task) { r.Teller().Changed(before, after) }
+func (r *News) changed(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
 
 // Work has news told while a site works, that of earlier processes first.
 func (r *News) Work(s *runner.Site) {
-	n := r.Teller()
+	n := r.Notifier()
 	n.Late = false
 	if say := s.Event; say != nil {
 		n.Say = func(text string) { say(runner.Event{Level: slog.LevelWarn, Message: text}) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -11,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
 )
 
 // Settings are where the settings of a project are read.
@@ -74,15 +76,15 @@ func readUser(path string) (config.File, *trellis.Problem) {
 }
 
 // Config reads the settings of the project, and what is wrong with them. What is not there has its default. Where programs
-// run in a sandbox, git is wary from then on of what they left.
+// run in a sandbox, git is hardened from then on against what they left.
 func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	files, unread := p.Settings.Read()
 	c, problems := config.Load(files)
-	p.beWary(c)
+	p.harden(c)
 	return c, append(unread, problems...)
 }
 
-func (p *Project) beWary(c *config.Config) {
+func (p *Project) harden(c *config.Config) {
 	if c.Sandbox != sandbox.Off {
 		p.Repo.Harden()
 	}
@@ -98,4 +100,19 @@ func (p *Project) ValidConfig() (*config.Config, error) {
 		return nil, &errs[0]
 	}
 	return c, nil
+}
+
+// PackageOf is the package of a new task: the one that --package names, or default_package. A project that lists none
+// may have guidelines for one all the same.
+func (p *Project) PackageOf(c *config.Config, name string) (string, error) {
+	if name != "" && len(c.Packages) == 0 && filepath.IsLocal(name) {
+		if st, err := os.Stat(filepath.Join(p.Root, specs.Dir, name)); err == nil && st.IsDir() {
+			return name, nil
+		}
+	}
+	known, _, err := c.Package(name)
+	if err != nil {
+		return "", WithHints(Usagef("--package: %w", err), "name it under packages in .trellis/config.yaml")
+	}
+	return known, nil
 }

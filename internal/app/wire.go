@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -37,7 +40,7 @@ func (p *Project) SiteWith(ctx context.Context) (*runner.Site, error) {
 // Wire makes the site of a project with these settings. Agents are those of home: its programs and
 // scripts, and what it tells each role.
 func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *runner.Site {
-	p.beWary(cfg)
+	p.harden(cfg)
 	secret := p.Agents(cfg).secrets()
 	known := home.Agents(cfg).Options()
 	known.Secrets = secret
@@ -58,7 +61,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 		LookPath: home.Env.LookPath,
 		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.made(),
 		Redact: proc.NewRedactor(secret).String, Secrets: secret,
-		Mergeable: func(t *taskdir.Task, commit string) { home.News.Teller().Mergeable(t, commit) },
+		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
 		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
 	if p.Gate.made() != nil {
 		s.TrustedPrograms, s.Keys, s.Account = p.trustedPrograms, p.Gate.keys, thisAccount()
@@ -86,4 +89,24 @@ func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 		s.Config.Hooks, s.Config.Notify = config.Hooks{}, nil
 	}
 	return s, err
+}
+
+// build names the program that a run was begun by: the same only for the same code. What was built of
+// changed files is told apart by when that was.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	clean := false
+	for _, s := range info.Settings {
+		clean = clean || s.Key == "vcs.modified" && s.Value == "false"
+	}
+	id := info.Main.Version + " " + info.GoVersion
+	if path, err := os.Executable(); err == nil && !clean {
+		if st, err := os.Stat(path); err == nil {
+			id += fmt.Sprintf(" %d", st.ModTime().UnixNano())
+		}
+	}
+	return id
 }

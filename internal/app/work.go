@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -27,8 +27,8 @@ func (p *Project) Readiness(dir string) ready.Input {
 }
 
 // Cleaner removes what tasks left, with these settings.
-func (p *Project) Cleaner(cfg *config.Config) *delivery.Cleaner {
-	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: p.Env.Now}
+func (p *Project) Cleaner(cfg *config.Config) *cleanup.Cleaner {
+	return &cleanup.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: p.Env.Now}
 }
 
 // Worktree is the folder that a task's work is in, "" when it is gone.

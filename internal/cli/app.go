@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -64,7 +65,6 @@ func (a *console) tree() *cli.App {
 	}
 }
 
-// commandTree is the whole command tree.
 func commandTree(a *command.Console) *cli.Command {
 	root := &cli.Command{
 		Name:        "trellis",
@@ -84,6 +84,14 @@ func complete(commands []*cli.Command) {
 		if len(c.Subcommands) > 0 && c.Action == nil {
 			c.Action = needsCommand
 		}
+		if action := c.Action; len(c.Subcommands) == 0 && !c.SkipFlagParsing {
+			c.Action = func(call *cli.Context) error {
+				if err := command.CheckArguments(call); err != nil {
+					return err
+				}
+				return action(call)
+			}
+		}
 		complete(c.Subcommands)
 	}
 }
@@ -100,4 +108,9 @@ func needsCommand(c *cli.Context) error {
 		names = append(names, s.Name)
 	}
 	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
+}
+
+func showVersion(a *command.Console) error {
+	_, err := fmt.Fprintln(a.Stdout, "trellis", command.Version())
+	return err
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -78,6 +80,9 @@ func (l *commandLine) flag(at *cli.Command, rest []string) (int, error) {
 		}
 		value, words = rest[1], 2
 	}
+	if _, err := time.ParseDuration(value); err != nil && isDuration(known) {
+		return 0, app.Usagef("%s needs a unit, e.g. 5s", first)
+	}
 	l.args = append(l.args, first+"="+value)
 	return words, nil
 }
@@ -101,10 +106,8 @@ func find(commands []*cli.Command, name string) *cli.Command {
 
 func findFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
-		for _, n := range f.Names() {
-			if n == name {
-				return f
-			}
+		if slices.Contains(f.Names(), name) {
+			return f
 		}
 	}
 	return nil
@@ -113,6 +116,11 @@ func findFlag(flags []cli.Flag, name string) cli.Flag {
 func takesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)
 	return ok && d.TakesValue()
+}
+
+func isDuration(f cli.Flag) bool {
+	_, ok := f.(*cli.DurationFlag)
+	return ok
 }
 
 func unknownCommand(at *cli.Command, path []string, name string) error {
@@ -144,7 +152,6 @@ func unknownFlag(at *cli.Command, path []string, word string) error {
 	return app.WithHints(err, helpFor(path))
 }
 
-// whole is a command as one types it.
 func whole(path []string) string { return strings.Join(append([]string{"trellis"}, path...), " ") }
 
 func helpFor(path []string) string {

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -85,6 +87,33 @@ func TestArrangeRefuses(t *testing.T) {
 		}
 		if got := strings.Join(app.HintsOf(err), "\n"); got != test.hint {
 			t.Errorf("%s: got hint %q, want %q", test.args, got, test.hint)
+		}
+	}
+}
+
+// How many arguments a command takes is what its help says.
+func TestArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"list x":                      `unexpected argument "x"`,
+		"start":                       "wrong number of arguments: trellis start TASKDIR",
+		"start a b":                   `unexpected argument "b"`,
+		"validate a b":                `unexpected argument "b"`,
+		"run a b":                     `unexpected argument "b"`,
+		"verify":                      "wrong number of arguments: trellis verify TASKDIR | ID",
+		"task add-context a b":        "wrong number of arguments: trellis task add-context TASKDIR implement|check|debug PATH [REASON]",
+		"task add-context a b c d e":  `unexpected argument "e"`,
+		"completion":                  "wrong number of arguments: trellis completion bash|zsh|fish",
+		"watch --rescan 5":            "--rescan needs a unit, e.g. 5s",
+		"task set-branch a":           "wrong number of arguments: trellis task set-branch TASKDIR BRANCH",
+		"objective check a b --x":     "trellis objective check has no flag --x",
+		"help failures what":          `trellis has no command "failures"`,
+		"objective reconcile --step=": "trellis objective reconcile has no flag --step",
+	} {
+		var said bytes.Buffer
+		a := &console{Console: command.Console{Stdout: &said, Stderr: &said, Dir: t.TempDir(), Now: time.Now}}
+		code := a.Run(t.Context(), strings.Fields(args))
+		if first, _, _ := strings.Cut(said.String(), "\n"); code != command.ExitUsage || first != "trellis: "+want {
+			t.Errorf("%s: got %d and %s, want %s", args, code, &said, want)
 		}
 	}
 }

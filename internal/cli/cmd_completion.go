@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/objective"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -22,7 +21,6 @@ import (
 //go:embed completion
 var completionScripts embed.FS
 
-// completionCommand is `trellis completion`.
 func completionCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
@@ -30,10 +28,7 @@ func completionCommand(a *command.Console) *cli.Command {
 		ArgsUsage:   "bash|zsh|fish",
 		Description: command.Manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{command.ExitDone, command.ExitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
 		Action: func(c *cli.Context) error {
-			shell, err := oneArgument(c, "bash, zsh or fish")
-			if err != nil {
-				return err
-			}
+			shell := c.Args().First()
 			script, err := completionScripts.ReadFile("completion/" + shell)
 			if err != nil {
 				return app.Usagef("no completion for %q (bash, zsh or fish)", shell)
@@ -215,12 +210,4 @@ func taskCandidates(a *command.Console) []string {
 		}
 	}
 	return list
-}
-
-// oneArgument is the only argument, which is what.
-func oneArgument(c *cli.Context, what string) (string, error) {
-	if c.NArg() != 1 {
-		return "", app.WithHints(app.Usagef("%s wants one argument: %s", c.Command.HelpName, what), helpFor(strings.Fields(c.Command.HelpName)[1:]))
-	}
-	return c.Args().First(), nil
 }

@@ -7,22 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// deliverCommand is `trellis deliver`.
 func deliverCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "deliver",
@@ -34,11 +28,7 @@ goes on from its commit, without an agent. What is pushed is not pushed again, a
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
 its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
-		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
-			if err != nil {
-				return err
-			}
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			s, err := p.Site(c.Context)
 			if err != nil {
 				return err
@@ -46,11 +36,11 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 			if c.Bool("dry-run") {
 				return previewDelivery(c.Context, a, p, s, dir)
 			}
-			if _, inside := proc.InsideRun(a.Env); inside {
-				return app.Usagef("this runs inside a task or a run: only a person can deliver")
+			if err := a.OnlyPeople("deliver"); err != nil {
+				return err
 			}
 			return a.Guarded(func() error { return runDeliver(c.Context, a, p, s, dir) })
-		},
+		}),
 	}
 }
 
@@ -58,18 +48,16 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	if err := sayWhere(ctx, a, p, dir); err != nil {
 		return err
 	}
-	show := live.Show(a, s, false)
+	show := a.Show(s, false)
 	p.News.Work(s)
-	res, err := s.Deliver(ctx, dir)
+	res, err := s.Deliveries().Deliver(ctx, dir)
 	show.Close()
 	if err != nil {
 		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
-		outcome.SayRun(a, p, res)
-		return outcome.ExitOf(res)
+		return outcome.EndRun(a, p, res, false)
 	}
-	outcome.SayNotes(a, res)
 	outcome.SayDelivery(a, res)
 	if url := res.Report.Delivery.PRURL; url != "" {
 		fmt.Fprintln(a.Stdout, url)
@@ -89,7 +77,7 @@ func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir strin
 	}
 	where, err := address(ctx, p, remote)
 	if err == nil {
-		a.Say("remote    %s, for branch %s", terminal.Safe(where), terminal.Safe(t.BranchName()))
+		a.Say("remote    %s, for branch %s", where, t.BranchName())
 	}
 	return err
 }
@@ -103,7 +91,6 @@ func address(ctx context.Context, p *app.Project, remote string) (string, error)
 	return remote + " at " + strings.Join(list, ", "), nil
 }
 
-// undelivered adds to a failure of delivery what to do about it for this task.
 func undelivered(dir string, err error) error {
 	var f *flow.Failure
 	if !errors.As(err, &f) {
@@ -113,9 +100,8 @@ func undelivered(dir string, err error) error {
 	return app.WithHints(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
 
-// previewDelivery shows what deliver would do.
 func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
-	d, err := s.PreviewDelivery(ctx, dir)
+	d, err := s.Deliveries().Preview(ctx, dir)
 	if err != nil {
 		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
@@ -129,27 +115,27 @@ func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s 
 			return err
 		}
 	}
-	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", where}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", where}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.PRURL}, {"title", d.Title}} {
 		if row[1] != "" {
-			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], terminal.Safe(row[1]))
+			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], trellis.Visible(row[1]))
 		}
 	}
 	for _, c := range d.Commands {
-		fmt.Fprintf(a.Stdout, "$ %s\n", terminal.Safe(c))
+		fmt.Fprintf(a.Stdout, "$ %s\n", trellis.Visible(c))
 	}
-	for _, m := range d.Modules {
+	for _, m := range d.Parts {
 		if m.Into != "" {
-			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", terminal.Safe(m.Path), terminal.Safe(m.Into), terminal.Safe(m.Body))
+			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", trellis.Visible(m.Path), trellis.Visible(m.Into), trellis.Visible(m.Body))
 		}
 	}
-	if len(d.Modules) > 0 {
+	if len(d.Parts) > 0 {
 		fmt.Fprint(a.Stdout, "\nthen:\n")
 	}
 	if d.Body != "" {
-		fmt.Fprintf(a.Stdout, "\n%s\n", terminal.Safe(d.Body))
+		fmt.Fprintf(a.Stdout, "\n%s\n", trellis.Visible(d.Body))
 	}
 	for _, n := range d.Notes {
-		a.Say("note: %s", terminal.Safe(n))
+		a.Say("note: %s", n)
 	}
 	return nil
 }

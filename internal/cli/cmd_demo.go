@@ -25,26 +25,21 @@ import (
 //go:embed all:demo
 var scratch embed.FS
 
-// demoCommand is `trellis demo`.
 func demoCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "demo",
-		Usage:     "show the whole way in a scratch repository, with no model and no account",
-		ArgsUsage: " ",
+		Name:  "demo",
+		Usage: "show the whole way in a scratch repository, with no model and no account",
 		Description: command.Manual(`Makes a small repository in a temporary folder and takes two requirements through plan and watch: one
 is rejected, one ends as a checked commit on its branch, after a bug that the project's own test finds
 and the debug phase mends. A script plays the agent; all else is real. The repository stays for you to
 look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted}, "trellis demo"),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
+		Action: a.InGuard(func(c *cli.Context) error {
 			files, err := fs.Sub(scratch, "demo")
 			if err != nil {
 				return err
 			}
-			return a.Guarded(func() error { return runDemo(c.Context, a, files) })
-		},
+			return runDemo(c.Context, a, files)
+		}),
 	}
 }
 
@@ -88,8 +83,8 @@ type demo struct {
 	task  string // of the accepted requirement, relative to dir
 }
 
-func (d *demo) title(format string, args ...any) {
-	fmt.Fprintf(d.app.Stdout, "\n── "+format+"\n", args...)
+func (d *demo) title(text string) {
+	fmt.Fprintf(d.app.Stdout, "\n── %s\n", text)
 }
 
 // lay makes the repository: the program, its tests, a commit, and .trellis.
@@ -127,10 +122,10 @@ func (d *demo) accepted(ctx context.Context) error {
 		return err
 	}
 	d.task = lastLine(out)
-	if err := d.print(ctx, filepath.Join(d.task, "prd.md")); err != nil {
+	if err := d.print(filepath.Join(d.task, "prd.md")); err != nil {
 		return err
 	}
-	return d.print(ctx, filepath.Join(d.task, "plan.json"))
+	return d.print(filepath.Join(d.task, "plan.json"))
 }
 
 // worked lets the watcher pick the task up. The script's implement agent writes a bug.
@@ -147,7 +142,7 @@ func (d *demo) worked(ctx context.Context) error {
 
 func (d *demo) shown(ctx context.Context) error {
 	d.title("What came of it")
-	if err := d.print(ctx, filepath.Join(d.task, "report.md")); err != nil {
+	if err := d.print(filepath.Join(d.task, "report.md")); err != nil {
 		return err
 	}
 	_, err := d.trellis(ctx, command.ExitDone, "diff", d.task)
@@ -163,7 +158,7 @@ func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, e
 		if err := context.Cause(ctx); err != nil {
 			return "", err
 		}
-		return "", fmt.Errorf("trellis %s ended with %d, not with %d", args[0], got, want)
+		return "", fmt.Errorf("trellis %s exited with %d, not with %d", args[0], got, want)
 	}
 	return out.String(), nil
 }
@@ -173,12 +168,12 @@ func (d *demo) shell(ctx context.Context, line string) error {
 	fmt.Fprintf(d.app.Stdout, "$ %s\n", line)
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: d.dir, Env: d.app.Caller().CommandEnv(), Stdout: d.app.Stdout, Stderr: d.app.Stdout})
 	if err == nil && res.Code != 0 {
-		err = fmt.Errorf("%s ended with %d", line, res.Code)
+		err = fmt.Errorf("%s exited with %d", line, res.Code)
 	}
 	return err
 }
 
-func (d *demo) print(_ context.Context, name string) error {
+func (d *demo) print(name string) error {
 	data, err := durable.ReadBelow(d.dir, name, durable.MaxDocument)
 	if err != nil {
 		return err

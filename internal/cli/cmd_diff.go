@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
-// diffCommand is `trellis diff`.
 func diffCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
@@ -23,13 +22,9 @@ func diffCommand(a *command.Console) *cli.Command {
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"}},
 		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
-		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
-			if err != nil {
-				return err
-			}
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			return runDiff(c.Context, a, p, dir, c.Bool("stat"))
-		},
+		}),
 	}
 }
 
@@ -60,7 +55,7 @@ const maxDiff = 64 << 20
 
 func diffWorktree(ctx context.Context, a *command.Console, p *app.Project, worktree, base string, stat bool) error {
 	p.Config() // by which git is wary of what is there
-	s, err := p.Repo.Snapshots().Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
+	s, err := snapshot.New(p.Repo).Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,14 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// helpCommand is `trellis help`.
 func helpCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
@@ -31,7 +30,6 @@ fail with, what it means and what to do.`,
 	}
 }
 
-// showFailures prints the table of failure codes.
 func showFailures(a *command.Console) error {
 	for _, row := range trellis.Codes {
 		marks := ""
@@ -86,23 +84,22 @@ func showCommands(w io.Writer, commands []*cli.Command) {
 		return
 	}
 	fmt.Fprint(w, "\nCommands:\n")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, c := range commands {
 		if !c.Hidden {
-			fmt.Fprintf(table, "  %s\t%s\n", c.Name, c.Usage)
+			rows = append(rows, []string{"  " + c.Name, c.Usage})
 		}
 	}
-	table.Flush()
+	_ = terminal.Columns(w, rows) // as whatever else help prints
 }
 
 func showFlags(w io.Writer, flags []cli.Flag) {
 	fmt.Fprint(w, "\nFlags:\n")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range flags {
-		fmt.Fprintf(table, "  %s\n", flagLine(f))
+		rows = append(rows, []string{"  " + flagLine(f)})
 	}
-	fmt.Fprint(table, "  --help, -h\tshow this help\n")
-	table.Flush()
+	_ = terminal.Columns(w, append(rows, []string{"  --help, -h\tshow this help"}))
 }
 
 // flagLine is the names of a flag, its value as the backquotes in its usage call it, and its usage.

@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"context"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// listCommand is `trellis list`.
 func listCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
@@ -27,51 +25,41 @@ func listCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Reads every task directory, the most urgent first. A task whose task.json is broken is shown with
 what is wrong; planners at work are shown as planning.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis list", "trellis list --status ready --status waiting", "trellis list --json | jq '.[].id'"),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
-			return runList(c.Context, a, listOptions{c.StringSlice("status"), c.Bool("mine"), c.Bool("archived"), c.Bool("json")})
-		},
+		Action: func(c *cli.Context) error { return runList(a, c) },
 	}
 }
 
-type listOptions struct {
-	statuses             []string
-	mine, archived, json bool
-}
-
-func runList(ctx context.Context, a *command.Console, o listOptions) error {
-	f := status.Filter{Archived: o.archived}
-	for _, s := range o.statuses {
+func runList(a *command.Console, c *cli.Context) error {
+	f := status.Filter{Archived: c.Bool("archived")}
+	for _, s := range c.StringSlice("status") {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
 			return app.AsKind(app.ErrUsage, err)
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
-	p, err := a.Open(ctx)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
-	if o.mine {
+	if c.Bool("mine") {
 		if f.Whose, err = app.Developer(p.Root); err != nil {
 			return err
 		}
 		if f.Whose == "" {
-			return app.WithHints(app.Usagef("nobody said who works here"), "trellis init -u NAME")
+			return app.WithHints(app.Usagef("no user is set"), "trellis init -u NAME")
 		}
 	}
 	tasks, err := p.Reader().Tasks(f)
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if c.Bool("json") {
 		return terminal.JSON(a.Stdout, append([]status.Task{}, tasks...))
 	}
 	if len(tasks) == 0 {
 		a.Say("no tasks")
 		return nil
 	}
-	return terminal.Table(a.Stdout, tasks, a.Style(a.Stdout))
+	return terminal.Table(a.Stdout, tasks, a.Style(a.Stdout), time.Time{})
 }

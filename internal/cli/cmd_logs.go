@@ -2,20 +2,26 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// logsCommand is `trellis logs`.
 func logsCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
@@ -32,7 +38,7 @@ func logsCommand(a *command.Console) *cli.Command {
 			if err := checkPhase(c.String("phase")); err != nil {
 				return err
 			}
-			dir, err := logDir(a, c)
+			_, dir, _, err := a.TaskOrRun(c)
 			if err != nil {
 				return err
 			}
@@ -40,21 +46,6 @@ func logsCommand(a *command.Console) *cli.Command {
 			return runLogs(c.Context, a, log, c.Bool("follow"), c.Bool("json"))
 		},
 	}
-}
-
-// logDir is the directory whose log is asked for: of a task, or of the run of a file.
-func logDir(a *command.Console, c *cli.Context) (string, error) {
-	if c.NArg() != 1 {
-		return "", command.WrongArguments(c)
-	}
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return "", err
-	}
-	if dir, err := runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
-		return dir, err
-	}
-	return p.Find(c.Args().First())
 }
 
 // followEvery is how often a log that is followed is looked at.
@@ -92,7 +83,32 @@ func logLine(a *command.Console, l status.Line, asJSON bool) error {
 	if !asJSON {
 		return terminal.PrintLine(a.Stdout, l, a.Style(a.Stdout))
 	}
-	e := json.NewEncoder(a.Stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(l)
+	return terminal.JSONLine(a.Stdout, l)
+}
+
+// phases are what a log may have of a task or a run: the roles of agents, and what Trellis does itself.
+func phases() (names []string) {
+	for _, role := range trellis.Roles {
+		names = append(names, string(role))
+	}
+	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileActs{}).Activities(), (&workflow.Acts{}).Activities()} {
+		for _, activity := range list {
+			if !slices.Contains(names, activity.Name) {
+				names = append(names, activity.Name)
+			}
+		}
+	}
+	return names
+}
+
+func checkPhase(name string) error {
+	known := phases()
+	if name == "" || slices.Contains(known, name) {
+		return nil
+	}
+	err := app.Usagef("there is no phase %q", name)
+	if near := trellis.Nearest(name, known); near != "" {
+		return app.WithHints(err, "did you mean "+near+"?")
+	}
+	return app.WithHints(err, "phases are "+strings.Join(known, ", "))
 }

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -26,11 +25,7 @@ import (
 // orderCommand is a command that tells a task something and ends.
 func orderCommand(a *command.Console, site func(*app.Project, context.Context) (*runner.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *runner.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
-		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
-			if err != nil {
-				return err
-			}
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			s, err := site(p, c.Context)
 			if err != nil {
 				return err
@@ -39,7 +34,7 @@ func orderCommand(a *command.Console, site func(*app.Project, context.Context) (
 				return outcome.RunError(a, p, dir, err)
 			}
 			return nil
-		}}
+		})}
 }
 
 func stopCommand(a *command.Console) *cli.Command {
@@ -55,7 +50,7 @@ func stopCommand(a *command.Console) *cli.Command {
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
-	order := orderCommand(a, (*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+	order := orderCommand(a, (*app.Project).SiteForOrders, "cancel", "cancel a task", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			if err := s.Orders().Cancel(dir); err != nil {
@@ -86,13 +81,10 @@ func whatStays(ctx context.Context, p *app.Project, dir string) string {
 	if tip, err := p.Repo.Refs().Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
 		list = append(list, "branch")
 	}
-	switch len(list) {
-	case 0:
+	if len(list) == 0 {
 		return ""
-	case 1:
-		return "; its " + list[0] + " stays"
 	}
-	return "; its worktree and branch stay"
+	return "; its " + strings.Join(list, " and ") + map[int]string{1: " stays", 2: " stay"}[len(list)]
 }
 
 func retryCommand(a *command.Console) *cli.Command {
@@ -108,7 +100,7 @@ wrong with the pull request, whatever delivery.react says.`,
 			if err := s.Orders().Retry(c.Context, dir, c.Bool("fresh"), runner.RunOptions{}); err != nil {
 				return err
 			}
-			a.Say("%s is to %s", filepath.Base(dir), will)
+			a.Say("%s will %s", filepath.Base(dir), will)
 			if _, ok := s.Starter().Watcher(); ok {
 				a.Say("the watcher picks it up")
 				return nil
@@ -129,15 +121,15 @@ func whatRetryDoes(p *app.Project, dir string, fresh bool) string {
 	_, gone := os.Lstat(t.WorktreePath)
 	switch {
 	case fresh:
-		return "begin anew at " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
+		return "restart from " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
 	case t.Status == trellis.Review && (code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested):
 		return "mend what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
 	case t.Status == trellis.Review:
-		return "take up again what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
+		return "resume what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
 	case code == trellis.PushFailed || code == trellis.PRFailed:
 		return "deliver what was verified; agents are asked only if something was changed since"
 	case t.WorktreePath != "" && gone == nil:
-		return "go on in " + command.ShortPath(p.Root, t.WorktreePath) + " with the work that is there"
+		return "resume in " + command.ShortPath(p.Root, t.WorktreePath) + ", keeping the work done so far"
 	}
 	return "run again"
 }
@@ -149,7 +141,7 @@ func approveCommand(a *command.Console) *cli.Command {
 The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
-			return runDecision(a, c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, approvePlan)
+			return runDecision(a, c, proof.Approval{Decision: proof.Approve, Step: c.String("step")})
 		}}
 }
 
@@ -162,7 +154,7 @@ func rejectCommand(a *command.Console) *cli.Command {
 			if c.String("reason") == "" {
 				return app.Usagef("a rejection needs its reason: --reason TEXT")
 			}
-			return runDecision(a, c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, rejectPlan)
+			return runDecision(a, c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")})
 		}}
 }
 
@@ -174,17 +166,22 @@ func signFlag() cli.Flag {
 	return &cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign it with, for those who have its public half in trust.keys"}
 }
 
+func readKey(a *command.Console, file string) ([]byte, error) {
+	data, err := durable.Read(a.Path(file), durable.MaxDocument)
+	if err != nil {
+		return nil, app.AsKind(app.ErrUsage, fmt.Errorf("reading the key: %w", err))
+	}
+	return data, nil
+}
+
 // readSigner is the key that a decision is to be signed with, nil for none.
 func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(a.Dir, file)
-	}
-	data, err := durable.Read(file, durable.MaxDocument)
+	data, err := readKey(a, file)
 	if err != nil {
-		return nil, app.AsKind(app.ErrUsage, fmt.Errorf("reading the key: %w", err))
+		return nil, err
 	}
 	key, err := proof.ParsePrivateKey(data)
 	if err != nil {
@@ -193,9 +190,13 @@ func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// runDecision records what a person says: to a step, or with plan to the plan of a task.
-func runDecision(a *command.Console, c *cli.Context, said proof.Approval, plan func(context.Context, *command.Console, *runner.Site, string, proof.Approval) error) error {
-	p, s, dir, isFile, err := taskOrRun(a, c, (*app.Project).Site)
+// runDecision records what a person says to a step, or to the plan of a task.
+func runDecision(a *command.Console, c *cli.Context, said proof.Approval) error {
+	p, dir, isFile, err := a.TaskOrRun(c)
+	if err != nil {
+		return err
+	}
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func runDecision(a *command.Console, c *cli.Context, said proof.Approval, plan f
 	if isFile || said.Step != "" {
 		err = decideStep(c.Context, a, s, dir, isFile, said)
 	} else {
-		err = plan(c.Context, a, s, dir, said)
+		err = decidePlan(c.Context, a, s, dir, said)
 	}
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
@@ -242,30 +243,31 @@ func decideStep(ctx context.Context, a *command.Console, s *runner.Site, dir str
 	return nil
 }
 
-func approvePlan(ctx context.Context, a *command.Console, s *runner.Site, dir string, said proof.Approval) error {
+// decidePlan says to the plan of a task what a person says.
+func decidePlan(ctx context.Context, a *command.Console, s *runner.Site, dir string, said proof.Approval) error {
+	id := filepath.Base(dir)
+	if said.Decision == proof.Reject {
+		if err := s.Approvals().Reject(dir, said.By, said.Reason); err != nil {
+			return err
+		}
+		return sayThenNext(ctx, a, s, dir, id+" is rejected")
+	}
 	v, err := s.Approvals().Approve(dir, said.By)
 	if err != nil {
 		return err
 	}
 	if v.State == proof.Approved {
-		return sayThenNext(ctx, a, s, dir, filepath.Base(dir)+" is approved by "+said.By)
+		return sayThenNext(ctx, a, s, dir, id+" is approved by "+said.By)
 	}
-	a.Say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
+	a.Say("%s has the approval of %s and waits for others", id, said.By)
 	return app.Quiet(app.ErrWaiting)
-}
-
-func rejectPlan(ctx context.Context, a *command.Console, s *runner.Site, dir string, said proof.Approval) error {
-	if err := s.Approvals().Reject(dir, said.By, said.Reason); err != nil {
-		return err
-	}
-	return sayThenNext(ctx, a, s, dir, filepath.Base(dir)+" is rejected")
 }
 
 // whoDecides is who decides: the name given, the developer of this checkout, or git's user. A process that
 // runs inside a task can't decide about it.
 func whoDecides(ctx context.Context, a *command.Console, p *app.Project, given string) (string, error) {
-	if _, inside := proc.InsideRun(a.Env); inside {
-		return "", app.Usagef("this runs inside a task or a run: only a person can approve or reject")
+	if err := a.OnlyPeople("approve or reject"); err != nil {
+		return "", err
 	}
 	if given != "" {
 		return given, nil

@@ -7,24 +7,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// planCommand is `trellis plan`.
 func planCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "plan",
-		Usage:     "evaluate a requirement, then reject it or write a task directory",
-		ArgsUsage: " ",
+		Name:  "plan",
+		Usage: "evaluate a requirement, then reject it or write a task directory",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth"},
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
@@ -61,9 +59,6 @@ The requirement is never seen by a shell. Its last line on standard output is th
 			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
 			"trellis plan --retry 02-03-paging --feedback 'It is in scope: see docs/api.md'"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
 			if c.Bool("detach") {
 				return planDetached(a, c)
 			}
@@ -88,8 +83,8 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := live.Show(a, s, c.Bool("json"))
-	show.Ahead(live.Stages(s.Config.Planning, o)...)
+	show := a.Show(s, c.Bool("json"))
+	show.Ahead(terminal.Stages(s.Config.Planning, o))
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)
 	show.Close()
@@ -179,7 +174,7 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 	if n.DevType == "" {
 		return n, app.Usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
 	}
-	if _, err := command.DevType(n.DevType, "--type"); err != nil {
+	if err := command.CheckDevType(n.DevType, "--type"); err != nil {
 		return n, err
 	}
 	if err := command.CheckPriority(n.Priority); err != nil {
@@ -192,7 +187,9 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 	n.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	n.Assignee = n.Creator
 	if n.BaseBranch != "" {
-		if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); err != nil {
+		if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); errors.Is(err, git.ErrNotFound) {
+			return n, app.Usagef("--base: branch %q not found", n.BaseBranch)
+		} else if err != nil {
 			return n, app.AsKind(app.ErrUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
 		}
 	}

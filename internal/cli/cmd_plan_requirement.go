@@ -88,7 +88,6 @@ func checkRequirement(flag, text string) error {
 	return checkText(flag, text)
 }
 
-// checkText refuses what is no text.
 func checkText(flag, text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -120,10 +119,7 @@ func readInput(a *command.Console, name string) (string, error) {
 		}
 		return string(data), nil
 	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(a.Dir, name)
-	}
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile(a.Path(name))
 	if err != nil {
 		return "", app.AsKind(app.ErrUsage, err)
 	}
@@ -138,11 +134,15 @@ func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.P
 	if err := checkText("--feedback", o.Feedback); err != nil {
 		return err
 	}
-	if o.Constraints, err = constraints(c.StringSlice("constraint")); err != nil {
+	paths, texts := splitContexts(a, c.StringSlice("context"))
+	o.Background, o.Constraints = texts, c.StringSlice("constraint")
+	if n := len(o.Constraints); n > maxConstraints {
+		return app.Usagef("--constraint is given %d times, at most %d are taken", n, maxConstraints)
+	}
+	if err := checkTexts("--constraint", o.Constraints, maxConstraint, ""); err != nil {
 		return err
 	}
-	paths, texts := splitContexts(a, c.StringSlice("context"))
-	if o.Background, err = background(texts); err != nil {
+	if err := checkTexts("--context", texts, maxBackground, ": put it into a file of the repository"); err != nil {
 		return err
 	}
 	if o.Context, err = contextPaths(a, p, paths); err != nil {
@@ -158,11 +158,7 @@ func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.P
 // splitContexts tells the paths of --context from the texts: a text has several words, and no file is called so.
 func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 	for _, s := range list {
-		path := s
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(a.Dir, path)
-		}
-		_, err := os.Lstat(path)
+		_, err := os.Lstat(a.Path(s))
 		if words := strings.Fields(s); len(words) < 2 || err == nil {
 			paths = append(paths, s)
 			continue
@@ -173,36 +169,21 @@ func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 	return paths, texts
 }
 
-// background checks what a person says to understand the requirement by.
-func background(list []string) ([]string, error) {
-	for _, text := range list {
-		if len(text) > maxBackground {
-			return nil, app.Usagef("--context %.40q… is %d bytes long, at most %d are taken: put it into a file of the repository", text, len(text), maxBackground)
-		}
-		if err := checkText("--context", text); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-// constraints checks what must hold whatever is planned.
-func constraints(list []string) ([]string, error) {
-	if len(list) > maxConstraints {
-		return nil, app.Usagef("--constraint is given %d times, at most %d are taken", len(list), maxConstraints)
-	}
+// checkTexts refuses what a flag says that may be given several times, when one of it is blank, longer than most bytes, or
+// no text.
+func checkTexts(flag string, list []string, most int, instead string) error {
 	for _, text := range list {
 		switch {
 		case strings.TrimSpace(text) == "":
-			return nil, app.Usagef("a --constraint is blank")
-		case len(text) > maxConstraint:
-			return nil, app.Usagef("--constraint %.40q… is %d bytes long, at most %d are taken", text, len(text), maxConstraint)
+			return app.Usagef("a %s is blank", flag)
+		case len(text) > most:
+			return app.Usagef("%s %.40q… is %d bytes long, at most %d are taken%s", flag, text, len(text), most, instead)
 		}
-		if err := checkText("--constraint", text); err != nil {
-			return nil, err
+		if err := checkText(flag, text); err != nil {
+			return err
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
@@ -243,14 +224,10 @@ func contextPaths(a *command.Console, p *app.Project, list []string) (paths []st
 // fromTop is a path from the top of the repository. In a linked worktree it means the same file of the main
 // checkout, where all planning looks.
 func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
-	path := name
-	if path == "" {
+	if name == "" {
 		return "", app.Usagef("a --context is blank")
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(a.Dir, path)
-	}
-	path = filepath.Clean(path)
+	path := a.Path(name)
 	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // a link at the end is looked at later
 		path = filepath.Join(real, filepath.Base(path))
 	}

@@ -2,20 +2,18 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -33,7 +31,6 @@ type promptDocument struct {
 	Notes      []string           `json:"notes"`
 }
 
-// promptCommand is `trellis prompt`.
 func promptCommand(a *command.Console) *cli.Command {
 	roles := append(planner.Roles(), pipeline.Roles()...)
 	var names []string
@@ -49,14 +46,9 @@ func promptCommand(a *command.Console) *cli.Command {
 The prompt goes to standard output, sizes and what is left out to standard error.`, strings.Join(names, ", ")),
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis prompt implement --task 02-03-paging"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return command.WrongArguments(c)
-			}
 			role := c.Args().First()
-			for i, name := range names {
-				if name == role {
-					return runPrompt(a, c, roles[i])
-				}
+			if i := slices.Index(names, role); i >= 0 {
+				return runPrompt(a, c, roles[i])
 			}
 			return app.Usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
 		},
@@ -79,7 +71,7 @@ func runPrompt(a *command.Console, c *cli.Context, role trellis.Role) error {
 	if err != nil {
 		return err
 	}
-	prompt, who, notes, err := s.Roles().Prompt(c.Context, dir, role)
+	prompt, who, notes, err := s.TaskRunner().Prompt(c.Context, dir, role)
 	if err != nil {
 		return outcome.AgentError(err)
 	}

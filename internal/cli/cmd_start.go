@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
-	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// startCommand is `trellis start`.
 func startCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "start",
@@ -41,40 +36,21 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 }
 
 func runStart(a *command.Console, c *cli.Context) error {
-	p, dir, err := a.TaskArgument(c, 1)
+	p, dir, err := a.TaskArgument(c)
 	if err != nil {
 		return err
 	}
-	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
-		return err
-	}
-	s, err := p.Site(c.Context)
+	s, err := a.Site(c, p)
 	if err != nil {
 		return err
 	}
 	outcome.SayUncommitted(c.Context, a, p)
-	show := live.Show(a, s, c.Bool("json"))
+	show := a.Show(s, c.Bool("json"))
 	p.News.Work(s)
 	res, err := s.Starter().Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.Close()
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
 	}
-	if c.Bool("json") && !res.Interrupted {
-		if err := printTask(a, p, dir); err != nil {
-			return err
-		}
-	} else {
-		outcome.SayRun(a, p, res)
-	}
-	return outcome.ExitOf(res)
-}
-
-// printTask prints one task as status --json does.
-func printTask(a *command.Console, p *app.Project, dir string) error {
-	t, err := p.Reader().Task(dir)
-	if err != nil {
-		return err
-	}
-	return terminal.JSON(a.Stdout, t)
+	return outcome.EndRun(a, p, res, c.Bool("json"))
 }

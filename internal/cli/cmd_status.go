@@ -2,27 +2,24 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// statusCommand is `trellis status`.
 func statusCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
@@ -36,51 +33,32 @@ without it that is only said. With --json the answer for one task is an object a
 them.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return command.WrongArguments(c)
+			if c.NArg() == 0 {
+				p, err := a.Open(c.Context)
+				if err == nil && c.Bool("refresh") {
+					err = refreshTasks(c.Context, a, p, "")
+				}
+				if err != nil {
+					return err
+				}
+				return statusOfAll(a, p, c.Bool("json"))
 			}
-			p, err := a.Open(c.Context)
+			p, dir, isRun, err := a.TaskOrRun(c)
+			if err == nil && isRun {
+				return statusOfRun(a, c, p, dir)
+			}
+			if err == nil && c.Bool("refresh") {
+				err = refreshTasks(c.Context, a, p, dir)
+			}
 			if err != nil {
 				return err
-			}
-			dir := ""
-			if c.NArg() > 0 {
-				run, err := runDir(c.Context, p, c.Args().First())
-				if err != nil || run != "" {
-					return errors.Join(err, statusOfRun(a, c, p, run))
-				}
-				if dir, err = p.Find(c.Args().First()); err != nil {
-					return err
-				}
-			}
-			if c.Bool("refresh") {
-				if err := refreshTasks(c.Context, a, p, dir); err != nil {
-					return err
-				}
-			}
-			if dir == "" {
-				return statusOfAll(a, p, c.Bool("json"))
 			}
 			return statusOf(c.Context, a, p, dir, c.Bool("json"))
 		},
 	}
 }
 
-// runDir is the folder of the run of a file that ref names, "" when it names none.
-func runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
-	cfg, _ := p.Config() // settings that can't be read hide no run
-	dir, err := p.Wire(ctx, cfg, p).FileRunner().FileDir(ref)
-	if errors.Is(err, runner.ErrNoRun) {
-		return "", nil
-	}
-	return dir, err
-}
-
-// statusOfRun shows where the run of a file stands.
 func statusOfRun(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
-	if dir == "" {
-		return nil
-	}
 	if c.Bool("refresh") {
 		return app.Usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
 	}
@@ -89,10 +67,7 @@ func statusOfRun(a *command.Console, c *cli.Context, p *app.Project, dir string)
 		return err
 	}
 	r.Dir = p.Store.Rel(dir)
-	if c.Bool("json") {
-		return terminal.JSON(a.Stdout, r)
-	}
-	return terminal.ShowRun(a.Stdout, r)
+	return a.Print(c.Bool("json"), r, func() error { return terminal.ShowRun(a.Stdout, r) })
 }
 
 func statusOf(ctx context.Context, a *command.Console, p *app.Project, dir string, asJSON bool) error {
@@ -100,17 +75,14 @@ func statusOf(ctx context.Context, a *command.Console, p *app.Project, dir strin
 	if err != nil {
 		return err
 	}
-	if err := addUnready(ctx, a, p, dir, &t); err != nil {
+	if err := addUnready(ctx, p, dir, &t); err != nil {
 		return err
 	}
-	if asJSON {
-		return terminal.JSON(a.Stdout, t)
-	}
-	return a.ShowTask(ctx, p, dir, t)
+	return a.Print(asJSON, t, func() error { return a.ShowTask(ctx, p, dir, t) })
 }
 
 // addUnready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func addUnready(ctx context.Context, a *command.Console, p *app.Project, dir string, t *status.Task) error {
+func addUnready(ctx context.Context, p *app.Project, dir string, t *status.Task) error {
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
@@ -139,7 +111,6 @@ func sayThenNext(ctx context.Context, a *command.Console, s *runner.Site, dir, b
 	return err
 }
 
-// over reports whether nothing is left to do for a task.
 func over(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
@@ -165,7 +136,7 @@ func statusOfAll(a *command.Console, p *app.Project, asJSON bool) error {
 		a.Say("no task is open")
 		return nil
 	}
-	return terminal.TableWithAges(a.Stdout, open, a.Style(a.Stdout), a.Now())
+	return terminal.Table(a.Stdout, open, a.Style(a.Stdout), a.Now())
 }
 
 // watcherLines says whether somebody watches this repository, and how that goes.
@@ -183,7 +154,7 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(s.Last).Round(time.Second))
 		lines = append(lines, fmt.Sprintf("hint: kill %d && trellis watch", s.Holder.PID))
 	} else if b.PID != 0 {
-		lines[0] += fmt.Sprintf("; %d of %d at work, %s", len(b.Running), b.Parallel, waiting(len(b.Waiting)))
+		lines[0] += fmt.Sprintf("; %d of %d at work, %d waiting", len(b.Running), b.Parallel, len(b.Waiting))
 	}
 	if b.Error != nil {
 		lines = append(lines, fmt.Sprintf("its last trouble, at %s: %s", b.Error.At.Local().Format("2006-01-02 15:04"), b.Error.Text))
@@ -191,9 +162,30 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 	return lines
 }
 
-func waiting(n int) string {
-	if n == 1 {
-		return "1 waits"
+// refreshTasks brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
+// their pull requests. What can't be asked is said.
+func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
+	site, err := p.SiteForOrders(ctx)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%d wait", n)
+	done, reacted, err := site.PullRequests().Refresh(ctx, dir)
+	for _, note := range append(done.Notes, reacted.Notes...) {
+		a.Say("%s", note)
+	}
+	for _, id := range done.Completed {
+		a.Say("%s is completed: its work was merged", id)
+	}
+	for _, id := range done.Cancelled {
+		a.Say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
+	}
+	_, watched := site.Starter().Watcher()
+	for i, dir := range reacted.Begun {
+		id := filepath.Base(dir)
+		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
+		if !watched {
+			a.Say("hint: trellis start %s", id)
+		}
+	}
+	return err
 }

@@ -1,27 +1,21 @@
 package cli
 
 import (
-	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// verifyCommand is `trellis verify`.
 func verifyCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
@@ -36,15 +30,15 @@ offline. Each record that was changed, deleted, added, moved or is about somethi
 reason. A task without plan.json has nothing to prove.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {
-			p, s, dir, isFile, err := taskOrRun(a, c, (*app.Project).ReadingSite)
+			p, dir, isFile, err := a.TaskOrRun(c)
 			if err != nil {
 				return err
 			}
 			var audit *proof.Report
 			if isFile {
-				audit, err = s.Verifier().VerifyFile(dir)
+				audit, err = runner.VerifyFile(dir)
 			} else {
-				audit, err = s.Verifier().VerifyTask(c.Context, dir)
+				audit, err = runner.VerifyTask(c.Context, p.Store, p.Repo.Refs(), dir)
 			}
 			if err != nil {
 				return err
@@ -52,27 +46,6 @@ reason. A task without plan.json has nothing to prove.`,
 			return endVerify(a, p, dir, audit, c.String("key"), c.Bool("json"))
 		},
 	}
-}
-
-// taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func taskOrRun(a *command.Console, c *cli.Context, site func(*app.Project, context.Context) (*runner.Site, error)) (p *app.Project, s *runner.Site, dir string, isFile bool, err error) {
-	if c.NArg() != 1 {
-		return nil, nil, "", false, command.WrongArguments(c)
-	}
-	if p, err = a.Open(c.Context); err != nil {
-		return nil, nil, "", false, err
-	}
-	if s, err = site(p, c.Context); err != nil {
-		return nil, nil, "", false, err
-	}
-	if dir, err = s.FileRunner().FileDir(c.Args().First()); err == nil {
-		return p, s, dir, true, nil
-	}
-	if !errors.Is(err, runner.ErrNoRun) {
-		return nil, nil, "", false, err
-	}
-	dir, err = p.Find(c.Args().First())
-	return p, s, dir, false, err
 }
 
 // verification is the answer of verify --json.
@@ -93,11 +66,10 @@ func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Repo
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
-	for i := range v.Findings {
-		v.Findings[i].File = p.Store.Rel(v.Findings[i].File)
-	}
-	for i := range v.Unproven {
-		v.Unproven[i].File = p.Store.Rel(v.Unproven[i].File)
+	for _, list := range [][]proof.Finding{v.Findings, v.Unproven} {
+		for i := range list {
+			list[i].File = p.Store.Rel(list[i].File)
+		}
 	}
 	if key != "" {
 		var err error
@@ -106,27 +78,17 @@ func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Repo
 		}
 		v.OK = v.OK && (v.Signature == "good" || v.Signature == "made")
 	}
-	if asJSON {
-		if err := terminal.JSON(a.Stdout, v); err != nil {
-			return err
-		}
-	} else {
-		printVerified(a, p.Store.Rel(dir), v)
+	if err := a.Print(asJSON, v, func() error { return printVerified(a, p.Store.Rel(dir), v) }); err != nil || v.OK {
+		return err
 	}
-	if !v.OK {
-		return app.Quiet(app.ErrUnmet)
-	}
-	return nil
+	return app.Quiet(app.ErrUnmet)
 }
 
 // checkSignature checks, or makes, the signature of what is proven.
 func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof.Report, file string) (string, error) {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(a.Dir, file)
-	}
-	data, err := os.ReadFile(file)
+	data, err := readKey(a, file)
 	if err != nil {
-		return "", app.AsKind(app.ErrUsage, fmt.Errorf("reading the key: %w", err))
+		return "", err
 	}
 	if audit.Overall == "" {
 		return "there is no hash of all proofs to sign", nil
@@ -156,7 +118,7 @@ func signed(dir, head string, key ed25519.PublicKey) (string, error) {
 	return "good", err
 }
 
-func printVerified(a *command.Console, name string, v verification) {
+func printVerified(a *command.Console, name string, v verification) (err error) {
 	var problems []trellis.Problem
 	for _, f := range v.Findings {
 		f.Message = string(f.Fault) + ": " + f.Message
@@ -165,7 +127,7 @@ func printVerified(a *command.Console, name string, v verification) {
 	a.PrintProblems(problems)
 	for _, f := range v.Unproven {
 		if f.Step != "" {
-			fmt.Fprintln(a.Stdout, terminal.Safe(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
+			fmt.Fprintln(a.Stdout, trellis.Visible(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
 		}
 	}
 	switch {
@@ -183,6 +145,7 @@ func printVerified(a *command.Console, name string, v verification) {
 		a.Say("signature: %s", v.Signature)
 	}
 	if v.Overall != "" {
-		fmt.Fprintln(a.Stdout, v.Overall)
+		_, err = fmt.Fprintln(a.Stdout, v.Overall)
 	}
+	return err
 }

@@ -1,19 +1,19 @@
 package cli
 
 import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/doctor"
 	"github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/cli/runfile"
 	"github.com/trellis-tasks/trellis/internal/cli/setup"
 	"github.com/trellis-tasks/trellis/internal/cli/task"
+	"github.com/trellis-tasks/trellis/internal/cli/trust"
 	"github.com/trellis-tasks/trellis/internal/cli/validate"
 	"github.com/trellis-tasks/trellis/internal/cli/watch"
-	"github.com/urfave/cli/v2"
-
-	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
-	"github.com/trellis-tasks/trellis/internal/cli/doctor"
-	"github.com/trellis-tasks/trellis/internal/cli/trust"
 )
 
 // commands are all commands, in the order that help shows them.

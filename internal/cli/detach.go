@@ -10,20 +10,19 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inBackground starts this program again in a session of its own, with what it says going to a log, and
-// returns when begun says so or it ends, whichever is first.
-func inBackground(a *command.Console, args []string, log string, begun func() bool) (ended bool, err error) {
+// inBackground starts this program again in a session of its own, with what it says going to a log, and returns when it
+// holds a lock, which is what begun tells, or ends, whichever is first. What it said then is said here.
+func inBackground(a *command.Console, args []string, log, lock string) (begun bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, fmt.Errorf("finding this program: %w", err)
@@ -49,14 +48,17 @@ func inBackground(a *command.Console, args []string, log string, begun func() bo
 	for {
 		select {
 		case err := <-gone:
+			if data, rerr := durable.Read(log, durable.MaxRecords); rerr == nil {
+				fmt.Fprintf(a.Stderr, "%s", data)
+			}
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
-				return true, command.ExitStatus(exit.ExitCode())
+				return false, command.ExitStatus(exit.ExitCode())
 			}
-			return true, err
+			return false, err
 		case <-tick.C:
-			if begun() {
-				return false, nil
+			if durable.Held(lock) {
+				return true, nil
 			}
 		}
 	}
@@ -64,14 +66,11 @@ func inBackground(a *command.Console, args []string, log string, begun func() bo
 
 // startDetached queues a task with the watcher, or runs it in the background.
 func startDetached(a *command.Console, c *cli.Context) error {
-	p, dir, err := a.TaskArgument(c, 1)
+	p, dir, err := a.TaskArgument(c)
 	if err != nil {
 		return err
 	}
-	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
-		return err
-	}
-	s, err := p.Site(c.Context)
+	s, err := a.Site(c, p)
 	if err != nil {
 		return err
 	}
@@ -82,8 +81,7 @@ func startDetached(a *command.Console, c *cli.Context) error {
 			return outcome.RunError(a, p, dir, err)
 		}
 		if !runs {
-			outcome.SayRun(a, p, res)
-			return outcome.ExitOf(res)
+			return outcome.EndRun(a, p, res, false)
 		}
 		if h, ok := s.Starter().Watcher(); ok {
 			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
@@ -91,25 +89,9 @@ func startDetached(a *command.Console, c *cli.Context) error {
 		}
 	}
 	log := filepath.Join(dir, taskdir.Run, "start.log")
-	args := []string{"start", dir}
-	if agent := c.String("agent"); agent != "" {
-		args = append(args, "--agent", agent)
-	}
-	if c.Bool("adopt-branch") {
-		args = append(args, "--adopt-branch")
-	}
-	if c.Bool("shared-fs") {
-		args = append(args, "--shared-fs")
-	}
-	ended, err := inBackground(a, args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
-	if ended {
-		data, rerr := durable.Read(log, durable.MaxRecords)
-		if rerr == nil {
-			fmt.Fprintf(a.Stderr, "%s", data)
-		}
-		return err
-	}
-	if err != nil {
+	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs")...)
+	begun, err := inBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
+	if !begun {
 		return err
 	}
 	a.Say("%s runs in the background; next: trellis logs -f %s", id, id)
@@ -138,16 +120,8 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	}
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
-	lock := filepath.Join(dir, taskdir.RunLock)
-	ended, err := inBackground(a, planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
-	if ended {
-		data, rerr := durable.Read(log, durable.MaxRecords)
-		if rerr == nil {
-			fmt.Fprintf(a.Stderr, "%s", data)
-		}
-		return err
-	}
-	if err != nil {
+	begun, err := inBackground(a, planArgs(c, p, dir, o), log, filepath.Join(dir, taskdir.RunLock))
+	if !begun {
 		return err
 	}
 	a.Say("planning in the background; next: trellis status %s", id)
@@ -177,24 +151,9 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 
 // planArgs are those of the process that plans.
 func planArgs(c *cli.Context, p *app.Project, dir string, o runner.PlanOptions) []string {
-	args := []string{"plan", "--retry", dir}
-	if o.Agent != "" {
-		args = append(args, "--agent", o.Agent)
-	}
-	if o.Quick {
-		args = append(args, "--quick")
-	}
-	if o.NoTaskSpec {
-		args = append(args, "--no-taskspec")
-	}
-	if c.Bool("shared-fs") {
-		args = append(args, "--shared-fs")
-	}
+	args := append([]string{"plan", "--retry", dir}, command.GivenFlags(c, "agent", "quick", "no-taskspec", "shared-fs", "constraint")...)
 	for _, path := range o.Context {
 		args = append(args, "--context="+filepath.Join(p.Root, path))
-	}
-	for _, text := range o.Constraints {
-		args = append(args, "--constraint="+text)
 	}
 	return args
 }

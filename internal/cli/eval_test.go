@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	cmdeval "github.com/trellis-tasks/trellis/internal/cli/eval"
-
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	cmdeval "github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"

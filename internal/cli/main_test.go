@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/gittest"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
@@ -26,6 +28,7 @@ import (
 func asMain() { os.Exit(Main()) }
 
 func TestMain(m *testing.M) {
+	gittest.OnDisk() // /dev/shm is another in the sandbox
 	if code, entered := sandbox.Entered(os.Args[1:]); entered {
 		os.Exit(code)
 	}

@@ -218,47 +218,11 @@ func (d *decoder) below(key string, paths []string) {
 
 // meant is a question about the nearest of the words there are, or what they are.
 func meant(s string, words []string) string {
-	if near := nearest(s, words); near != "" {
+	if near := trellis.Nearest(s, words); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	if len(words) == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (one of %s)", strings.Join(words, ", "))
-}
-
-// nearest is the word that the fewest changed letters turn s into, "" when even that takes more than a third of them.
-func nearest(s string, words []string) string {
-	best, least := "", max(len(s)/3, 1)+1
-	for _, w := range words {
-		if n := changes(s, w); n < least {
-			best, least = w, n
-		}
-	}
-	return best
-}
-
-// changes is how many letters to put in, take out, replace or swap with the next make b of a.
-func changes(a, b string) int {
-	var before []int
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := last[j]
-			if a[i] != b[j] {
-				replaced++
-			}
-			row[j+1] = min(replaced, row[j]+1, last[j+1]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

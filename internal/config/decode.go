@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"go.yaml.in/yaml/v3"
 )
@@ -62,7 +63,8 @@ func parse(f File) (*yaml.Node, *trellis.Problem) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, &trellis.Problem{File: f.Name, Line: badLine(f.Data), Message: "not YAML: " + withoutLine(err)}
+		_, message := text.YAMLError(err)
+		return nil, &trellis.Problem{File: f.Name, Line: badLine(f.Data), Message: "not YAML: " + message}
 	}
 	if dec.Decode(&more) != io.EOF {
 		return nil, &trellis.Problem{File: f.Name, Line: max(more.Line, 1), Message: "more than one YAML document"}
@@ -84,16 +86,6 @@ func badLine(data []byte) int {
 		}
 	}
 	return 1
-}
-
-func withoutLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		if _, message, ok := strings.Cut(rest, ": "); ok {
-			return message
-		}
-	}
-	return text
 }
 
 func (d *decoder) says(key string) bool {
@@ -197,7 +189,7 @@ func (d *decoder) suggest(name, key string, names []string) string {
 			return fmt.Sprintf(" here (did you mean %s?)", r.Key)
 		}
 	}
-	if near := nearest(name, names); near != "" {
+	if near := trellis.Nearest(name, names); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", below(key, near))
 	}
 	if len(names) > 8 {

@@ -1,13 +1,12 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // Value is one setting as it holds.
@@ -88,13 +87,11 @@ func textOf(v reflect.Value) string {
 }
 
 func asJSON(v reflect.Value) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // people read it
-	if err := e.Encode(plain(v)); err != nil {
+	raw, err := text.JSON(plain(v))
+	if err != nil {
 		return err.Error() // a number that is none: it is not what another says
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(raw)
 }
 
 // plain is a value by the keys of the file, without what is not said.

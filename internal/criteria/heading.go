@@ -141,12 +141,10 @@ func (d *document) inParagraph(i int) bool {
 	return i > 0 && d.lines[i-1].kind == text && !d.isHeadingLine(i-1)
 }
 
-// isItem reports whether an item of a list stands at index i.
 func (d *document) isItem(i int) bool {
 	return i < len(d.lines) && d.lines[i].kind == text && markerOf(d.lines[i].bare).found()
 }
 
-// cutColon cuts a line at its first colon.
 func cutColon(s string) (name, rest string, found bool) {
 	i := strings.IndexAny(s, ":：")
 	if i < 0 {
@@ -172,7 +170,7 @@ func kindOf(heading string, exactly bool) naming {
 		return other
 	}
 	name := unnumbered(fold(heading))
-	for _, p := range beginning(first(name)) {
+	for _, p := range names() {
 		rest, ok := strings.CutPrefix(name, p.text)
 		if !ok || !bounded(p.text, rest) {
 			continue
@@ -282,17 +280,6 @@ var names = sync.OnceValue(func() (list []name) {
 	}
 	return list
 })
-
-// initials are the names by their first letter.
-var initials = sync.OnceValue(func() map[rune][]name {
-	m := map[rune][]name{}
-	for _, n := range names() {
-		m[first(n.text)] = append(m[first(n.text)], n)
-	}
-	return m
-})
-
-func beginning(r rune) []name { return initials()[r] }
 
 const fullNames = `
 acceptance criteria, acceptance criterion, acceptance conditions, acceptance checklist, definition of done, done when

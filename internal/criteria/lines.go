@@ -92,7 +92,6 @@ func (s *scanner) classify(l *line, raw string, offset int) {
 	}
 }
 
-// inside classifies a line of a code block.
 func (s *scanner) inside(l *line, mark, info string) {
 	closes := info == "" && mark != "" && strings.HasPrefix(mark, s.open)
 	switch {
@@ -186,7 +185,6 @@ func fenceOf(bare string) (mark, info string) {
 	return "", ""
 }
 
-// isRule reports whether a line is a thematic break.
 func isRule(bare string) bool {
 	if bare[0] != '-' && bare[0] != '*' && bare[0] != '_' {
 		return false

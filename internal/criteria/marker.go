@@ -26,19 +26,10 @@ var boxes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
 })
 
-// markerOf reads the marker at the start of a line.
 func markerOf(bare string) marker {
 	if !marking(bare) {
 		return marker{}
 	}
-	if m, ok := usual(bare); ok {
-		return m
-	}
-	return closely(bare)
-}
-
-// closely reads a marker of any sort.
-func closely(bare string) marker {
 	if m := boxes().FindStringSubmatchIndex(bare); m != nil {
 		end := m[1]
 		if m[4] >= 0 {
@@ -60,23 +51,6 @@ func closely(bare string) marker {
 	}
 	return marker{mark, false, rest}
 }
-
-// usual reads the marker of most items, which spares them a closer look: a dash and a space, with or without a box.
-func usual(bare string) (marker, bool) {
-	if strings.IndexByte("-*+", bare[0]) < 0 || len(bare) < 2 || bare[1] != ' ' {
-		return marker{}, false
-	}
-	text := strings.TrimLeft(bare[1:], " ")
-	for _, box := range []string{"[ ] ", "[x] "} {
-		if rest, ok := strings.CutPrefix(text, box); ok && !spaced(rest) {
-			return marker{bare[:len(bare)-len(rest)], true, strings.TrimSpace(rest)}, true
-		}
-	}
-	return marker{bare[:len(bare)-len(text)], false, text}, text != "" && !spaced(text) && text[0] != '['
-}
-
-// spaced reports whether a text may begin with a space of some sort.
-func spaced(s string) bool { return s != "" && (s[0] <= ' ' || s[0] >= utf8.RuneSelf) }
 
 // marking reports whether a line can begin with a marker, which spares most lines a closer look.
 func marking(bare string) bool {

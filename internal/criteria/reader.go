@@ -311,7 +311,6 @@ func (r *reader) answers(l line, m marker) bool {
 	return true
 }
 
-// closeVerify ends the wait for a command.
 func (r *reader) closeVerify() {
 	if r.want != nil && len(r.want.commands) == 0 {
 		r.unclear(r.wantAt.number)

@@ -35,9 +35,9 @@ func delimiter(bare string) bool {
 
 // columns says what the columns of a table are for; -1 for one that it does not have.
 type columns struct {
-	titles                       []string
-	text, verify, level, skipped int
-	plain                        bool // the verify column holds commands without code spans
+	titles              []string
+	text, verify, level int
+	plain               bool // the verify column holds commands without code spans
 }
 
 func columnsOf(head []string) columns {

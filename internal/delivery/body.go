@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // Our part of a pull request's text stands between these marks. What is outside of them is people's.
@@ -26,8 +28,8 @@ const (
 )
 
 // body is the text of a new pull request: ours, and below it the repository's template.
-func (d *Deliverer) body(w Work) string {
-	t := template(d.Repo.Main)
+func body(main string, w Work) string {
+	t := template(main)
 	return below(section(w, maxBody-len(below("", t))), t)
 }
 
@@ -40,7 +42,7 @@ func below(text, template string) string {
 }
 
 // renewed is the text of a pull request with our part as it is now, false when it has none.
-func (d *Deliverer) renewed(text string, section func(room int) string) (string, bool) {
+func (m mask) renewed(text string, section func(room int) string) (string, bool) {
 	before, rest, ok := strings.Cut(text, beginMark)
 	if !ok {
 		return text, false
@@ -49,7 +51,7 @@ func (d *Deliverer) renewed(text string, section func(room int) string) (string,
 	if !ok {
 		return text, false
 	}
-	now := d.redact(section(maxBody - len(before) - len(after)))
+	now := m.hide(section(maxBody - len(before) - len(after)))
 	if now == beginMark+strings.ReplaceAll(old, "\r\n", "\n")+endMark {
 		return text, true
 	}
@@ -60,7 +62,7 @@ func (d *Deliverer) renewed(text string, section func(room int) string) (string,
 func section(w Work, room int) string {
 	end := facts(w) + endMark
 	top := beginMark + "\n"
-	return top + fit(summary(w.Summary)+warning(w)+gutted(w.Defining)+criteria(w.Criteria)+checks(w.Checks), room-len(top)-len(end)) + end
+	return top + fit(summary(w.Summary)+warning(w)+gutted(w.Report.Checks.Defining)+criteria(w.Report.Criteria)+checks(w.Report.Checks.Results), room-len(top)-len(end)) + end
 }
 
 const shortened = "\n*What is missing here stands in report.md of the task.*\n\n"
@@ -100,7 +102,7 @@ func summary(prd string) string {
 }
 
 func warning(w Work) string {
-	if w.Executed {
+	if w.Report.Executed {
 		return ""
 	}
 	return "> **Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n"
@@ -118,19 +120,23 @@ func gutted(files []string) string {
 	return "> **Look at the checks**: these files say what they do, and were changed: " + strings.Join(list, ", ") + "\n\n"
 }
 
-func criteria(list []Criterion) string {
+func criteria(list []pipeline.Judged) string {
 	if len(list) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("## Acceptance criteria\n\n| | Criterion | Level | Verdict | Evidence |\n| --- | --- | --- | --- | --- |\n")
 	for _, c := range list {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(c.ID), cell(c.Text), cell(c.Level), cell(c.Verdict), cell(c.Evidence))
+		level := "must"
+		if c.Should {
+			level = "should"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(c.ID), cell(c.Text), level, cell(c.Verdict), cell(c.Evidence))
 	}
 	return b.String() + "\n"
 }
 
-func checks(list []Check) string {
+func checks(list []pipeline.CommandResult) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -138,7 +144,7 @@ func checks(list []Check) string {
 	b.WriteString("## Checks\n\n| Command | Exit code | Seconds |\n| --- | --- | --- |\n")
 	for _, c := range list {
 		forgiven := ""
-		if c.Known {
+		if c.Forgiven {
 			forgiven = ", as at base"
 		}
 		fmt.Fprintf(&b, "| %s | %d%s | %.1f |\n", code(c.Command), c.Code, forgiven, c.Seconds)
@@ -149,13 +155,13 @@ func checks(list []Check) string {
 // facts are always shown.
 func facts(w Work) string {
 	var b strings.Builder
-	if w.StackedOn != "" {
-		fmt.Fprintf(&b, "Stacked on %s (%s): merge that first.\n\n", code(w.StackedOn), code(w.StackedBranch))
+	if w.Report.Stacked != "" {
+		fmt.Fprintf(&b, "Stacked on %s (%s): merge that first.\n\n", code(w.Report.Stacked), code(w.StackedBranch))
 	}
 	for _, p := range w.parts {
 		b.WriteString(p.mention())
 	}
-	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Commit, w.Rounds, escape(w.Took))
+	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Report.Commit, w.Report.Rounds, escape(pipeline.Took(w.Report.Usage)))
 	return b.String()
 }
 
@@ -205,13 +211,7 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-func short(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxCell {
-		s = strings.ToValidUTF8(s[:maxCell], "") + "…"
-	}
-	return s
-}
+func short(s string) string { return text.Cut(text.OneLine(s), maxCell) }
 
 // template is the repository's own for pull requests, as its main checkout has it, "" without one. Links that lead
 // elsewhere are not followed.

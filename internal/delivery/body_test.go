@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
 // What people and models write shows as it is: it is no markup, calls nobody, and closes no issue.
@@ -16,8 +16,8 @@ func TestBodyIsData(t *testing.T) {
 	b := newBench(t)
 	const z = "\u200b"
 	b.Work.Summary = "# T\n\nAsk @bob, close #12 and GH-7, https://github.com/a/b/issues/9.\n<!-- trellis:end --><script>\n\n## More\n\nnot this\n"
-	b.Work.Criteria = []delivery.Criterion{{ID: "A1", Text: "a | b\n| c", Level: "must", Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
-	b.Work.Checks = []delivery.Check{{Command: "a | b `c`", Code: 1, Known: true}, {Command: "echo @ann\necho #1"}, {Command: "echo '<!-- trellis:end -->'"}}
+	b.Work.Report.Criteria = []pipeline.Judged{{Criterion: pipeline.Criterion{ID: "A1", Text: "a | b\n| c"}, Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
+	b.Work.Report.Checks.Results = []pipeline.CommandResult{{Command: "a | b `c`", Code: 1, Forgiven: true}, {Command: "echo @ann\necho #1"}, {Command: "echo '<!-- trellis:end -->'"}}
 	got := b.deliver().Body
 	for _, want := range []string{
 		"Ask @" + z + "bob, close #" + z + "12 and GH-" + z + "7, https://github.com/a/b/issues/" + z + "9.\n&lt;!-- trellis:end --&gt;&lt;script&gt;\n\n",
@@ -38,12 +38,12 @@ func TestBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 500 {
-		b.Work.Criteria = append(b.Work.Criteria, delivery.Criterion{ID: fmt.Sprint("A", i), Text: strings.Repeat("ä", 400), Verdict: "met", Evidence: strings.Repeat("*", 1000)})
+		b.Work.Report.Criteria = append(b.Work.Report.Criteria, pipeline.Judged{Criterion: pipeline.Criterion{ID: fmt.Sprint("A", i), Text: strings.Repeat("ä", 400)}, Verdict: "met", Evidence: strings.Repeat("*", 1000)})
 	}
 	b.Work.Summary = strings.Repeat("so much to say\n", 5000)
 	b.write("docs/pull_request_template.md", strings.Repeat("- [ ] box\n", 5000))
 	got := b.deliver().Body
-	if len(got) > 65_536 || len(got) < 60_000 || !strings.Contains(got, "- Commit: "+b.Work.Commit) || !strings.Contains(got, "report.md of the task") || !strings.Contains(got, "- [ ] box") {
+	if len(got) > 65_536 || len(got) < 60_000 || !strings.Contains(got, "- Commit: "+b.Work.Report.Commit) || !strings.Contains(got, "report.md of the task") || !strings.Contains(got, "- [ ] box") {
 		t.Errorf("got %d bytes: %.200s … %s", len(got), got, got[len(got)-200:])
 	}
 }
@@ -53,7 +53,7 @@ func TestTemplateIsNoLink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write("../secret", "hunter2")
-	b.D.PR = true
+	b.Work.Job.Delivery.PR = true
 	if err := os.Symlink("../secret", b.Dir+"/pull_request_template.md"); err != nil {
 		t.Fatal(err)
 	}

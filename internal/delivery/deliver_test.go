@@ -17,6 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // childVar makes the test binary a process that delivers, and may be killed at it.
@@ -29,6 +31,12 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// What a record of the work does not hold.
+const (
+	title   = "feat: Say bye"
+	summary = "# Say bye\n\ngreet.sh says bye.\n\n## Acceptance Criteria\n\n- [ ] it does\n"
+)
 
 // bench is a clone with a bare origin, the branch feature/bye one commit above main, and a gh.
 type bench struct {
@@ -49,6 +57,7 @@ func newBench(t *testing.T) *bench {
 	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	b.write("../run/.keep", "")
 	b.git("init -q --bare -b main ../bare.git")
 	b.git("init -q -b main")
 	b.git("remote add origin ../bare.git")
@@ -58,11 +67,18 @@ func newBench(t *testing.T) *bench {
 	b.commit("feat: Say bye")
 	b.write(filepath.Join(b.Bare, "hooks/post-receive"), "#!/bin/sh\ncat >> ../received\ntest \"$(cat ../kill)\" = after && kill -9 $(cat ../pid)\nexit 0\n")
 	b.D = deliverer(b.Dir, b.environ())
-	b.Work = delivery.Work{Task: "02-01-bye", Path: ".trellis/tasks/02-01-bye", Title: "feat: Say bye", Branch: "feature/bye", Base: "main", BaseCommit: b.rev("main"), Commit: b.rev("feature/bye"),
-		Summary: "# Say bye\n\ngreet.sh says bye.\n\n## Acceptance Criteria\n\n- [ ] it does\n", Executed: true, Rounds: 2, Took: "Agents: 3 s",
-		Criteria: []delivery.Criterion{{ID: "A1", Text: "it says bye", Level: "must", Verdict: "met", Evidence: "greet.sh:1"}},
-		Checks:   []delivery.Check{{Command: "sh test.sh", Seconds: 0.5}}}
+	b.Work = delivery.Work{Path: ".trellis/tasks/02-01-bye", DeliverIn: pipeline.DeliverIn{Task: "02-01-bye", Title: title, Summary: summary,
+		Job: pipeline.Job{Branch: "feature/bye", BaseBranch: "main", BaseCommit: b.rev("main"),
+			Delivery: wanted()},
+		Report: pipeline.Report{Commit: b.rev("feature/bye"), Executed: true, Rounds: 2, Usage: trellis.Usage{Seconds: 3},
+			Criteria: []pipeline.Judged{{Criterion: pipeline.Criterion{ID: "A1", Text: "it says bye"}, Verdict: "met", Evidence: "greet.sh:1"}},
+			Checks:   pipeline.Checks{Results: []pipeline.CommandResult{{Command: "sh test.sh", Seconds: 0.5}}}}}}
 	return b
+}
+
+// wanted is what is wanted of a delivery.
+func wanted() pipeline.Delivering {
+	return pipeline.Delivering{PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"}}
 }
 
 func deliverer(dir string, env []string) *delivery.Deliverer {
@@ -71,8 +87,7 @@ func deliverer(dir string, env []string) *delivery.Deliverer {
 		panic(err)
 	}
 	repo.Env = env
-	return &delivery.Deliverer{Repo: repo, Forge: &github.Client{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
-		Record: filepath.Join(dir, "..", "delivered.json"), Disk: &durable.Disk{}}
+	return &delivery.Deliverer{Repo: repo, GitHub: &github.Client{Dir: dir, Env: env}, Dir: filepath.Dir(dir), Disk: &durable.Disk{}}
 }
 
 func (b *bench) environ() []string {
@@ -148,15 +163,15 @@ func TestDeliver(t *testing.T) {
 	b := newBench(t)
 	b.write(".github/Pull_Request_Template.md", "## Checklist\n\n- [ ] I read @ann's rules\n")
 	got := b.deliver()
-	if !got.Pushed || got.Remote != "origin" || got.Number != 1 || got.Into != "main" || got.URL != b.prs()[0]["url"] {
+	if !got.Pushed || got.Remote != "origin" || got.Number != 1 || got.Into != "main" || got.PRURL != b.prs()[0]["url"] {
 		t.Errorf("got %+v", got)
 	}
 	pr := b.prs()[0]
-	if pr["isDraft"] != true || pr["title"] != "feat: Say bye" || pr["headRefOid"] != b.Work.Commit || fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" {
+	if pr["isDraft"] != true || pr["title"] != "feat: Say bye" || pr["headRefOid"] != b.Work.Report.Commit || fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" {
 		t.Errorf("the pull request is %v", pr)
 	}
 	body := pr["body"].(string)
-	for _, want := range []string{"greet.sh says bye.\n", "| A1 | it says bye | must | met | greet.sh:1 |\n", "| `sh test.sh` | 0 | 0.5 |\n", "- Task: `.trellis/tasks/02-01-bye`\n", "- Rounds: 2\n", "- Agents: 3 s\n",
+	for _, want := range []string{"greet.sh says bye.\n", "| A1 | it says bye | must | met | greet.sh:1 |\n", "| `sh test.sh` | 0 | 0.5 |\n", "- Task: `.trellis/tasks/02-01-bye`\n", "- Rounds: 2\n", "- Agents: 3 s, ",
 		"<!-- trellis:end -->\n\n## Checklist\n\n- [ ] I read @ann's rules"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
@@ -170,12 +185,12 @@ func TestDeliver(t *testing.T) {
 		s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
 	})
 	b.git("commit -q --amend --allow-empty -m second")
-	b.Work.Commit, b.Work.Executed = b.rev("HEAD"), false
-	if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || b.git("ls-remote origin refs/heads/feature/bye") != b.Work.Commit+"\trefs/heads/feature/bye" {
+	b.Work.Report.Commit, b.Work.Report.Executed = b.rev("HEAD"), false
+	if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || b.git("ls-remote origin refs/heads/feature/bye") != b.Work.Report.Commit+"\trefs/heads/feature/bye" {
 		t.Errorf("got %+v, %v", got, b.prs())
 	}
 	body = b.prs()[0]["body"].(string)
-	if !strings.HasPrefix(body, "Seen.\r\n<!--") || !strings.Contains(body, "[x] I read") || !strings.Contains(body, "**Nothing was executed**") || !strings.Contains(body, b.Work.Commit) || strings.Count(body, "trellis:begin") != 1 {
+	if !strings.HasPrefix(body, "Seen.\r\n<!--") || !strings.Contains(body, "[x] I read") || !strings.Contains(body, "**Nothing was executed**") || !strings.Contains(body, b.Work.Report.Commit) || strings.Count(body, "trellis:begin") != 1 {
 		t.Errorf("the body is\n%s", body)
 	}
 	calls := len(b.GH.State(t).Calls)
@@ -202,20 +217,20 @@ func TestWhatToType(t *testing.T) {
 		commands []string
 	}{
 		"no remote":      {func(b *bench) { b.git("remote remove origin") }, false, "no remote", []string{"git remote add origin URL", "git push origin feature/bye", create}},
-		"no gh":          {func(b *bench) { b.D.Forge.Env = []string{"PATH=" + b.TempDir()} }, true, "there is no gh in PATH", []string{"gh auth login", create}},
+		"no gh":          {func(b *bench) { b.D.GitHub.Env = []string{"PATH=" + b.TempDir()} }, true, "there is no gh in PATH", []string{"gh auth login", create}},
 		"not signed in":  {func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.SignedOut = true }) }, true, "not signed in", []string{"gh auth login", create}},
 		"base not there": {func(b *bench) { b.git("push -q origin main:old :main") }, true, "origin has no branch main", []string{"git push origin main", create}},
-		"only push":      {func(b *bench) { b.D.PR = false }, true, "", []string{create}},
+		"only push":      {func(b *bench) { b.Work.Job.Delivery.PR = false }, true, "", []string{create}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.git("-C ../bare.git config receive.denyDeleteCurrent ignore")
 			c.do(b)
 			got := b.deliver()
-			if got.Pushed != c.pushed || got.URL != "" || len(b.prs()) != 0 || !has(got.Notes, c.note) || strings.Join(got.Commands, "\n") != strings.Join(c.commands, "\n") {
+			if got.Pushed != c.pushed || got.PRURL != "" || len(b.prs()) != 0 || !has(got.Notes, c.note) || strings.Join(got.Commands, "\n") != strings.Join(c.commands, "\n") {
 				t.Errorf("got %+v", got)
 			}
-			if there := b.Bare; c.pushed && b.git("-C "+there+" rev-parse feature/bye") != b.Work.Commit {
+			if there := b.Bare; c.pushed && b.git("-C "+there+" rev-parse feature/bye") != b.Work.Report.Commit {
 				t.Error("it is not pushed")
 			}
 		})
@@ -242,7 +257,7 @@ func TestFailures(t *testing.T) {
 	}
 	b.commit("one more")
 	b.fails("push_failed", false, "is not at")
-	b.Work.Commit = b.rev("HEAD")
+	b.Work.Report.Commit = b.rev("HEAD")
 	b.git("branch -f main feature/bye")
 	b.fails("empty_diff", false, "main has all")
 	b.git("branch -f main HEAD~2")
@@ -250,7 +265,7 @@ func TestFailures(t *testing.T) {
 	b.fails("empty_diff", false, "origin/main has all")
 	b.git("checkout -q --detach")
 	b.git("branch -q -D feature/bye")
-	b.fails("push_failed", false, "git branch feature/bye "+b.Work.Commit)
+	b.fails("push_failed", false, "git branch feature/bye "+b.Work.Report.Commit)
 }
 
 // Who closed or merged a pull request does not get another one of the same commit.
@@ -264,7 +279,7 @@ func TestClosedOrMerged(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		b.commit("one more")
-		b.Work.Commit = b.rev("HEAD")
+		b.Work.Report.Commit = b.rev("HEAD")
 		if got := b.deliver(); got.Number != 2 || len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of this branch was "+strings.ToLower(state)) {
 			t.Errorf("got %+v", got)
 		}
@@ -275,8 +290,8 @@ func TestStacked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.git("branch feature/hello main")
-	b.Work.StackedOn, b.Work.StackedBranch = "02-01-hello", "feature/hello"
-	b.D.Labels, b.D.Reviewers = nil, nil
+	b.Work.Report.Stacked, b.Work.StackedBranch = "02-01-hello", "feature/hello"
+	b.Work.Job.Delivery.Labels, b.Work.Job.Delivery.Reviewers = nil, nil
 	if got, err := b.D.Preview(context.Background(), b.Work); err != nil || got.Into != "main" || !has(got.Notes, "shows the work of both") || !strings.Contains(got.Body, "Stacked on `02-01-hello` (`feature/hello`): merge that first.") {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -323,6 +338,7 @@ func child(dir string) int {
 	if err := json.Unmarshal(data, &w); err != nil {
 		panic(err)
 	}
+	w.Title, w.Summary, w.Job.Delivery = title, summary, wanted()
 	if err := os.WriteFile(filepath.Join(dir, "..", "pid"), fmt.Append(nil, os.Getpid()), 0o600); err != nil {
 		panic(err)
 	}
@@ -385,7 +401,7 @@ func TestKilled(t *testing.T) {
 			if b.apart(); len(b.prs()) != 1 || b.received() != 1 {
 				t.Fatalf("pushed %d times, and there are %v", b.received(), b.prs())
 			}
-			if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" || pr["headRefOid"] != b.Work.Commit {
+			if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" || pr["headRefOid"] != b.Work.Report.Commit {
 				t.Errorf("got %v", pr)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // module is a submodule that the work changed, at the commit that it names.
@@ -22,13 +24,11 @@ type module struct {
 
 // Part is what became of the work in one submodule.
 type Part struct {
-	Path, Remote string
-	Branch       string // of the same name as the task's
-	Commit       string
-	Into         string // the branch that its pull request is for, "" when none is to be opened
-	URL          string
-	Number       int // of its pull request, 0 for none
-	Title, Body  string
+	pipeline.ModulePR        // its URL is "" for none
+	Branch            string // of the same name as the task's
+	Commit            string
+	Into              string // the branch that its pull request is for, "" when none is to be opened
+	Title, Body       string
 
 	merged bool       // Into has the commit
 	pr     *github.PR // as it was found or made
@@ -38,26 +38,26 @@ type modules []module
 
 // modules are those in which the work names a commit that its base does not.
 func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err error) {
-	for _, path := range w.Modules {
-		named, err := d.Repo.Modules().ModuleCommit(ctx, w.Commit, path)
+	for _, path := range w.Job.Modules {
+		named, err := d.Repo.Modules().ModuleCommit(ctx, w.Report.Commit, path)
 		if err != nil {
 			return nil, err
 		}
-		before, err := d.Repo.Modules().ModuleCommit(ctx, w.BaseCommit, path)
+		before, err := d.Repo.Modules().ModuleCommit(ctx, w.Job.BaseCommit, path)
 		if err != nil {
 			return nil, err
 		}
-		if named == "" || named == before && w.StackedOn == "" { // what another task did there may not be pushed yet
+		if named == "" || named == before && w.Report.Stacked == "" { // what another task did there may not be pushed yet
 			continue
 		}
-		m := module{folder: path, at: "git -C " + word(path)}
-		if m.Module, err = d.Repo.Modules().Module(ctx, w.Commit, path); err != nil {
+		m := module{folder: path, at: "git -C " + trellis.ShellWord(path)}
+		if m.Module, err = d.Repo.Modules().Module(ctx, w.Report.Commit, path); err != nil {
 			return nil, err
 		}
 		if m.Main == m.Common { // the main checkout has no files of it
-			m.folder, m.at = m.Common, "git --git-dir="+word(m.Common)
+			m.folder, m.at = m.Common, "git --git-dir="+trellis.ShellWord(m.Common)
 		}
-		if m.remote, err = m.Remotes().Remote(ctx, w.Base); err != nil {
+		if m.remote, err = m.Remotes().Remote(ctx, w.Job.BaseBranch); err != nil {
 			return nil, err
 		}
 		list = append(list, m)
@@ -73,7 +73,7 @@ func (list modules) pushes(w Work) (commands []string) {
 			remote = "origin"
 			commands = append(commands, m.at+" remote add origin URL")
 		}
-		commands = append(commands, fmt.Sprintf("%s push %s %s:refs/heads/%s", m.at, word(remote), m.Base, word(w.Branch)))
+		commands = append(commands, fmt.Sprintf("%s push %s %s:refs/heads/%s", m.at, trellis.ShellWord(remote), m.Base, trellis.ShellWord(w.Job.Branch)))
 	}
 	return commands
 }
@@ -82,7 +82,7 @@ func (list modules) pushes(w Work) (commands []string) {
 // Before all of it is there the work is not ready to be pushed: nobody else could check it out.
 func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (list modules, ready bool, err error) {
 	if list, err = d.modules(ctx, w); err != nil {
-		return nil, false, d.pushFailure(ctx, w, err)
+		return nil, false, d.Redact.pushFailure(ctx, w, err)
 	}
 	if out.Remote == "" {
 		out.Commands = append(list.pushes(w), out.Commands...)
@@ -90,18 +90,18 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 	}
 	for _, m := range list {
 		if m.remote == "" {
-			out.Commands = append(list.pushes(w), "trellis deliver "+word(w.Path))
+			out.Commands = append(list.pushes(w), "trellis deliver "+trellis.ShellWord(w.Path))
 			out.Notes = append(out.Notes, fmt.Sprintf("nothing was pushed: the work names commit %.12s of %s, and there is no remote to push that to", m.Base, m.Path))
 			return list, false, nil
 		}
 	}
 	for i, m := range list {
-		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Branch, Commit: m.Base, Whose: w.Task}
-		if list[i].above, err = d.push(ctx, m.Repo, o, out); err != nil {
-			w.Worktree = o.Dir // where to type what mends it
-			return list, false, d.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
+		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Job.Branch, Commit: m.Base, Whose: w.Task}
+		if list[i].above, err = (branches{m.Repo, d.Redact}).push(ctx, o, out); err != nil {
+			w.Report.Worktree = o.Dir // where to type what mends it
+			return list, false, d.Redact.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
-		out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s is at its %s, with commit %.12s", w.Branch, m.Path, m.remote, m.Base))
+		out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s is at its %s, with commit %.12s", w.Job.Branch, m.Path, m.remote, m.Base))
 	}
 	return list, true, nil
 }
@@ -109,31 +109,33 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 // openModules finds or makes the pull requests of what was pushed of submodules. Where there is no way to, the commands
 // are shown.
 func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *Delivered) error {
-	if !d.PR {
+	if !w.Job.Delivery.PR {
 		return nil
 	}
 	for _, m := range list {
 		p, err := d.part(ctx, w, m, out)
 		if err == nil && p.Into != "" {
-			err = d.openModule(ctx, m, &p, out)
+			err = d.openModule(ctx, w, m, &p, out)
 		}
 		if err != nil {
 			return fmt.Errorf("opening the pull request of the submodule %s: %w", m.Path, err)
 		}
-		out.Modules = append(out.Modules, p)
+		if out.Parts = append(out.Parts, p); p.URL != "" {
+			out.Modules = append(out.Modules, p.ModulePR)
+		}
 	}
 	return nil
 }
 
-func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Delivered) error {
+func (d *Deliverer) openModule(ctx context.Context, w Work, m module, p *Part, out *Delivered) error {
 	last := len(out.Commands) - 1 // which opens it by hand
-	known, err := ReadRecord(d.Record)
+	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
 	}
-	pr, err := d.request(ctx, d.forge(m), github.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
+	pr, err := request(ctx, d.GitHub.In(m.Main), github.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
-		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
+		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.Redact.words(err)))
 		return nil
 	}
 	if err != nil {
@@ -145,7 +147,7 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
 	}
 	if pr.State == github.Closed {
-		out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr reopen %d)", word(m.folder), pr.Number))
+		out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr reopen %d)", trellis.ShellWord(m.folder), pr.Number))
 	}
 	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
 }
@@ -153,7 +155,7 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 // part is what there is to open of a submodule, with the command for it: its pull request is for the branch that
 // the work stands on there, that .gitmodules names, or that the remote begins with.
 func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) (p Part, err error) {
-	p = Part{Path: m.Path, Remote: m.remote, Branch: w.Branch, Commit: m.Base, Title: out.Title}
+	p = Part{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
 	if m.remote == "" {
 		return p, nil
 	}
@@ -168,18 +170,18 @@ func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) 
 	if p.merged, err = has(ctx, m.Repo, tip, m.Base); err != nil || p.merged {
 		return p, err
 	}
-	p.Into, p.Body = base, d.redact(below(p.section(w, w.PR), template(m.Main)))
+	p.Into, p.Body = base, d.Redact.hide(below(p.section(w, w.PR), template(m.Main)))
 	out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr create%s --base %s --head %s --title %s --body %s)",
-		word(m.folder), d.draft(), word(base), word(w.Branch), word(p.Title), word("Belongs to the task "+w.Path)))
+		trellis.ShellWord(m.folder), draft(w), trellis.ShellWord(base), trellis.ShellWord(w.Job.Branch), trellis.ShellWord(p.Title), trellis.ShellWord("Belongs to the task "+w.Path)))
 	return p, nil
 }
 
 // moduleBase is the branch of a submodule's remote that work there is for, and its tip, "" when it is not there.
 func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote string) (base, tip string, err error) {
-	base, err = d.Repo.Modules().ModuleBranch(ctx, w.Commit, m.Path)
+	base, err = d.Repo.Modules().ModuleBranch(ctx, w.Report.Commit, m.Path)
 	switch {
 	case err == nil && base == ".": // the one that is called as the superproject's
-		base = strings.TrimPrefix(w.Base, remote+"/")
+		base = strings.TrimPrefix(w.Job.BaseBranch, remote+"/")
 	case err == nil && base == "":
 		base, err = m.Remotes().RemoteHead(ctx, m.remote)
 	}
@@ -196,38 +198,28 @@ func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote str
 // link makes the texts of the submodules' pull requests name the one that they come before.
 func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) {
 	for i, m := range list {
-		p := &out.Modules[i]
+		p := &out.Parts[i]
 		if p.pr == nil || p.pr.State != github.Open {
 			continue
 		}
 		name := fmt.Sprintf("pull request %d of %s", p.Number, p.Path)
-		p.Body = d.renew(ctx, d.forge(m), p.pr, name, func(int) string { return p.section(w, out.URL) }, out)
+		p.Body = d.Redact.renew(ctx, d.GitHub.In(m.Main), p.pr, name, func(int) string { return p.section(w, out.PRURL) }, out)
 	}
 }
 
-// forge asks for the pull requests of a submodule.
-func (d *Deliverer) forge(m module) *github.Client {
-	f := *d.Forge
-	f.Dir = m.Main
-	return &f
-}
-
-// checkout is where the submodule's hook runs, see [Deliverer.checkout].
+// checkout is where the submodule's hook runs.
 func (m module) checkout(ctx context.Context, w Work) string {
-	if w.Worktree != "" {
-		dir := m.Dir(w.Worktree)
-		if _, err := m.Refs().Head(ctx, dir); err == nil {
-			return dir
-		}
+	if w.Report.Worktree == "" {
+		return m.Main
 	}
-	return m.Main
+	return checkout(ctx, m.Repo, m.Dir(w.Report.Worktree))
 }
 
 // section is our part of the text of a submodule's pull request. What the task is about is not told: others may read
 // what comes of a submodule than what comes of the whole.
 func (p Part) section(w Work, url string) string {
 	if url == "" {
-		url = "the branch " + code(w.Branch) + " of the repository that has this one as " + code(filepath.ToSlash(p.Path))
+		url = "the branch " + code(w.Job.Branch) + " of the repository that has this one as " + code(filepath.ToSlash(p.Path))
 	}
 	return fmt.Sprintf("%s\nMerge this before %s, and don't squash or rebase it: commit %s is named there.\n\n- Task: %s\n%s", beginMark, url, p.Commit, code(w.Path), endMark)
 }

@@ -25,8 +25,8 @@ func newModularBench(t *testing.T) *bench {
 	b.git("add -A")
 	b.git("commit -q --amend -m whole")
 	b.write(filepath.Join(cli, "hooks/post-receive"), "#!/bin/sh\ncat >> ../received-cli\ntest \"$(cat ../kill)\" = cli && kill -9 $(cat ../pid)\nexit 0\n")
-	b.Work.Commit, b.Work.Modules = b.rev("feature/bye"), []string{"libs/cli"}
-	b.D.Labels, b.D.Reviewers = nil, nil
+	b.Work.Report.Commit, b.Work.Job.Modules = b.rev("feature/bye"), []string{"libs/cli"}
+	b.Work.Job.Delivery.Labels, b.Work.Job.Delivery.Reviewers = nil, nil
 	return b
 }
 
@@ -37,8 +37,8 @@ func (b *bench) linked() {
 	if len(prs) != 2 || prs[0]["repository"] != "cli" || prs[1]["repository"] != "greet" {
 		b.Fatalf("there are %v", prs)
 	}
-	if got, want := prs[0]["headRefOid"], b.git("-C libs/cli rev-parse feature/bye"); got != want || prs[1]["headRefOid"] != b.Work.Commit {
-		b.Errorf("they end in %v and %v, want %s and %s", got, prs[1]["headRefOid"], want, b.Work.Commit)
+	if got, want := prs[0]["headRefOid"], b.git("-C libs/cli rev-parse feature/bye"); got != want || prs[1]["headRefOid"] != b.Work.Report.Commit {
+		b.Errorf("they end in %v and %v, want %s and %s", got, prs[1]["headRefOid"], want, b.Work.Report.Commit)
 	}
 	if text := fmt.Sprint(prs[0]["body"]); !strings.Contains(text, fmt.Sprintf("Merge this before %s, and", prs[1]["url"])) || !strings.Contains(text, "- Task: `.trellis/tasks/02-01-bye`") || strings.Contains(text, "greet.sh says bye") {
 		b.Errorf("the submodule's says\n%s", text)
@@ -55,23 +55,23 @@ func (b *bench) linked() {
 func TestModules(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
-	if got, err := b.D.Preview(context.Background(), b.Work); err != nil || len(b.prs()) != 0 || len(got.Modules) != 1 || got.Modules[0].Into != "main" || len(got.Commands) != 4 ||
+	if got, err := b.D.Preview(context.Background(), b.Work); err != nil || len(b.prs()) != 0 || len(got.Parts) != 1 || got.Parts[0].Into != "main" || len(got.Commands) != 4 ||
 		!strings.HasPrefix(got.Commands[1], "(cd libs/cli && gh pr create --draft --base main --head feature/bye --title 'feat: Say bye' ") || !strings.Contains(got.Body, "Merge first: branch `feature/bye` of the submodule `libs/cli`.") {
 		t.Errorf("it is foretold as %+v, %v", got, err)
 	}
 	for range 2 {
 		got := b.deliver()
-		if len(got.Modules) != 1 || got.Modules[0].Number != 1 || got.Number != 2 || len(got.Commands) != 0 {
+		if len(got.Parts) != 1 || got.Parts[0].Number != 1 || got.Number != 2 || len(got.Commands) != 0 {
 			t.Errorf("got %+v", got)
 		}
 		b.linked()
-		if r, err := delivery.ReadRecord(b.D.Record); err != nil || r.Modules["libs/cli"] != b.prs()[0]["url"] {
+		if r, err := delivery.ReadRecord(b.D.Dir); err != nil || r.Modules["libs/cli"] != b.prs()[0]["url"] {
 			t.Errorf("kept is %+v, %v", r, err)
 		}
 	}
 	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	b.git("-C libs/cli push -q origin feature/bye:main")
-	if got := b.deliver(); len(b.prs()) != 2 || strings.Contains(fmt.Sprint(b.prs()[1]["body"]), "Merge first") || got.Modules[0].Into != "" {
+	if got := b.deliver(); len(b.prs()) != 2 || strings.Contains(fmt.Sprint(b.prs()[1]["body"]), "Merge first") || got.Parts[0].Into != "" {
 		t.Errorf("got %+v, %v", got, b.prs()[1]["body"])
 	}
 }
@@ -85,7 +85,7 @@ func TestClosedModule(t *testing.T) {
 	b.git("-C libs/cli commit -q --allow-empty -m more")
 	b.git("add -A")
 	b.git("commit -q -m more")
-	b.Work.Commit = b.rev("feature/bye")
+	b.Work.Report.Commit = b.rev("feature/bye")
 	got := b.deliver()
 	if len(b.prs()) != 2 || !strings.Contains(strings.Join(got.Notes, "\n"), "pull request 1 of libs/cli was closed: no other one is opened") || strings.Join(got.Commands, "\n") != "(cd libs/cli && gh pr reopen 1)" {
 		t.Errorf("got %q, %q, there are %v", got.Notes, got.Commands, b.prs())
@@ -116,16 +116,16 @@ func TestModuleBase(t *testing.T) {
 			b.git("-C libs/cli push -q origin main:next")
 			b.git("config -f .gitmodules submodule.libs/cli.branch next")
 			b.git("commit -qam next")
-			b.Work.Commit = b.rev("HEAD")
+			b.Work.Report.Commit = b.rev("HEAD")
 		},
 		"feature/hello": func(b *bench) {
 			b.git("-C libs/cli push -q origin main:feature/hello")
-			b.Work.StackedOn, b.Work.StackedBranch = "02-01-hello", "feature/hello"
+			b.Work.Report.Stacked, b.Work.StackedBranch = "02-01-hello", "feature/hello"
 		},
 		"": func(b *bench) { // a branch that is not there
 			b.git("config -f .gitmodules submodule.libs/cli.branch gone")
 			b.git("commit -qam gone")
-			b.Work.Commit = b.rev("HEAD")
+			b.Work.Report.Commit = b.rev("HEAD")
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestModuleBase(t *testing.T) {
 			b := newModularBench(t)
 			do(b)
 			got := b.deliver()
-			if got.Modules[0].Into != want || want != "" && b.prs()[0]["baseRefName"] != want || want == "" && !has(got.Notes, "its origin has no branch gone") {
+			if got.Parts[0].Into != want || want != "" && b.prs()[0]["baseRefName"] != want || want == "" && !has(got.Notes, "its origin has no branch gone") {
 				t.Errorf("got %+v, %v", got, b.prs())
 			}
 		})
@@ -149,7 +149,7 @@ func TestModuleWithoutForge(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b = newModularBench(t)
-	b.D.Forge.Env = []string{"PATH=" + t.TempDir()}
+	b.D.GitHub.Env = []string{"PATH=" + t.TempDir()}
 	if got := b.deliver(); !got.Pushed || len(got.Commands) != 3 || got.Commands[0] != "gh auth login" || !strings.HasPrefix(got.Commands[1], "(cd libs/cli && ") || !strings.HasPrefix(got.Commands[2], "gh pr create") {
 		t.Errorf("got %+v", got)
 	}

@@ -21,13 +21,10 @@ type Record struct {
 // RecordFile is where it stands for the task in dir.
 func RecordFile(dir string) string { return filepath.Join(dir, taskdir.Run, "delivered.json") }
 
-// ReadRecord is what the file says, nothing when there is none.
-func ReadRecord(file string) (Record, error) {
+// ReadRecord is what it says, nothing when there is none.
+func ReadRecord(dir string) (Record, error) {
 	r := Record{Modules: map[string]string{}, Given: map[string][]string{}}
-	if file == "" {
-		return r, nil
-	}
-	data, err := durable.Read(file, durable.MaxRecords)
+	data, err := durable.Read(RecordFile(dir), durable.MaxRecords)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -44,17 +41,14 @@ func (r Record) given(url, what string) bool { return slices.Contains(r.Given[ur
 
 // remember changes the record.
 func (d *Deliverer) remember(change func(*Record)) error {
-	if d.Record == "" {
-		return nil
-	}
-	r, err := ReadRecord(d.Record)
+	r, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
 	}
 	change(&r)
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = d.Disk.WriteFile(d.Record, append(data, '\n'), 0o600)
+		err = d.Disk.WriteFile(RecordFile(d.Dir), append(data, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("remembering what was delivered: %w", err)

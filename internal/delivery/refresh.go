@@ -4,61 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
-
-// Pull is a pull request as it was when somebody last looked. Its JSON is a contract with scripts.
-type Pull struct {
-	Number  int      `json:"number"`
-	URL     string   `json:"url"`
-	State   string   `json:"state"` // draft, open, merged or closed
-	Checks  string   `json:"checks"`
-	Failing []string `json:"failing"` // names of the checks that failed
-	Review  string   `json:"review"`
-	At      string   `json:"at"` // when it was looked at; RFC 3339, UTC
-	// Modules are the pull requests of submodules, which are to be merged before.
-	Modules []ModulePull `json:"submodules"`
-	Noted
-}
-
-// ModulePull is the pull request of a submodule as it was then.
-type ModulePull struct {
-	Path    string   `json:"path"`
-	Number  int      `json:"number"`
-	URL     string   `json:"url"`
-	State   string   `json:"state"`
-	Checks  string   `json:"checks"`
-	Failing []string `json:"failing"`
-	Review  string   `json:"review"`
-}
 
 // Refreshed is what a look at the remote came to.
 type Refreshed struct {
 	Completed []string // tasks whose work was merged, and their parents
 	Cancelled []string // tasks whose pull request was closed without a merge
 	Notes     []string // what could not be found out
-	Open      []Seen   // pull requests that are open
+	Open      []OpenPR // pull requests that are open
 	Silent    bool     // gh did not answer, or not to all
 }
 
-// Seen is the open pull request of a task in review, and how it stands.
-type Seen struct {
-	Dir      string // of the task
-	PR       *github.PR
-	Standing github.PRStatus
+// OpenPR is the open pull request of a task in review.
+type OpenPR struct {
+	Dir    string // of the task
+	PR     *github.PR
+	Status github.PRStatus
 }
+
+// fetchWall is the time that a remote has to answer.
+const fetchWall = time.Minute
 
 // Remote asks where the work of tasks is meant to go.
 type Remote struct {
-	Cleaner *Cleaner
-	Forge   *github.Client // nil: git alone is asked
+	Cleaner *cleanup.Cleaner
+	GitHub  *github.Client // nil: git alone is asked
 	Disk    *durable.Disk
-	Wall    time.Duration // of one fetch
 }
 
 // Refresh brings the remote-tracking branches of bases up to date, and the tasks in review to where their work is: merged,
@@ -69,7 +52,7 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 		return out, err
 	}
 	r.fetch(ctx, tasks, &out)
-	var list []Leftover
+	var list []cleanup.Leftover
 	for _, t := range tasks {
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
@@ -80,7 +63,7 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 		}
 		list = append(list, l)
 	}
-	if out.Completed, err = r.Cleaner.Settle(ctx, list); err != nil {
+	if out.Completed, err = r.Cleaner.Completer().Settle(ctx, list); err != nil {
 		return out, err
 	}
 	if err = r.pulls(ctx, list, &out); err == nil {
@@ -90,7 +73,7 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 }
 
 // unproven names the tasks that are in review still, though a base seems to have their work.
-func (r *Remote) unproven(list []Leftover, out *Refreshed) error {
+func (r *Remote) unproven(list []cleanup.Leftover, out *Refreshed) error {
 	for _, l := range list {
 		if l.Named == "" {
 			continue
@@ -125,16 +108,16 @@ func (r *Remote) inReview(dir string) (list []*taskdir.Task, err error) {
 
 // fetch asks each remote that a base branch follows, once.
 func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshed) {
-	bases, asked := map[string]bool{}, map[string]bool{}
+	bases, asked := map[string]bool{"": true}, map[string]bool{"": true}
 	for _, t := range tasks {
-		if t.BaseBranch == "" || bases[t.BaseBranch] {
+		if bases[t.BaseBranch] {
 			continue
 		}
 		bases[t.BaseBranch] = true
 		name, err := r.Cleaner.Repo.Remotes().Remote(ctx, t.BaseBranch)
-		if err == nil && name != "" && !asked[name] {
+		if err == nil && !asked[name] {
 			asked[name] = true
-			err = r.Cleaner.Repo.Remotes().Fetch(ctx, name, r.Wall)
+			err = r.Cleaner.Repo.Remotes().Fetch(ctx, name, fetchWall)
 		}
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
@@ -143,17 +126,17 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 }
 
 // pulls looks at the pull requests of tasks. Without a program to ask, or an account, nothing is known of them.
-func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) error {
+func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
 	for _, l := range list {
-		if r.Forge == nil || ctx.Err() != nil {
+		if r.GitHub == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, l.Base); err != nil || remote == "" && l.task.PRURL == "" {
+		if remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, l.Base); err != nil || remote == "" && l.Task.PRURL == "" {
 			continue
 		}
-		pr, err := r.Forge.Find(ctx, l.task.BranchName())
+		pr, err := r.GitHub.Find(ctx, l.Task.BranchName())
 		switch {
-		case errors.Is(err, github.ErrNoProgram) && l.task.PRURL == "":
+		case errors.Is(err, github.ErrNoProgram) && l.Task.PRURL == "":
 			return nil
 		case errors.Is(err, github.ErrNoProgram), errors.Is(err, github.ErrNotSignedIn):
 			out.Notes, out.Silent = append(out.Notes, err.Error()+": pull requests were not looked at"), true
@@ -170,8 +153,8 @@ func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) err
 }
 
 // take brings a task to where its pull request is. One of an earlier task, whose branch had the same name, is not its.
-func (r *Remote) take(ctx context.Context, l Leftover, pr *github.PR, out *Refreshed) error {
-	if pr.URL != l.task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.task.Commit {
+func (r *Remote) take(ctx context.Context, l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
+	if pr.URL != l.Task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.Task.Commit {
 		if pr.State == github.Open {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: pull request %s ends in another commit than its branch", l.ID, pr.URL))
 		}
@@ -180,18 +163,13 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *github.PR, out *Refre
 	if err := r.keep(ctx, l, pr, out); err != nil {
 		return err
 	}
-	if _, held := holder(l.Dir); held {
+	if _, held := cleanup.Holder(l.Dir); held {
 		return nil // another time
 	}
 	switch pr.State {
 	case github.Merged:
-		done, err := r.Cleaner.complete(l.Dir, pr.URL)
-		if err != nil || !done {
-			return err
-		}
-		l.Status = trellis.Completed
-		parents, err := r.Cleaner.settle(l)
-		out.Completed = append(append(out.Completed, l.ID), parents...)
+		done, err := r.Cleaner.Completer().Complete(l, pr.URL)
+		out.Completed = append(out.Completed, done...)
 		return err
 	case github.Closed:
 		return r.cancel(l, pr, out)
@@ -206,17 +184,14 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *github.PR, out *Refre
 }
 
 // keep writes down how a pull request stands.
-func (r *Remote) keep(ctx context.Context, l Leftover, pr *github.PR, out *Refreshed) (err error) {
-	p := Pull{Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}, At: r.Cleaner.now().UTC().Format(time.RFC3339)}
-	if pr.State == github.Open {
-		s, err := r.Forge.Status(ctx, pr.Number)
-		if err != nil {
-			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
-		} else {
-			out.Open = append(out.Open, Seen{l.Dir, pr, s})
-		}
-		p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
+func (r *Remote) keep(ctx context.Context, l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
+	state, status, err := stateOf(ctx, r.GitHub, pr)
+	if err != nil {
+		out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
+	} else if pr.State == github.Open {
+		out.Open = append(out.Open, OpenPR{l.Dir, pr, status})
 	}
+	p := Pull{PRState: state, At: r.Cleaner.Now().UTC().Format(time.RFC3339)}
 	if p.Modules, err = r.modules(ctx, l, out); err != nil {
 		return err
 	}
@@ -229,16 +204,8 @@ func (r *Remote) keep(ctx context.Context, l Leftover, pr *github.PR, out *Refre
 	return p.write(r.Disk, l.Dir)
 }
 
-// state is that of a pull request, as Pull has it.
-func state(pr *github.PR) string {
-	if pr.State == github.Open && pr.Draft {
-		return "draft"
-	}
-	return map[string]string{github.Open: "open", github.Merged: "merged", github.Closed: "closed"}[pr.State]
-}
-
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.
-func (r *Remote) cancel(l Leftover, pr *github.PR, out *Refreshed) error {
+func (r *Remote) cancel(l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
 	cancelled := false
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if cancelled = t.Status == trellis.Review; !cancelled {
@@ -255,4 +222,105 @@ func (r *Remote) cancel(l Leftover, pr *github.PR, out *Refreshed) error {
 		out.Cancelled = append(out.Cancelled, l.ID)
 	}
 	return err
+}
+
+// Pulls is Refresh for the tasks that have a pull request, by what that says alone: nothing is fetched. dir is one task, ""
+// all.
+func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err error) {
+	tasks, err := r.inReview(dir)
+	if err != nil {
+		return out, err
+	}
+	var list []cleanup.Leftover
+	for _, t := range tasks {
+		if t.PRURL == "" {
+			continue
+		}
+		l := cleanup.Leftover{Dir: t.Dir, ID: t.ID, Status: trellis.Review, Base: t.BaseBranch, Branch: t.BranchName(), Task: t}
+		if l.Tip, err = r.Cleaner.Repo.Refs().Branch(ctx, l.Branch); err != nil {
+			return out, err
+		}
+		list = append(list, l)
+	}
+	err = r.pulls(ctx, list, &out)
+	return out, err
+}
+
+// Follow takes the worktree and the branch of a task from the commit that was delivered to the one at which its pull
+// request is, which others pushed, and reports whether they are there. They stay where they are when something in the
+// worktree is not committed, or the delivered commit is not in that one's history. may says why what was pushed, which is
+// fetched by then, is not taken in; nil when it may be.
+func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head string, outside []string, may func(context.Context) error) (bool, error) {
+	repo := r.Cleaner.Repo
+	if _, err := repo.Refs().Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
+		name, err := repo.Remotes().Remote(ctx, t.BaseBranch)
+		if err == nil {
+			err = repo.Remotes().Fetch(ctx, name, fetchWall)
+		}
+		if _, known := repo.Refs().Resolve(ctx, head); err != nil || known != nil {
+			return false, err
+		}
+	} else if err != nil {
+		return false, err
+	}
+	if err := may(ctx); err != nil {
+		return false, err
+	}
+	if !exists(t.WorktreePath) {
+		return false, nil
+	}
+	return snapshot.NewBackups(repo).Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)
+}
+
+// modules looks at the pull requests that were opened for a task in submodules. Of what is in the way of one of them nobody
+// hears but by a note: no run works on it.
+func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed) ([]ModulePull, error) {
+	list := []ModulePull{}
+	known, err := ReadRecord(l.Dir)
+	if err != nil {
+		return list, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(known.Modules)) {
+		p, err := r.module(ctx, l, path)
+		switch {
+		case ctx.Err() != nil:
+			return list, context.Cause(ctx)
+		case err != nil:
+			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: the pull request of %s was not looked at: %v", l.ID, path, err)), true
+		case p != nil:
+			list = append(list, *p)
+			if wrong := p.wrong(); wrong != "" {
+				out.Notes = append(out.Notes, fmt.Sprintf("%s: the pull request of %s, which comes first, %s: %s", l.ID, path, wrong, p.URL))
+			}
+		}
+	}
+	return list, nil
+}
+
+// module looks at the pull request in one submodule, nil when there is none any more.
+func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*ModulePull, error) {
+	m, err := r.Cleaner.Repo.Modules().Module(ctx, l.Task.Commit, path)
+	if err != nil {
+		return nil, err
+	}
+	f := r.GitHub.In(m.Main)
+	pr, err := f.Find(ctx, l.Task.BranchName())
+	if err != nil || pr == nil {
+		return nil, err
+	}
+	state, _, err := stateOf(ctx, f, pr)
+	return &ModulePull{path, state}, err
+}
+
+// wrong says what keeps it from being merged, "" when nothing is known to.
+func (p ModulePull) wrong() string {
+	switch {
+	case p.State == "closed":
+		return "was closed without a merge"
+	case p.Checks == github.Failed:
+		return "has checks that fail (" + strings.Join(p.Failing, ", ") + ")"
+	case p.Review == github.ChangesWanted:
+		return "is to be changed, as its reviewers say"
+	}
+	return ""
 }

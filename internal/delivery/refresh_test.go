@@ -3,17 +3,21 @@ package delivery_test
 import (
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup/cleanuptest"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
+type house struct{ *cleanuptest.House }
+
+func newHouse(t *testing.T) house { t.Helper(); return house{cleanuptest.New(t)} }
+
 // refresh asks the remote with this gh.
-func (h *house) refresh(f *github.Client) delivery.Refreshed {
+func (h house) refresh(f *github.Client) delivery.Refreshed {
 	h.Helper()
-	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forge: f, Wall: time.Minute}).Refresh(h.Context(), "")
+	out, err := (&delivery.Remote{Cleaner: h.Cleaner, GitHub: f}).Refresh(h.Context(), "")
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -24,26 +28,26 @@ func (h *house) refresh(f *github.Client) delivery.Refreshed {
 func TestRefreshByPullRequest(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.git("init", "-q", "--bare", "../far")
-	h.git("remote", "add", "origin", "../far")
+	h.Git("init", "-q", "--bare", "../far")
+	h.Git("remote", "add", "origin", "../far")
 	var prs []map[string]any
 	for i, name := range []string{"merged", "closed", "open", "draft", "other", "none"} {
 		id := "02-01-" + name
-		h.done(id)
+		h.Done(id)
 		pr := map[string]any{"number": i + 1, "url": "https://github.example/pull/" + name, "state": map[string]string{"merged": "MERGED", "closed": "CLOSED", "other": "MERGED"}[name],
-			"headRefName": "feature/" + name, "headRefOid": h.git("rev-parse", "feature/"+name), "isDraft": name == "draft", "reviewDecision": "APPROVED",
+			"headRefName": "feature/" + name, "headRefOid": h.Git("rev-parse", "feature/"+name), "isDraft": name == "draft", "reviewDecision": "APPROVED",
 			"statusCheckRollup": []any{map[string]any{"name": "ci", "status": "COMPLETED", "conclusion": "FAILURE"}}}
 		switch name {
 		case "open", "draft":
 			pr["state"] = "OPEN"
 		case "other":
-			pr["headRefOid"] = h.git("rev-parse", "main")
+			pr["headRefOid"] = h.Git("rev-parse", "main")
 		case "none":
 			continue
 		}
 		prs = append(prs, pr)
 	}
-	gh := &github.Client{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
+	gh := &github.Client{Dir: h.Dir, Env: append(h.Env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
 	for range 2 {
 		out := h.refresh(gh)
 		if len(out.Notes) > 0 {
@@ -55,7 +59,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 		"open": "review delivered https://github.example/pull/open open failed approved", "draft": "review delivered https://github.example/pull/draft draft failed approved",
 		"other": "review delivered ", "none": "review delivered ",
 	} {
-		task := h.load("02-01-" + name)
+		task := h.Load("02-01-" + name)
 		got := string(task.Status) + " " + string(task.Pipeline.Outcome) + " " + task.PRURL
 		if p, err := delivery.ReadPull(task.Dir); err != nil {
 			t.Error(err)
@@ -66,32 +70,32 @@ func TestRefreshByPullRequest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	h.keeps("02-01-merged", true, "not in main") // the pull request says so, git does not
+	h.Keeps("02-01-merged", true, "not in main") // the pull request says so, git does not
 }
 
 // Without gh, an account or a remote git alone tells, and what can't be asked is a note.
 func TestRefreshByGit(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.done("02-01-open")
+	h.Done("02-01-open")
 	none := &github.Client{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
 	if out := h.refresh(none); len(out.Notes)+len(out.Completed) > 0 {
 		t.Errorf("without a remote: got %+v", out)
 	}
-	h.git("clone", "-q", "--bare", h.Dir, "../far")
-	h.git("remote", "add", "origin", "../far")
-	h.done("02-01-there")
-	h.git("push", "-q", "origin", "feature/there:main") // merged there; here nobody has fetched
-	h.git("update-ref", "-d", "refs/remotes/origin/main")
+	h.Git("clone", "-q", "--bare", h.Dir, "../far")
+	h.Git("remote", "add", "origin", "../far")
+	h.Done("02-01-there")
+	h.Git("push", "-q", "origin", "feature/there:main") // merged there; here nobody has fetched
+	h.Git("update-ref", "-d", "refs/remotes/origin/main")
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
 	}
-	signedOut := &github.Client{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
+	signedOut := &github.Client{Dir: h.Dir, Env: append(h.Env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}
-	h.git("remote", "set-url", "origin", "../nowhere")
-	if out := h.refresh(none); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "fetching from origin") || h.load("02-01-open").Status != "review" {
+	h.Git("remote", "set-url", "origin", "../nowhere")
+	if out := h.refresh(none); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "fetching from origin") || h.Load("02-01-open").Status != "review" {
 		t.Errorf("a remote that is gone: got %+v", out)
 	}
 }
@@ -101,17 +105,17 @@ func TestRefreshOfAnEditedSquash(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for _, id := range []string{"02-01-edited", "02-01-edited-more", "02-01-open"} {
-		h.done(id)
+		h.Done(id)
 	}
-	h.git("merge", "-q", "--squash", "feature/edited")
-	h.write("edited.txt", "otherwise\n")
-	h.git("add", "-A")
-	h.git("commit", "-q", "-m", "feat: edited (#1)\n\n* feat: edited\n\nTrellis-Task: 02-01-edited\nTrellis-Call: x\n\n* by hand")
+	h.Git("merge", "-q", "--squash", "feature/edited")
+	h.Write("edited.txt", "otherwise\n")
+	h.Git("add", "-A")
+	h.Git("commit", "-q", "-m", "feat: edited (#1)\n\n* feat: edited\n\nTrellis-Task: 02-01-edited\nTrellis-Call: x\n\n* by hand")
 	out := h.refresh(nil)
 	if len(out.Completed) > 0 || len(out.Notes) != 1 || !strings.HasPrefix(out.Notes[0], "02-01-edited: its changes are not in main as they are, but ") || !strings.HasSuffix(out.Notes[0], "`trellis task archive 02-01-edited` completes it") {
 		t.Errorf("got %+v", out)
 	}
-	if _, err := h.Cleaner.Store.Archive(h.dir("02-01-edited")); err != nil {
+	if _, err := h.Cleaner.Store.Archive(h.TaskDir("02-01-edited")); err != nil {
 		t.Fatal(err)
 	}
 	if out := h.refresh(nil); len(out.Notes) > 0 {

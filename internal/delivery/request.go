@@ -9,11 +9,13 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
 // one that was mended when somebody closed it: whoever did that gets no other one.
-func (d *Deliverer) request(ctx context.Context, f *github.Client, n github.NewPR, commits []string, mended string, out *Delivered) (*github.PR, error) {
+func request(ctx context.Context, f *github.Client, n github.NewPR, commits []string, mended string, out *Delivered) (*github.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
@@ -29,21 +31,21 @@ func (d *Deliverer) request(ctx context.Context, f *github.Client, n github.NewP
 // open finds or makes the pull request of the work.
 func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered, error) {
 	if err := d.into(ctx, w, &out); err != nil {
-		return out, d.prFailure(ctx, err)
+		return out, d.Redact.prFailure(ctx, err)
 	}
 	if out.Into == "" {
 		return out, nil
 	}
-	out.Body = d.redact(d.body(w))
+	out.Body = d.Redact.hide(body(d.Repo.Main, w))
 	mended := ""
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := d.request(ctx, d.Forge, github.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, []string{w.Commit, w.Above}, mended, &out)
+	pr, err := request(ctx, d.GitHub, github.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
 	if err != nil {
 		return d.without(ctx, w, out, err)
 	}
-	out.URL, out.Number = pr.URL, pr.Number
+	out.PRURL, out.Number = pr.URL, pr.Number
 	if pr.State != github.Open {
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d was %s: no other one is opened", pr.Number, strings.ToLower(pr.State)))
 		if pr.State == github.Closed {
@@ -51,14 +53,14 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 		}
 		return out, nil
 	}
-	out.Body = d.renew(ctx, d.Forge, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
-	return out, d.prFailure(ctx, d.adorn(ctx, &out))
+	out.Body = d.Redact.renew(ctx, d.GitHub, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
+	return out, d.Redact.prFailure(ctx, d.adorn(ctx, w.Job.Delivery, &out))
 }
 
 // into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
 // base. It is "" when the remote has neither.
 func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
-	base := strings.TrimPrefix(w.Base, out.Remote+"/")
+	base := strings.TrimPrefix(w.Job.BaseBranch, out.Remote+"/")
 	names := []string{base}
 	if w.StackedBranch != "" {
 		names = append(names, w.StackedBranch)
@@ -75,11 +77,11 @@ func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
 	tip := tips[out.Into]
 	if tip == "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
-		out.Commands = append(out.Commands, push(out.Remote, base), d.create(w, *out))
+		out.Commands = append(out.Commands, push(out.Remote, base), create(w, *out))
 		out.Into = ""
 		return nil
 	}
-	if within, err := has(ctx, d.Repo, tip, w.Commit); err != nil || within {
+	if within, err := has(ctx, d.Repo, tip, w.Report.Commit); err != nil || within {
 		return orEmpty(err, w, out.Remote+"/"+out.Into)
 	}
 	return nil
@@ -96,14 +98,14 @@ func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) 
 
 // renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:
 // without the marks it is left as it is.
-func (d *Deliverer) renew(ctx context.Context, f *github.Client, there *github.PR, name string, section func(room int) string, out *Delivered) string {
-	body, ok := d.renewed(there.Body, section)
+func (m mask) renew(ctx context.Context, f *github.Client, there *github.PR, name string, section func(room int) string, out *Delivered) string {
+	body, ok := m.renewed(there.Body, section)
 	switch {
 	case !ok:
 		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks that Trellis' part stands between are gone", name))
 	case body != there.Body:
 		if err := f.EditBody(ctx, there.URL, body); err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, d.words(err)))
+			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, m.words(err)))
 		}
 	}
 	return body
@@ -111,29 +113,29 @@ func (d *Deliverer) renew(ctx context.Context, f *github.Client, there *github.P
 
 // adorn gives the pull request its labels and reviewers, each once: a person may take one off again. What gh refuses is
 // noted: the pull request is there.
-func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
-	known, err := ReadRecord(d.Record)
+func (d *Deliverer) adorn(ctx context.Context, want pipeline.Delivering, out *Delivered) error {
+	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
 	}
 	give := func(what string, do func() error, refused string) error {
-		if known.given(out.URL, what) || ctx.Err() != nil {
+		if known.given(out.PRURL, what) || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err := do(); err != nil {
-			out.Notes = append(out.Notes, refused+": "+d.words(err))
+			out.Notes = append(out.Notes, refused+": "+d.Redact.words(err))
 			return nil
 		}
-		return d.remember(func(r *Record) { r.Given[out.URL] = append(r.Given[out.URL], what) })
+		return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
 	}
-	for _, l := range d.Labels {
-		label := func() error { return d.Forge.Label(ctx, out.URL, l) }
+	for _, l := range want.Labels {
+		label := func() error { return d.GitHub.Label(ctx, out.PRURL, l) }
 		if err := give("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
 			return err
 		}
 	}
-	for _, who := range d.Reviewers {
-		ask := func() error { return d.Forge.AskReview(ctx, out.URL, who) }
+	for _, who := range want.Reviewers {
+		ask := func() error { return d.GitHub.AskReview(ctx, out.PRURL, who) }
 		if err := give("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
 			return err
 		}
@@ -149,24 +151,24 @@ func away(err error) bool {
 // without is the end without a pull request: a failure, or for want of gh what to type.
 func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err error) (Delivered, error) {
 	if !away(err) {
-		return out, d.prFailure(ctx, err)
+		return out, d.Redact.prFailure(ctx, err)
 	}
-	next, what := d.create(w, out), "no pull request was opened: "
+	next, what := create(w, out), "no pull request was opened: "
 	if w.PR != "" {
-		out.URL, next, what = w.PR, "trellis deliver "+w.Task, "the pull request was not brought up to date: "
+		out.PRURL, next, what = w.PR, "trellis deliver "+w.Task, "the pull request was not brought up to date: "
 	}
 	out.Commands = append(append([]string{"gh auth login"}, out.Commands...), next)
-	out.Notes = append(out.Notes, what+d.words(err))
+	out.Notes = append(out.Notes, what+d.Redact.words(err))
 	return out, nil
 }
 
 // create is the command that opens the pull request.
-func (d *Deliverer) create(w Work, out Delivered) string {
-	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s --body-file %s", d.draft(), word(out.Into), word(w.Branch), word(out.Title), word(w.Path+"/report.md"))
+func create(w Work, out Delivered) string {
+	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s --body-file %s", draft(w), trellis.ShellWord(out.Into), trellis.ShellWord(w.Job.Branch), trellis.ShellWord(out.Title), trellis.ShellWord(w.Path+"/report.md"))
 }
 
-func (d *Deliverer) draft() string {
-	if d.Draft {
+func draft(w Work) string {
+	if w.Job.Delivery.Draft {
 		return " --draft"
 	}
 	return ""

@@ -42,7 +42,7 @@ func left() map[string]string {
 // run takes one case through a planner that leaves these files.
 func run(t *testing.T, c eval.Case, files map[string]string) eval.Result {
 	t.Helper()
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Plan: func(_ context.Context, c eval.Case, repo string) (eval.Planned, error) {
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: time.Now, Plan: func(_ context.Context, c eval.Case, repo string) (eval.Planned, error) {
 		dir := filepath.Join(repo, ".trellis", "tasks", "01-02-"+c.ID)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return eval.Planned{}, err
@@ -96,8 +96,8 @@ func TestChecks(t *testing.T) {
 		"makes a file":          {replace("plan.json", `[{"path": "a.txt"`, `[{"path": "c.txt", "change": "new"}, {"path": "a.txt"`), nil},
 		"leads away":            {replace("research.md", "a.txt", "../small-a/a.txt"), []string{"invents no path"}},
 		"no command in prd.md":  {replace("prd.md", "  verify: `grep -q A a.txt`\n", ""), []string{"1 or more acceptance criteria have a command"}},
-		"says nothing of it":    {replace("prd.md", "says A", "changes"), []string{`says /(?i)says A/`}},
-		"says it elsewhere":     {replace("prd.md", "- a.txt says A\n\n## Acc", "- a.txt\n\n## Overview\n\nA\n\n## Acc"), []string{`says /(?i)says A/`}},
+		"says nothing of it":    {replace("prd.md", "says A", "changes"), []string{`mentions /(?i)says A/`}},
+		"says it elsewhere":     {replace("prd.md", "- a.txt says A\n\n## Acc", "- a.txt\n\n## Overview\n\nA\n\n## Acc"), []string{`mentions /(?i)says A/`}},
 		"a check is missing":    {replace("plan.json", `, {"id": "test", "command": "make test", "proof": {"type": "test"}}`, ""), []string{"is checked by make test or make check"}},
 		"another spelling":      {replace("plan.json", "make test", "make check"), []string{"invents no command"}},
 		"wrong order":           {replace("plan.json", `{"id": "lint", "command": "make lint", "proof": {"type": "lint"}}, {"id": "test", "command": "make test", "proof": {"type": "test"}}`, `{"id": "test", "command": "make test", "proof": {"type": "test"}}, {"id": "lint", "command": "make lint", "proof": {"type": "lint"}}`), []string{"is checked by make test or make check"}},
@@ -188,7 +188,7 @@ func many(n int) (cases []eval.Case) {
 func TestRunnerPlansAtOnce(t *testing.T) {
 	var working, most, told atomic.Int32
 	both := make(chan struct{}) // closed when two are at work
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Parallel: 2, Ended: func(eval.Result) { told.Add(1) }, Plan: func(_ context.Context, c eval.Case, _ string) (eval.Planned, error) {
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: time.Now, Parallel: 2, Ended: func(eval.Result) { told.Add(1) }, Plan: func(_ context.Context, c eval.Case, _ string) (eval.Planned, error) {
 		defer working.Add(-1)
 		n := working.Add(1)
 		most.Store(max(n, most.Load()))
@@ -214,7 +214,7 @@ func TestRunnerPlansAtOnce(t *testing.T) {
 func TestRunnerIsCutOff(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, stop := context.WithCancelCause(context.Background())
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Plan: func(ctx context.Context, c eval.Case, repo string) (eval.Planned, error) {
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: time.Now, Plan: func(ctx context.Context, c eval.Case, repo string) (eval.Planned, error) {
 		if c.ID == "small-2" {
 			stop(cause)
 			<-ctx.Done()
@@ -234,7 +234,7 @@ func TestRunnerWithoutRoom(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "small-1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := eval.Runner{Dir: dir, Env: os.Environ(), Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
+	r := eval.Runner{Dir: dir, Env: os.Environ(), Now: time.Now, Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
 		return eval.Planned{}, errors.New("no")
 	}}
 	results, err := r.Run(context.Background(), many(3))

@@ -27,7 +27,6 @@ type evidence struct {
 	project  research.Project
 }
 
-// look reads the task directory dir of a repository.
 func look(p *Project, repo, dir string) (e evidence, err error) {
 	e.project = research.Project{Root: repo, LookPath: p.LookPath}
 	if e.task, err = (taskdir.Store{Root: repo}).Load(dir); err != nil {
@@ -67,7 +66,6 @@ func (e *evidence) readPlan(file string) error {
 	return nil
 }
 
-// read is the text of a file, "" when there is none.
 func read(file string) (string, error) {
 	data, err := taskdir.ReadFile(filepath.Dir(file), filepath.Base(file))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +92,7 @@ func commandsIn(acceptance string) (list []string) {
 }
 
 func contextPaths(dir string) (paths []string, err error) {
-	names, err := contextfiles.Names(dir)
+	names, err := taskdir.ContextFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +111,6 @@ func contextPaths(dir string) (paths []string, err error) {
 	return paths, nil
 }
 
-// changed are the files that plan.json changes.
 func (e evidence) changed() (paths []string) {
 	if e.plan != nil {
 		for _, f := range e.plan.Files {

@@ -110,7 +110,7 @@ func (e evidence) checks(c Case) []Check {
 	list = append(list, check(len(paths) == 0, "invents no path", paths...))
 	list = append(list, check(len(e.verified) >= a.Verified, fmt.Sprintf("%d or more acceptance criteria have a command", a.Verified), e.verified...))
 	for _, rule := range a.Mentions {
-		list = append(list, check(regexp.MustCompile(rule).MatchString(e.said), "says /"+rule+"/"))
+		list = append(list, check(regexp.MustCompile(rule).MatchString(e.said), "mentions /"+rule+"/"))
 	}
 	list = append(list, e.commandChecks(c)...)
 	if e.plan != nil {
@@ -142,7 +142,6 @@ func (e evidence) commandChecks(c Case) (list []Check) {
 	return list
 }
 
-// planChecks are about plan.json.
 func (e evidence) planChecks(c Case) []Check {
 	a, n, changed := c.Accept, len(steps(e.plan.Steps)), e.changed()
 	list := []Check{
@@ -180,7 +179,6 @@ func check(held bool, what string, instead ...string) Check {
 	return Check{What: what, Detail: strings.Join(instead, ", ")}
 }
 
-// fits tells whether a path fits a glob.
 func fits(glob string) func(path string) bool {
 	return func(path string) bool { return doublestar.MatchUnvalidated(glob, path) }
 }

@@ -22,11 +22,11 @@ type Runner struct {
 	// Plan plans one case in its repository. A planner that failed is no error; an error is a failure of
 	// this case too, and cases after it are planned. Several calls may be under way at once.
 	Plan     func(ctx context.Context, c Case, repo string) (Planned, error)
-	Dir      string           // an existing folder, where each case gets a repository of its id
-	Parallel int              // cases that are planned at once; at least one
-	Env      []string         // where git is found
-	Ended    func(Result)     // told of each case as it ends, one at a time; nil: nobody is
-	Now      func() time.Time // nil: time.Now
+	Dir      string       // an existing folder, where each case gets a repository of its id
+	Parallel int          // cases that are planned at once; at least one
+	Env      []string     // where git is found
+	Ended    func(Result) // told of each case as it ends, one at a time; nil: nobody is
+	Now      func() time.Time
 }
 
 // Run plans the cases and returns the results of those that ended, in the order of the cases. When ctx
@@ -80,12 +80,12 @@ func (r Runner) one(ctx context.Context, c Case) (*Result, error) {
 	if err := c.Project.Lay(ctx, repo, r.Env); err != nil {
 		return nil, err
 	}
-	res, began := begin(c), r.now()
+	res, began := begin(c), r.Now()
 	p, err := r.Plan(ctx, c, repo)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	res.Seconds = r.now().Sub(began).Seconds()
+	res.Seconds = r.Now().Sub(began).Seconds()
 	res.Calls, res.Usage, res.Failure = p.Calls, p.Usage, p.Cut
 	if err == nil {
 		err = res.judge(c, repo, p.Dir)
@@ -94,11 +94,4 @@ func (r Runner) one(ctx context.Context, c Case) (*Result, error) {
 		res.Failure = err.Error()
 	}
 	return &res, nil
-}
-
-func (r Runner) now() time.Time {
-	if r.Now == nil {
-		return time.Now()
-	}
-	return r.Now()
 }

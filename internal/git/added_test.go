@@ -189,10 +189,10 @@ func TestTakeBack(t *testing.T) {
 		t.Errorf("between: got %v, %v", got, err)
 	}
 	other := b.Git("commit-tree", "-m", "other", "HEAD^{tree}")
-	if err := b.Repo.Refs().TakeBack(t.Context(), "work", base, other); err == nil {
+	if err := b.Repo.Refs().MoveRef(t.Context(), git.BranchPrefix+"work", base, other); err == nil {
 		t.Error("it was moved from another commit")
 	}
-	if err := b.Repo.Refs().TakeBack(t.Context(), "work", base, tip); err != nil {
+	if err := b.Repo.Refs().MoveRef(t.Context(), git.BranchPrefix+"work", base, tip); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Git("status", "--porcelain"); got != "A  new.txt" {

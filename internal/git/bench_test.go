@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -98,7 +99,7 @@ func BenchmarkTreeOf(b *testing.B) {
 		wt := x.Add("feature/x")
 		x.Write(filepath.Join(wt, "new.txt"), "new")
 		for b.Loop() {
-			gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), wt))(b)
+			gittest.Must(snapshot.New(x.Repo).TreeOf(b.Context(), wt))(b)
 		}
 	})
 }
@@ -141,13 +142,13 @@ func BenchmarkTreeOfManyFiles(b *testing.B) {
 	x := manyFiles(b, 20_000, true)
 	b.Run("anew", func(b *testing.B) {
 		for b.Loop() {
-			gittest.Must(x.Open(x.Dir).Snapshots().TreeOf(b.Context(), x.Dir))(b)
+			gittest.Must(snapshot.New(x.Open(x.Dir)).TreeOf(b.Context(), x.Dir))(b)
 		}
 	})
 	b.Run("known", func(b *testing.B) {
-		gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), x.Dir))(b)
+		gittest.Must(snapshot.New(x.Repo).TreeOf(b.Context(), x.Dir))(b)
 		for b.Loop() {
-			gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), x.Dir))(b)
+			gittest.Must(snapshot.New(x.Repo).TreeOf(b.Context(), x.Dir))(b)
 		}
 	})
 }

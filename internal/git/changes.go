@@ -1,14 +1,10 @@
 package git
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // Change is a path that differs between a commit and a snapshot. A renamed file is one path deleted and
@@ -20,44 +16,17 @@ type Change struct {
 	Added, Deleted int // lines; -1 for binary files
 }
 
-// Changes are the paths at which the snapshot differs from a commit, sorted.
-func (s *Snapshot) Changes(ctx context.Context, base string) ([]Change, error) {
-	if list, ok := s.r.diffs.recall(base, s.Tree); ok {
-		return list, nil
-	}
-	out, err := s.against(ctx, base, nil, "-z", "--raw", "--numstat")
-	if err != nil {
-		return nil, err
-	}
-	list, err := parseChanges(out)
-	if err == nil {
-		s.r.diffs.keep(base, s.Tree, list)
-	}
-	return list, err
-}
+// Of so many, and so long, comparisons the result is remembered.
+const (
+	maxDiffs   = 100
+	maxChanges = 1000
+)
 
-// against compares the snapshot with a commit or a tree.
-func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
-	base, err := s.whole(ctx, base)
-	if err != nil {
-		return "", err
-	}
-	args := slices.Concat([]string{"diff-index", "--cached"}, plain, options, []string{base})
-	if s.held != s.Tree {
-		if err := s.store(ctx); err != nil {
-			return "", err
-		}
-		args = slices.Concat([]string{"diff-tree", "-r"}, plain, options, []string{base, s.Tree})
-	}
-	text, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Stdout: out, Args: args})
-	return text, err
-}
+// Plain are the options of a comparison that depends on no one's settings.
+var Plain = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
 
-// plain makes a comparison depend on no one's settings.
-var plain = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
-
-// parseChanges reads raw records (":100644 100644 old new M", path) and after them numstat's ("1\t2\tpath").
-func parseChanges(out string) (list []Change, err error) {
+// ParseChanges reads raw records (":100644 100644 old new M", path) and after them numstat's ("1\t2\tpath").
+func ParseChanges(out string) (list []Change, err error) {
 	at := map[string]int{}
 	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 	for i := 0; i < len(f); i++ {
@@ -88,18 +57,24 @@ func count(s string) int {
 	return n
 }
 
-// DiffStat is the difference to a commit as text for people, one file a line and the sum.
-func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
-	return s.against(ctx, base, nil, "--stat=100")
-}
+const gitlink = "160000"
 
-// Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
-func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
-	var out *proc.Capped
-	err := Retry(ctx, func() error {
-		out = proc.NewCapped(limit)
-		_, err := s.against(ctx, base, out, "--patch")
-		return err
-	})
-	return out.String(), err
+// Submodule reports whether it is one that is there now.
+func (c Change) Submodule() bool { return c.Mode == gitlink }
+
+// ChangesOnce is what ask says, by git diff --raw --numstat, of a commit and a tree, unless it was asked before.
+func (r *Repo) ChangesOnce(base, tree string, ask func() (string, error)) ([]Change, error) {
+	key := base + ":" + tree
+	if list, ok := r.diffs.recall(key); ok {
+		return slices.Clone(list), nil
+	}
+	out, err := ask()
+	if err != nil {
+		return nil, err
+	}
+	list, err := ParseChanges(out)
+	if err == nil && isHash(base) && len(list) <= maxChanges { // a name can mean another commit next time
+		r.diffs.keep(key, slices.Clone(list), maxDiffs)
+	}
+	return list, err
 }

@@ -101,6 +101,15 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Settings that can't be read are no settings that stayed as they were.
+func TestSettingsThatCannotBeRead(t *testing.T) {
+	b := gittest.New(t)
+	b.Repo.Env = append(slices.Clone(b.Env), "GIT_CONFIG_GLOBAL="+b.Home) // a folder
+	if _, err := b.Repo.Hooks().Settings(b.Repo.Main); err == nil || !strings.Contains(err.Error(), b.Home) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Edge S1: a file, or a link to /dev/null, in the place of a folder switches off what git would look for there, and fails nothing.
 func TestSettingsWithoutFolders(t *testing.T) {
 	for _, name := range []string{"hooks", "info"} {

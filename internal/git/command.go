@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,7 +127,7 @@ func (r *Repo) retryLocked(ctx context.Context, c Command, do func() error) erro
 }
 
 func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
-	if err := checkWorktree(ctx, c.Dir); err != nil {
+	if err := CheckWorktree(ctx, c.Dir); err != nil {
 		return "", -1, err
 	}
 	if err := errors.Join(r.sanitize(ctx, c), r.Index().renewIndex(ctx, c)); err != nil {
@@ -137,12 +136,13 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 	defer r.Index().noteIndex(ctx, c)
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
-	cmd := proc.Command{
-		Argv: slices.Concat([]string{"git"}, always, r.Hooks().noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
-		Stdin: c.Stdin, Stdout: out, Stderr: stderr, Wall: quick,
-	}
+	options, wall := always, quick
 	if c.Write {
-		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.Hooks().noHooks(ctx, c), c.Args), patient
+		options, wall = slices.Concat(always, durably), patient
+	}
+	cmd := proc.Command{
+		Argv: slices.Concat([]string{"git"}, options, r.Hooks().noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
+		Stdin: c.Stdin, Stdout: out, Stderr: stderr, Wall: wall,
 	}
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
@@ -184,6 +184,14 @@ func (r *Repo) environ(c Command) []string {
 	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.Env...)...)
 }
 
+// getenv is a variable as git commands see it.
+func (r *Repo) getenv(name string) (value string, ok bool) {
+	if r.Env == nil {
+		return os.LookupEnv(name)
+	}
+	return proc.Getenv(r.Env, name)
+}
+
 // limited is a buffer that refuses what is beyond all reason.
 type limited struct {
 	bytes.Buffer
@@ -199,63 +207,11 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// lockContended reports whether git met a lock that another process holds.
-func lockContended(err error) bool {
-	var e *Error
-	return errors.Is(err, errLocked) || errors.As(err, &e) && (strings.Contains(e.Stderr, ".lock") || strings.Contains(e.Stderr, "packed-refs.new")) &&
-		(strings.Contains(e.Stderr, "File exists") || strings.Contains(e.Stderr, "could not lock"))
-}
-
-const (
-	lockPatience = 10 * time.Second       // how long locks of others are waited for
-	lockGlance   = 250 * time.Millisecond // longest time between two looks
-	staleAfter   = 3 * time.Second        // a lock that stands so long, and nobody is there who could hold it, is a dead process's
-)
-
-// RetryLocked does something again while other processes hold git's locks. One of own that stays for a while, that
-// nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
-// left by one that was killed, and is removed.
-func RetryLocked(ctx context.Context, own []string, do func() error) error {
-	end := time.Now().Add(lockPatience)
-	standing := map[string]lockFile{}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
-		err := do()
-		if !lockContended(err) || time.Now().After(end) {
-			return err
-		}
-		for _, path := range own {
-			standing[path] = standing[path].removeStale(path)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
+// name is the command of a call, behind its options.
+func (c Command) name() string {
+	args := c.Args
+	for len(args) > 2 && args[0] == "-c" {
+		args = args[2:]
 	}
-}
-
-// lockFile is a lock as it was found, since when it is there (the clock of the file system may be wrong), and who may
-// hold it: has been at work ever since.
-type lockFile struct {
-	made, since time.Time
-	holders     map[int]bool
-}
-
-// removeStale removes the lock when it is still the one that was found long ago, and whoever made it is gone.
-func (l lockFile) removeStale(path string) lockFile {
-	st, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return lockFile{}
-	case !st.ModTime().Equal(l.made):
-		return lockFile{st.ModTime(), time.Now(), lockHolders(path)}
-	case time.Since(l.since) <= staleAfter:
-		return l
-	}
-	now := lockHolders(path)
-	maps.DeleteFunc(l.holders, func(pid int, _ bool) bool { return !now[pid] })
-	if len(l.holders) == 0 && !isOpen(path) {
-		os.Remove(path) // if that fails, git says what is wrong
-	}
-	return l
+	return args[0]
 }

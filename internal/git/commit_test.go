@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
+var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // taken literally, the last is nowhere
+
 func TestCommit(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, dir := t.Context(), b.Add("feature/x")
-		spread(b, dir)
+		b.Spread(dir)
 		b.Write(filepath.Join(dir, ".trellis/tasks/old/task.json"), "{}")
 		b.GitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged what is not to be committed
 		base := b.GitIn(dir, "rev-parse", "HEAD")
@@ -58,32 +61,23 @@ func TestCommit(t *testing.T) {
 				t.Errorf("nothing to commit: got %v", err)
 			}
 		}
-	}, hardFormats...)
+	}, gittest.HardFormats...)
 }
 
-func TestCommitIsMadeOnce(t *testing.T) {
+func TestAmend(t *testing.T) {
 	b := gittest.New(t)
 	ctx, dir, base := t.Context(), b.Add("feature/x"), b.Git("rev-parse", "main")
-	o := git.CommitOptions{Message: "m", Trailers: []string{"Trellis-Key: k1"}, Adopt: "Trellis-Key: k1", Base: base}
 	b.Write(filepath.Join(dir, "new.txt"), "n")
-	first := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t)
+	gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
 	b.Write(filepath.Join(dir, "later.txt"), "n")
-	if got := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t); got != first {
-		t.Errorf("got %s, want the first", got)
-	}
-
-	o = git.CommitOptions{Message: "amended", Trailers: []string{"Trellis-Key: k2"}, Adopt: "Trellis-Key: k2", Base: base, Amend: true}
+	o := git.CommitOptions{Message: "amended", Amend: true}
 	second := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t)
-	if got := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t); got != second {
-		t.Errorf("got %s, want %s", got, second)
-	}
 	if got := b.GitIn(dir, "rev-list", "--count", base+"..HEAD"); got != "1" {
 		t.Errorf("%s commits", got)
 	}
 	if got := b.GitIn(dir, "ls-tree", "--name-only", "HEAD"); got != "a.txt\nlater.txt\nnew.txt" {
 		t.Errorf("got %s", got)
 	}
-	o.Adopt = ""
 	if _, err := b.Repo.Committer().Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
 		t.Errorf("amending with nothing: got %v", err)
 	}
@@ -172,14 +166,14 @@ func TestHookThatHangsIsStopped(t *testing.T) {
 }
 
 func TestBackup(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		const ref = "refs/trellis/backup/02-01-x/1"
 		ctx, dir := t.Context(), b.Add("feature/x")
 		b.Repo.Env = slices.DeleteFunc(slices.Clone(b.Env), func(s string) bool { return strings.HasPrefix(s, "HOME=") }) // nobody's identity
 		save := func() string {
 			t.Helper()
 			status, index := b.GitIn(dir, "status", "--porcelain=v2"), b.GitIn(dir, "ls-files", "--stage")
-			sha := gittest.Must(b.Repo.Backups().Backup(ctx, dir, ref, "backup of x"))(t)
+			sha := gittest.Must(snapshot.NewBackups(b.Repo).Backup(ctx, dir, ref, "backup of x"))(t)
 			if b.GitIn(dir, "status", "--porcelain=v2") != status || b.GitIn(dir, "ls-files", "--stage") != index {
 				t.Error("the worktree was touched")
 			}
@@ -192,7 +186,7 @@ func TestBackup(t *testing.T) {
 		if got := save(); got != head {
 			t.Errorf("nothing to save: got %s, want HEAD", got)
 		}
-		spread(b, dir)
+		b.Spread(dir)
 		head = b.GitIn(dir, "rev-parse", "HEAD")
 		first := save()
 		for file, want := range map[string]string{first + ":keep.txt": "1\ntwo\n3\n4", first + ":staged.txt": "staged and changed", first + ":new/un tracked\n\xff.txt": "u", first + ":.env": "SECRET=1", first + "^2:staged.txt": "staged", first + "^2:keep.txt": "1\n2\n3"} {
@@ -224,13 +218,13 @@ func TestBackup(t *testing.T) {
 				t.Error("the second backup is lost")
 			}
 		}
-	}, hardFormats...)
+	}, gittest.HardFormats...)
 }
 
 func TestBackupOfUnborn(t *testing.T) {
 	b := gittest.Empty(t)
 	b.Write("new.txt", "n")
-	sha := gittest.Must(b.Repo.Backups().Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
+	sha := gittest.Must(snapshot.NewBackups(b.Repo).Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
 	if got := b.Git("show", sha+":new.txt"); got != "n" {
 		t.Errorf("got %q", got)
 	}

@@ -1,9 +1,10 @@
 package git_test
 
 import (
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestDiff(t *testing.T) {

@@ -3,23 +3,25 @@ package git_test
 import (
 	"errors"
 	"fmt"
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestDiscard(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx := t.Context()
 		for _, p := range []string{"tasks/a/task.json", "tasks/b*[x]/task.json", "other.txt"} {
 			b.Write(p, "committed")
 		}
 		b.Git("add", "-A")
 		b.Git("commit", "-qm", "tasks")
-		if got := gittest.Must(b.Repo.Backups().Discard(ctx, b.Repo.Main, "", "tasks"))(t); got {
+		if got := gittest.Must(snapshot.NewBackups(b.Repo).Discard(ctx, b.Repo.Main, "", "tasks"))(t); got {
 			t.Error("something was discarded in a clean tree")
 		}
 		dir := b.Add("feature/x")
@@ -33,7 +35,7 @@ func TestDiscard(t *testing.T) {
 		b.Write(in("tasks/a/task.json"), "changed again")
 		b.Write(in("other.txt"), "changed")
 		b.Write(in("tasks2/x"), "untracked")
-		if got := gittest.Must(b.Repo.Backups().Discard(ctx, dir, "", "tasks"))(t); !got {
+		if got := gittest.Must(snapshot.NewBackups(b.Repo).Discard(ctx, dir, "", "tasks"))(t); !got {
 			t.Error("nothing was discarded")
 		}
 		if got, want := b.GitIn(dir, "status", "--porcelain"), " M other.txt\n?? tasks2/"; got != want {
@@ -42,14 +44,14 @@ func TestDiscard(t *testing.T) {
 		if got := b.Read(in("tasks/b*[x]/task.json")); got != "committed" {
 			t.Errorf("got %q", got)
 		}
-	}, hardFormats...)
+	}, gittest.HardFormats...)
 }
 
 func TestDiscardWithinUntrackedFolder(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".trellis/tasks/a/task.json", "x")
 	b.Write(".trellis/spec/index.md", "x")
-	if got := gittest.Must(b.Repo.Backups().Discard(t.Context(), b.Dir, "", ".trellis/tasks"))(t); !got {
+	if got := gittest.Must(snapshot.NewBackups(b.Repo).Discard(t.Context(), b.Dir, "", ".trellis/tasks"))(t); !got {
 		t.Error("nothing was discarded")
 	}
 	if _, err := os.Stat(b.Path(".trellis/tasks")); !errors.Is(err, os.ErrNotExist) || b.Read(".trellis/spec/index.md") != "x" {
@@ -64,7 +66,7 @@ func TestDiscardOfThousands(t *testing.T) {
 		paths = append(paths, fmt.Sprintf("%s-%d", strings.Repeat("n", 200), i))
 	}
 	b.Write(paths[2999], "x")
-	if got := gittest.Must(b.Repo.Backups().Discard(t.Context(), b.Dir, "", paths...))(t); !got || b.Git("status", "--porcelain") != "" {
+	if got := gittest.Must(snapshot.NewBackups(b.Repo).Discard(t.Context(), b.Dir, "", paths...))(t); !got || b.Git("status", "--porcelain") != "" {
 		t.Error("it was not discarded")
 	}
 }
@@ -80,14 +82,14 @@ func TestDiscardFollowsNoLinkOut(t *testing.T) {
 	if err := os.Symlink(b.Path(".trellis"), filepath.Join(dir, ".trellis")); err != nil {
 		t.Fatal(err)
 	}
-	b.Repo.Backups().Discard(t.Context(), dir, "", ".trellis/tasks") // what it says does not matter here
+	snapshot.NewBackups(b.Repo).Discard(t.Context(), dir, "", ".trellis/tasks") // what it says does not matter here
 	if got := b.Read(".trellis/tasks/a/task.json"); got != "precious" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestDeleteBranch(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx := t.Context()
 		b.Git("branch", "feature/x")
 		released := hold(b, filepath.Join(b.Repo.Common, "refs/heads/feature/x.lock"), 200*time.Millisecond)
@@ -103,5 +105,5 @@ func TestDeleteBranch(t *testing.T) {
 		if err := b.Repo.Refs().DeleteBranch(ctx, "main"); err == nil {
 			t.Error("the branch that is checked out is gone")
 		}
-	}, hardFormats...)
+	}, gittest.HardFormats...)
 }

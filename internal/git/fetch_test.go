@@ -2,10 +2,11 @@ package git_test
 
 import (
 	"fmt"
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // Several who fetch at once all come to what the remote has.

@@ -1,10 +1,11 @@
 package git_test
 
 import (
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestFiles(t *testing.T) {

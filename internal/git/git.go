@@ -7,14 +7,19 @@
 package git
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -47,9 +52,9 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
-	hardened atomic.Bool // see Harden
-	files    pathCache
-	diffs    diffCache
+	hardened atomic.Bool    // see Harden
+	files    memo[bool]     // by commit, colon and path
+	diffs    memo[[]Change] // by commit, colon and tree
 	seen     seenFiles
 	swept    sync.Once // of what killed processes left in the system's folder of temporary files
 }
@@ -215,4 +220,80 @@ func (r *Repo) gitDir(dir string) (string, error) {
 		return "", fmt.Errorf("%s is %w: its .git points to %s", dir, ErrNoWorktree, admin)
 	}
 	return filepath.EvalSymlinks(admin)
+}
+
+// MinVersion is the oldest git that will do. From 2.36 on, what is written also survives a power cut.
+const MinVersion = "2.34"
+
+// Version is the version of the git command, with an error when it is too old or missing.
+func (r *Repo) Version(ctx context.Context) (string, error) {
+	out, err := r.Line(ctx, Command{Args: []string{"version"}})
+	if err != nil {
+		return "", err
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(out, "git version "), " ")
+	if Older(version, MinVersion) {
+		return version, fmt.Errorf("git %s is too old, %s or newer is needed", version, MinVersion)
+	}
+	return version, nil
+}
+
+// Older compares the numbers at the beginning of two versions; what is no number is new enough.
+func Older(version, than string) bool {
+	a, b := strings.Split(version, "."), strings.Split(than, ".")
+	for i := range min(len(a), len(b)) {
+		x, errX := strconv.Atoi(a[i])
+		y, errY := strconv.Atoi(b[i])
+		if errX != nil || errY != nil {
+			return false
+		}
+		if x != y {
+			return x < y
+		}
+	}
+	return false
+}
+
+// cloneFile names a clone, in git's own folder, which no commit writes and no fetch brings.
+const cloneFile = "trellis.id"
+
+// CloneID is a random word for this clone, made when it is first asked for. Another clone, here or on another machine, has
+// another; a clone that is moved or copied keeps it. Its worktrees share it.
+func (r *Repo) CloneID() (string, error) {
+	id, err := cloneID(r.Common)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeCloneID(r.Common); err == nil {
+			id, err = cloneID(r.Common)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding out which clone this is: %w", err)
+	}
+	return id, nil
+}
+
+func cloneID(common string) (string, error) {
+	data, err := durable.ReadBelow(common, cloneFile, maxPointer)
+	return strings.TrimSpace(string(data)), err
+}
+
+// makeCloneID has the file appear whole; that of another process, which was first, stays.
+func makeCloneID(common string) error {
+	var word [16]byte
+	_, _ = rand.Read(word[:]) // never fails
+	temp := filepath.Join(common, cloneFile+"-"+hex.EncodeToString(word[:4]))
+	var disk *durable.Disk
+	durable.Sweep(common, time.Now()) // what a process that was killed here left
+	if err := disk.WriteFile(temp, []byte(hex.EncodeToString(word[:])+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := disk.Rename(temp, filepath.Join(common, cloneFile)); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Remove(temp)
+}
+
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != "." && filepath.IsLocal(rel)
 }

@@ -87,58 +87,8 @@ func TestOpenWithoutRepository(t *testing.T) {
 	}
 }
 
-// Formats are the kinds of repository in which everything has to work.
-var formats = map[string]func(t *testing.T) *gittest.Box{
-	"plain":  func(t *testing.T) *gittest.Box { return gittest.New(t) },
-	"sha256": func(t *testing.T) *gittest.Box { return gittest.New(t, "--object-format=sha256") },
-	"worktreeConfig": func(t *testing.T) *gittest.Box {
-		b := gittest.New(t)
-		b.Git("config", "extensions.worktreeConfig", "true")
-		return b
-	},
-	"packed": func(t *testing.T) *gittest.Box {
-		b := gittest.New(t)
-		b.Git("branch", "other")
-		b.Git("pack-refs", "--all")
-		b.Git("gc", "-q")
-		return b
-	},
-	"linked": func(t *testing.T) *gittest.Box {
-		b := gittest.New(t)
-		b.Git("worktree", "add", "-q", b.Tree("first"), "-b", "first")
-		b.Repo = b.Open(b.Tree("first"))
-		return b
-	},
-	"colon": func(t *testing.T) *gittest.Box {
-		b := gittest.New(t)
-		odd := filepath.Join(filepath.Dir(b.Dir), "a:b \"c\" [d]*\nü")
-		if err := os.Rename(b.Dir, odd); err != nil {
-			t.Fatal(err)
-		}
-		b.Dir = odd
-		b.Repo = b.Open(odd)
-		return b
-	},
-}
-
-// hardFormats are those that differ in what git commands get to see, not only in who reads the refs.
-var hardFormats = []string{"plain", "sha256", "colon"}
-
-// eachFormat runs a test in repositories of the kinds named, or of all.
-func eachFormat(t *testing.T, test func(t *testing.T, b *gittest.Box), names ...string) {
-	for name, make := range formats {
-		if len(names) > 0 && !slices.Contains(names, name) {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, make(t))
-		})
-	}
-}
-
 func TestReads(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx := t.Context()
 		first := b.Git("rev-parse", "HEAD")
 		b.Git("checkout", "-q", "-b", "feature/x")
@@ -243,7 +193,7 @@ func TestOtherFoldersAreNoWorktrees(t *testing.T) {
 }
 
 func TestFilesAt(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		odd := []string{"dir/x.md", "a*b", ":(top)", "new\nline", "sp ace", "ünï", "\xff\xfe", "-dash", `back\slash`, "[a]"}
 		for _, p := range odd {
 			b.Write(p, p)

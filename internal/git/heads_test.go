@@ -2,12 +2,13 @@ package git_test
 
 import (
 	"errors"
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // Edge A3: while git moves a branch, a file with its name and .lock holds where it goes. That is no branch, and nobody moved

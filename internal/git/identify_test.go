@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -93,7 +94,7 @@ func TestSwappedWorktrees(t *testing.T) {
 			}
 			made := gittest.Must(b.Repo.Worktrees().Identify(dir))(t)
 			ctx := git.InWorktree(t.Context(), made)
-			snap := gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir))(t)
+			snap := gittest.Must(snapshot.New(b.Repo).Snapshot(ctx, dir))(t)
 			defer snap.Close()
 			if err := made.Same(); err != nil {
 				t.Fatalf("as it was made: %v", err)
@@ -106,13 +107,13 @@ func TestSwappedWorktrees(t *testing.T) {
 			var swapped *git.SwappedError
 			for what, err := range map[string]error{
 				"Same":     made.Same(),
-				"Discard":  second(b.Repo.Backups().Discard(ctx, dir, "", "tasks")),
+				"Discard":  second(snapshot.NewBackups(b.Repo).Discard(ctx, dir, "", "tasks")),
 				"Restore":  second(snap.Restore(ctx, "")),
-				"Reattach": second(b.Repo.Backups().Reattach(ctx, dir, "feature/z", b.Git("rev-parse", "main"), "")),
-				"Backup":   second(b.Repo.Backups().Backup(ctx, dir, "refs/trellis/backup/x/1", "m")),
-				"Snapshot": second(b.Repo.Snapshots().Snapshot(ctx, dir)),
+				"Reattach": second(snapshot.NewBackups(b.Repo).Reattach(ctx, dir, "feature/z", b.Git("rev-parse", "main"), "")),
+				"Backup":   second(snapshot.NewBackups(b.Repo).Backup(ctx, dir, "refs/trellis/backup/x/1", "m")),
+				"Snapshot": second(snapshot.New(b.Repo).Snapshot(ctx, dir)),
 				"Commit":   second(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"})),
-				"Forward":  second(b.Repo.Backups().Forward(ctx, dir, "feature/x", b.Git("rev-parse", "main"), b.Git("rev-parse", "main"))),
+				"Forward":  second(snapshot.NewBackups(b.Repo).Forward(ctx, dir, "feature/x", b.Git("rev-parse", "main"), b.Git("rev-parse", "main"))),
 			} {
 				if !errors.As(err, &swapped) && !errors.Is(err, git.ErrNoWorktree) {
 					t.Errorf("%s: got %v", what, err)

@@ -2,209 +2,381 @@ package git
 
 import (
 	"bytes"
-	"crypto/sha1"
-	"crypto/sha256"
-	"encoding/binary"
+	"compress/zlib"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// indexFacts are what we need to know of an index, and can be told without a process.
-type indexFacts struct {
-	unmerged string // first path with conflicts, ""
-	tree     string // that git would write of it, "" with conflicts
+// Index is what a checkout is compared with: its index, and how its files differ.
+type Index struct {
+	repo   *Repo
+	refs   Refs
+	stores ObjectStores
 }
 
-// entry is a file in an index.
-type entry struct {
-	path  string
-	mode  uint32
-	hash  []byte
-	stat  []byte // of the file when its content had that hash, as git writes it down; nil when nothing is known of it
-	flags uint16
-	more  uint16 // flags of version 3
-}
-
-// Flags of an entry.
-const (
-	unchanged = 1 << 15 // git was told not to look at it
-	longEntry = 1 << 14 // it has more flags
-	stages    = 3 << 12 // not 0: a side of a conflict
-	nameMask  = 1<<12 - 1
-
-	skipped = 1 << 14 // in more: a sparse checkout leaves it out, or git was told so
-	meant   = 1 << 13 // in more: to be added later, of which git knows no content
-)
-
-const statSize = 40 // bytes
-
-func (e entry) conflict() bool { return e.flags&stages != 0 }
-func (e entry) meant() bool    { return e.more&meant != 0 }
-func (e entry) hidden() bool   { return e.flags&unchanged != 0 || e.more&skipped != 0 }
-
-// readIndex reads an index file of version 2 or 3 with SHA-1, as git writes them by itself. It fails with
-// errAskGit for another one. A file that is not there is an empty index.
-func (r Index) readIndex(file string) (f indexFacts, err error) {
-	if c, err := ReadConfig(r.Common); err != nil || c.extended {
-		return f, errAskGit
+// Tree is the name of the tree that an index file makes, "" when that takes more than a look: it has conflicts, or git alone
+// can read it.
+func (r Index) Tree(file string) string {
+	newHash, size := r.repo.hashes()
+	list, err := entriesOf(file, size)
+	if err != nil || slices.ContainsFunc(list, func(e entry) bool { return e.meant() || e.conflict() }) {
+		return ""
 	}
-	list, err := entriesOf(file, sha1.Size)
+	return hex.EncodeToString(treeOf(list, 0, newHash))
+}
+
+// Staged is the tree that the index of a checkout makes, "" when that takes more than a look.
+func (r Index) Staged(dir string) string {
+	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
-		return f, err
+		return ""
 	}
-	for _, e := range list {
-		if e.meant() {
-			return f, errAskGit
-		}
-		if e.conflict() && f.unmerged == "" {
-			f.unmerged = e.path
-		}
-	}
-	if f.unmerged == "" {
-		f.tree = hex.EncodeToString(treeOf(list, 0, sha1.New))
-	}
-	return f, nil
+	return r.Tree(filepath.Join(gitDir, "index"))
 }
 
-// entriesOf are those of an index file of version 2 or 3, of a repository whose hashes have so many bytes; errAskGit for another
-// one. One that is not there has none.
-func entriesOf(file string, size int) ([]entry, error) {
-	data, err := durable.ReadBelow(filepath.Dir(file), filepath.Base(file), maxOutput)
-	if errors.Is(err, fs.ErrNotExist) {
+// Unhide makes git look again at tracked files that it was told not to look at (assume-unchanged, skip-worktree),
+// and returns them. Files that a sparse checkout leaves out stay out.
+func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
+	gitDir, err := r.repo.gitDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	shown := r.repo.seen.takeUnhid(gitDir)
+	list, err := r.entries(ctx, dir, gitDir)
+	var hidden []string
+	for _, e := range list {
+		if _, statErr := os.Lstat(filepath.Join(dir, e.path)); e.hidden() && statErr == nil {
+			hidden = append(hidden, e.path)
+		}
+	}
+	if err != nil || len(hidden) == 0 {
+		return shown, err
+	}
+	err = RetryLocked(ctx, r.repo.ownLocks(gitDir, ""), func() error {
+		for _, option := range []string{"--no-assume-unchanged", "--no-skip-worktree"} { // git takes one at a time
+			if err := r.updateIndex(ctx, dir, option, hidden); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making git look at all files of %s: %w", dir, err)
+	}
+	return append(shown, hidden...), nil
+}
+
+func (r Index) updateIndex(ctx context.Context, dir, option string, paths []string) error {
+	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", option, "-z", "--stdin"}, Stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
+	return err
+}
+
+// Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
+func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]string, error) {
+	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args})
+	return nulls(out), err
+}
+
+// freshIndex is the index of a checkout with nothing in it that its writer could lie about: what it says of how files look,
+// and of the trees that they make up, is left out, and git looks at all files that Trellis does not know better. Paths that
+// are there and that git was told not to look at are returned. What was added in the sandbox is as if it were meant to be.
+func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte, hidden []string, err error) {
+	list, err := r.entries(ctx, dir, gitDir)
+	if err != nil || list == nil {
+		return nil, nil, err
+	}
+	r.repo.seen.known(dir, list)
+	if err := r.meantOnly(ctx, gitDir, list); err != nil {
+		return nil, nil, err
+	}
+	for i := range list {
+		e := &list[i]
+		if !e.hidden() {
+			continue
+		}
+		e.flags &^= unchanged
+		if _, err := os.Lstat(filepath.Join(dir, e.path)); err == nil {
+			e.more &^= skipped
+			hidden = append(hidden, e.path)
+		}
+	}
+	newHash, _ := r.repo.hashes()
+	return indexOf(list, newHash), hidden, nil
+}
+
+// meantOnly turns entries whose content was added in the sandbox, and is not in the repository, into such as git add -N makes.
+func (r Index) meantOnly(ctx context.Context, gitDir string, list []entry) error {
+	own, err := r.onlyOwn(ctx, gitDir, list)
+	if err != nil || len(own) == 0 {
+		return err
+	}
+	empty, err := r.emptyBlob()
+	for i, e := range list {
+		if !e.conflict() && own[hex.EncodeToString(e.hash)] {
+			list[i].hash, list[i].stat, list[i].more = empty, nil, e.more|meant
+		}
+	}
+	return err
+}
+
+// onlyOwn are the objects of entries that were added in the sandbox of a worktree and that the repository does not have. Git
+// adds there again what the repository has already where it can't touch the file that it is in.
+func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
+	own, asked := r.stores.ownLoose(gitDir), map[string]bool{}
+	for _, e := range list {
+		if name := hex.EncodeToString(e.hash); own[name] && !r.repo.isLoose(e.hash) {
+			asked[name] = true
+		}
+	}
+	if len(asked) == 0 {
 		return nil, nil
 	}
-	const header = 12
-	if err != nil || len(data) < header+size || string(data[:4]) != "DIRC" {
-		return nil, errAskGit
+	missing, err := r.repo.missing(ctx, slices.Sorted(maps.Keys(asked)))
+	for name := range asked {
+		asked[name] = slices.Contains(missing, name)
 	}
-	if v := binary.BigEndian.Uint32(data[4:]); v != 2 && v != 3 {
-		return nil, errAskGit
-	}
-	count := binary.BigEndian.Uint32(data[8:])
-	data = data[header : len(data)-size]
-	list := make([]entry, 0, min(int(count), len(data)/statSize))
-	for range count {
-		e, n := indexEntry(data, size)
-		if n == 0 {
-			return nil, errAskGit
-		}
-		list = append(list, e)
-		data = data[n:]
-	}
-	return list, extensions(data)
+	return asked, err
 }
 
-// indexEntry is the first entry of data and its length, 0 when it is not whole.
-func indexEntry(data []byte, size int) (e entry, n int) {
-	const modeAt = 24
-	name := statSize + size + 2
-	if len(data) < name+2 {
-		return e, 0
+// emptyBlob is the name of the blob that git gives to files of which it knows no content. It is made where it is missing.
+func (r Index) emptyBlob() ([]byte, error) {
+	newHash, _ := r.repo.hashes()
+	hash := nameOf("blob", nil, newHash)
+	if r.repo.isLoose(hash) {
+		return hash, nil
 	}
-	e.stat, e.mode, e.hash = data[:statSize], binary.BigEndian.Uint32(data[modeAt:]), data[statSize:statSize+size]
-	if e.flags = binary.BigEndian.Uint16(data[name-2:]); e.flags&longEntry != 0 {
-		e.more = binary.BigEndian.Uint16(data[name:])
-		name += 2
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	_, err := z.Write([]byte("blob 0\x00"))
+	if err = errors.Join(err, z.Close()); err != nil {
+		return nil, err
 	}
-	long := bytes.IndexByte(data[name:], 0)
-	n = padded(name + long)
-	if long < 0 || n > len(data) {
-		return e, 0
+	name := hex.EncodeToString(hash)
+	path := filepath.Join(r.repo.Common, "objects", name[:2], name[2:])
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
 	}
-	e.path = string(data[name : name+long])
-	return e, n
+	var disk *durable.Disk
+	return hash, disk.WriteFile(path, b.Bytes(), 0o444)
 }
 
-// padded is the length of an entry with the zeros behind it: one to eight.
-func padded(n int) int { return (n + 8) &^ 7 }
-
-// indexOf is the file of an index with those entries and nothing else.
-func indexOf(list []entry, newHash func() hash.Hash) []byte {
-	version := uint32(2)
-	if slices.ContainsFunc(list, func(e entry) bool { return e.more != 0 }) {
-		version = 3
+// entries are those of the index of a checkout.
+func (r Index) entries(ctx context.Context, dir, gitDir string) ([]entry, error) {
+	_, size := r.repo.hashes()
+	list, err := entriesOf(filepath.Join(gitDir, "index"), size)
+	if errors.Is(err, errAskGit) {
+		return r.askEntries(ctx, dir)
 	}
-	b := binary.BigEndian.AppendUint32([]byte("DIRC"), version)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(list)))
-	for _, e := range list {
-		b = e.append(b)
-	}
-	h := newHash()
-	h.Write(b)
-	return h.Sum(b)
+	return list, err
 }
 
-func (e entry) append(b []byte) []byte {
-	begin, stat := len(b), e.stat
-	if stat == nil {
-		stat = binary.BigEndian.AppendUint32(make([]byte, 24, statSize), e.mode)[:statSize]
+// askEntries are the entries of an index that git alone can read.
+func (r Index) askEntries(ctx context.Context, dir string) ([]entry, error) {
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
+	if err != nil {
+		return nil, err
 	}
-	b = append(append(b, stat...), e.hash...)
-	flags := e.flags&(unchanged|stages) | uint16(min(len(e.path), nameMask))
-	if e.more != 0 {
-		b = binary.BigEndian.AppendUint16(b, flags|longEntry)
-		flags = e.more
-	}
-	b = append(binary.BigEndian.AppendUint16(b, flags), e.path...)
-	return append(b, make([]byte, padded(len(b)-begin)-(len(b)-begin))...)
+	return parseStaged(out)
 }
 
-// extensions looks whether those behind the entries can be left aside.
-func extensions(data []byte) error {
-	for len(data) > 0 {
-		if len(data) < 8 || data[0] < 'A' || data[0] > 'Z' { // small letters: not to be understood without it
-			return errAskGit
-		}
-		size := int(binary.BigEndian.Uint32(data[4:]))
-		if size > len(data)-8 {
-			return errAskGit
-		}
-		data = data[8+size:]
+// renewIndex makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote
+// last for Trellis. Hands that worked there in between may have written it.
+func (r Index) renewIndex(ctx context.Context, c Command) error {
+	gitDir, ok := r.runIndex(ctx, c)
+	if !ok || r.repo.seen.same(gitDir) {
+		return nil
 	}
+	data, hidden, err := r.freshIndex(ctx, c.Dir, gitDir)
+	if err == nil && data != nil {
+		err = RetryLocked(ctx, r.repo.ownLocks(gitDir, ""), func() error { return r.replaceIndex(gitDir, data) })
+	}
+	if err != nil {
+		return fmt.Errorf("making the index of %s anew: %w", c.Dir, err)
+	}
+	r.repo.seen.unhid(gitDir, hidden)
+	r.repo.seen.wrote(gitDir)
 	return nil
 }
 
-// treeOf is the name of the tree of entries that lie in one folder, whose path takes up the first skip bytes of theirs. An index is
-// sorted so that trees come out sorted, too.
-func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
-	var b bytes.Buffer
-	for len(list) > 0 {
-		e, n := list[0], 1
-		name, _, deeper := strings.Cut(e.path[skip:], "/")
-		if !deeper {
-			fmt.Fprintf(&b, "%o %s\x00%s", e.mode, name, e.hash)
-		} else {
-			folder := e.path[:skip+len(name)+1]
-			for n < len(list) && strings.HasPrefix(list[n].path, folder) {
-				n++
-			}
-			fmt.Fprintf(&b, "40000 %s\x00%s", name, treeOf(list[:n], len(folder), newHash))
+// EndRun takes back what programs kept beside the files of a worktree while a run was at work there: what they only staged
+// becomes what is in the files, and their objects are removed. The context is that of the run.
+func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
+	if m.Path == "" {
+		return nil
+	}
+	c := Command{Dir: m.Path, Args: []string{"add", "--update"}, Write: true}
+	if gitDir, ok := r.runIndex(ctx, c); ok {
+		if err := RetryLocked(ctx, nil, func() error { return r.renewIndex(ctx, c) }); err != nil {
+			return err
 		}
-		list = list[n:]
+		_, size := r.repo.hashes()
+		list, err := entriesOf(filepath.Join(gitDir, "index"), size)
+		if err == nil && slices.ContainsFunc(list, entry.meant) {
+			if _, _, err := r.repo.Run(ctx, c); err != nil {
+				return err
+			}
+		}
 	}
-	return nameOf("tree", b.Bytes(), newHash)
+	r.repo.seen.forget(m.Path, m.Admin)
+	return r.stores.dropOwn(m.Admin)
 }
 
-// nameOf is what git calls an object.
-func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
-	h := newHash()
-	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
-	h.Write(data)
-	return h.Sum(nil)
+// runIndex is the git directory of the worktree of a run, in a call that goes by the index there.
+func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
+	m, run := ctx.Value(worktreeKey{}).(WorktreeID)
+	own := slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
+	if c.RawIndex || own || !run || c.Dir != m.Path || r.repo.Common != m.Common {
+		return "", false
+	}
+	gitDir, err := r.repo.gitDir(c.Dir)
+	return gitDir, err == nil && gitDir != r.repo.Common
 }
 
-// hashes is how objects get their names in a repository, and how long those are.
-func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
-	if c, err := ReadConfig(r.Common); err == nil && c.sha256 {
-		return sha256.New, sha256.Size
+// noteIndex remembers the index that a call wrote.
+func (r Index) noteIndex(ctx context.Context, c Command) {
+	if gitDir, ok := r.runIndex(ctx, c); ok && c.Write {
+		r.repo.seen.wrote(gitDir)
 	}
-	return sha1.New, sha1.Size
+}
+
+// replaceIndex puts an index in the place of that of a worktree, and removes what was added in the sandbox. Both are done under git's
+// lock: no program adds in between what the index then names and nobody has.
+func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
+	lock := filepath.Join(gitDir, "index.lock")
+	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return errLocked
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(lock)) }()
+	next := filepath.Join(gitDir, "index.trellis")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a call that was cut off
+		return err
+	}
+	if err := writeNew(next, data); err != nil {
+		return err
+	}
+	if err := os.Rename(next, filepath.Join(gitDir, "index")); err != nil {
+		return err
+	}
+	return r.stores.emptyOwn(gitDir)
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// Nested are the repositories within a checkout that are no submodules.
+func (r Index) Nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
+	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range nulls(out) {
+		if !strings.HasSuffix(p, "/") {
+			continue
+		}
+		err := filepath.WalkDir(filepath.Join(dir, p), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.Name() != ".git" {
+				return err
+			}
+			rel, err := filepath.Rel(dir, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			list = append(list, rel)
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// StateOf is how the checkout at dir looks, the excluded paths aside. A change of the content of a file that was changed
+// before shows too.
+func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
+	if l.head, err = r.refs.Head(ctx, dir); err != nil {
+		return l, err
+	}
+	branch, err := r.refs.CurrentBranch(ctx, dir)
+	if err != nil {
+		return l, err
+	}
+	l.head += " " + branch
+	list, err := r.Status(ctx, dir, exclude...)
+	l.files = make(map[string]string, len(list))
+	for _, e := range list {
+		state := e.Code
+		if st, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(e.Path))); err == nil {
+			state += fmt.Sprint(" ", st.Mode(), st.Size(), st.ModTime().UnixNano())
+		}
+		l.files[e.Path] = state
+	}
+	return l, err
+}
+
+// Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
+// clean when it is empty.
+func (r Index) Status(ctx context.Context, dir string, exclude ...string) ([]Entry, error) {
+	return r.StatusOf(ctx, dir, Pathspec(exclude))
+}
+
+// StatusOf is Status of what a pathspec names.
+func (r Index) StatusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
+	args := append([]string{"status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames", "--"}, pathspec...)
+	if _, err := r.repo.gitDir(dir); err != nil {
+		return nil, err
+	}
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return parseStatus(out)
+}
+
+// WriteFresh writes a fresh index of a checkout to a file.
+func (r Index) WriteFresh(ctx context.Context, dir, file string) error {
+	gitDir, err := r.repo.gitDir(dir)
+	if err != nil {
+		return err
+	}
+	data, _, err := r.freshIndex(ctx, dir, gitDir)
+	if err != nil || data == nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}
+
+// Learn notes what a private index says of the files of a checkout. What can't be read is not remembered.
+func (r Index) Learn(dir, index string, started time.Time) {
+	_, size := r.repo.hashes()
+	if list, err := entriesOf(index, size); err == nil {
+		r.repo.seen.learn(dir, list, started)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -55,10 +56,10 @@ func TestRelink(t *testing.T) {
 	if did, err := b.Repo.Worktrees().Relink(worktreeAt(t, b, dir)); !did || err != nil {
 		t.Fatalf("got %v, %v", did, err)
 	}
-	if _, err := b.Repo.Backups().Backup(t.Context(), dir, git.BackupRefs+"x/1", "saved"); err != nil {
+	if _, err := snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, snapshot.BackupRefs+"x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Git("show", git.BackupRefs+"x/1:new.txt"); got != "new" {
+	if got := b.Git("show", snapshot.BackupRefs+"x/1:new.txt"); got != "new" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -110,7 +111,7 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
 	} {
 		b.Git(c.do...)
-		if got := gittest.Must(b.Repo.Backups().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
+		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
@@ -122,22 +123,22 @@ func TestBackups(t *testing.T) {
 	b.Env = append(b.Env, "GIT_COMMITTER_DATE=2001-01-01T00:00:00Z")
 	b.Git("commit", "-q", "--allow-empty", "-m", "old work")
 	tip := b.Git("rev-parse", "HEAD")
-	b.Git("update-ref", git.BackupRefs+"02-01-a/1-branch", tip)
-	b.Git("update-ref", git.BackupRefs+"02-01-b/1", tip)
+	b.Git("update-ref", snapshot.BackupRefs+"02-01-a/1-branch", tip)
+	b.Git("update-ref", snapshot.BackupRefs+"02-01-b/1", tip)
 	for _, packed := range []bool{false, true} {
 		if packed {
 			b.Git("pack-refs", "--all")
 		}
-		list := gittest.Must(b.Repo.Backups().List(t.Context(), ""))(t)
-		if len(list) != 2 || list[0].Ref != git.BackupRefs+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
+		list := gittest.Must(snapshot.NewBackups(b.Repo).List(t.Context(), ""))(t)
+		if len(list) != 2 || list[0].Ref != snapshot.BackupRefs+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
 			t.Fatalf("got %+v", list)
 		}
 		if age := time.Since(list[0].At); age > time.Hour {
 			t.Errorf("packed %v: it is said to be %v old", packed, age)
 		}
 	}
-	list := gittest.Must(b.Repo.Backups().List(t.Context(), "02-01-b"))(t)
-	if len(list) != 1 || list[0].Ref != git.BackupRefs+"02-01-b/1" {
+	list := gittest.Must(snapshot.NewBackups(b.Repo).List(t.Context(), "02-01-b"))(t)
+	if len(list) != 1 || list[0].Ref != snapshot.BackupRefs+"02-01-b/1" {
 		t.Fatalf("got %+v", list)
 	}
 	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 0 {
@@ -147,13 +148,13 @@ func TestBackups(t *testing.T) {
 	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 1 {
 		t.Errorf("got %d commits, want 1", n)
 	}
-	if err := b.Repo.Backups().DropBackup(t.Context(), list[0]); err != nil {
+	if err := snapshot.NewBackups(b.Repo).DropBackup(t.Context(), list[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Repo.Backups().DropBackup(t.Context(), git.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
+	if err := snapshot.NewBackups(b.Repo).DropBackup(t.Context(), snapshot.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
 		t.Error("a branch was taken for a backup")
 	}
-	if got := gittest.Must(b.Repo.Backups().List(t.Context(), "02-01-b"))(t); len(got) != 0 {
+	if got := gittest.Must(snapshot.NewBackups(b.Repo).List(t.Context(), "02-01-b"))(t); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -90,7 +91,7 @@ func TestWorktreeWithoutLink(t *testing.T) {
 		}
 	}
 	unlink()
-	if _, err := b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
+	if _, err := snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Git("show", "refs/trellis/backup/x/1:new.txt"); got != "new" {

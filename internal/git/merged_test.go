@@ -1,8 +1,9 @@
 package git_test
 
 import (
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // However people merge a branch, its work is found in the base; another change of the same files is not taken for it.

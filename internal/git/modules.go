@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 )
+
+// Modules are submodules.
+type Modules struct {
+	repo   *Repo
+	author Author
+}
 
 // Module is a submodule as Trellis works in it: the repository of the main checkout's submodule, of which a worktree
 // of that name has a worktree in its turn. So branches and backups of it outlive the worktree. Its methods are those
@@ -56,15 +63,14 @@ func (r Modules) module(ctx context.Context, commit, path string) (*Module, erro
 
 // ModuleCommit is the commit of the submodule at path that a commit names, "" when it has none there.
 func (r Modules) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
-	return r.gitlinkIn(ctx, Command{Dir: r.Main}, commit, path)
+	return r.GitlinkIn(ctx, Command{Dir: r.repo.Main}, commit, path)
 }
 
-// gitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
-func (r Modules) gitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
-	c.Args = []string{"ls-tree", "-z", "--full-tree", tree, "--", path}
-	out, _, err := r.Run(ctx, c)
-	if f := strings.Fields(strings.TrimSuffix(out, "\x00")); err == nil && len(f) > 2 && f[0] == gitlink {
-		return f[2], nil
+// GitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
+func (r Modules) GitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
+	list, err := r.repo.lsTree(ctx, c, tree, nil, path)
+	if len(list) > 0 && list[0].mode == gitlinkMode {
+		return hex.EncodeToString(list[0].hash), err
 	}
 	return "", err
 }
@@ -77,22 +83,22 @@ func (r Modules) ModuleBranch(ctx context.Context, commit, path string) (string,
 		return "", err
 	}
 	const none = 1
-	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--blob", commit + ":.gitmodules", "--get", "submodule." + name + ".branch"}, Accept: []int{none}})
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--blob", commit + ":.gitmodules", "--get", "submodule." + name + ".branch"}, Accept: []int{none}})
 	return strings.TrimSpace(out), err
 }
 
 // moduleRepo is the repository of the submodule at path.
 func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
-	if sub, err := openAt(filepath.Join(r.Main, filepath.FromSlash(path))); err != nil || sub != nil {
+	if sub, err := openAt(filepath.Join(r.repo.Main, filepath.FromSlash(path))); err != nil || sub != nil {
 		return sub, err
 	}
 	name, err := r.moduleName(ctx, commit, path)
 	if err != nil {
 		return nil, err
 	}
-	common := filepath.Join(r.Common, "modules", filepath.FromSlash(name))
+	common := filepath.Join(r.repo.Common, "modules", filepath.FromSlash(name))
 	if !isGitDir(common) {
-		if err := r.Worktrees().exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
+		if err := r.repo.exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +108,7 @@ func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, er
 // moduleName is what .gitmodules of a commit calls the submodule at path.
 func (r Modules) moduleName(ctx context.Context, commit, path string) (string, error) {
 	const none = 1
-	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, Accept: []int{none}})
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, Accept: []int{none}})
 	if err != nil {
 		return "", err
 	}
@@ -122,10 +128,10 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 	if isGitDir(common) {
 		return nil
 	}
-	if _, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"submodule", "--quiet", "init", "--", path}, Write: true}); err != nil {
+	if _, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"submodule", "--quiet", "init", "--", path}, Write: true}); err != nil {
 		return err
 	}
-	url, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"config", "--get", "submodule." + name + ".url"}})
+	url, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get", "submodule." + name + ".url"}})
 	if err != nil {
 		return err
 	}
@@ -139,7 +145,7 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 		{"--git-dir=" + temp, "remote", "add", "origin", url},
 		{"--git-dir=" + temp, "fetch", "--quiet", "origin"},
 	} {
-		if _, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Write: true, Once: true}); err != nil {
+		if _, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Write: true, Once: true}); err != nil {
 			return errors.Join(err, os.RemoveAll(temp))
 		}
 	}
@@ -149,7 +155,7 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 // Has reports whether a commit is there.
 func (r Modules) Has(ctx context.Context, commit string) (bool, error) {
 	const gone, broken = 1, 128
-	_, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "-e", commit + "^{commit}"}, Accept: []int{gone, broken}})
+	_, code, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "-e", commit + "^{commit}"}, Accept: []int{gone, broken}})
 	return code == 0, err
 }
 
@@ -170,14 +176,17 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 // personally is the environment for commits in a submodule: by whoever commits in the superproject, if the submodule's
 // own settings do not say.
 func (r Modules) personally(ctx context.Context, sub *Repo) []string {
-	env := r.Env
+	env := r.repo.Env
 	if env == nil {
 		env = os.Environ()
 	}
-	sub.Allow = r.Allow
+	sub.Allow = r.repo.Allow
 	sub.Env = env
-	who := r.Author().configured(ctx)
-	if sub.Author().configured(ctx) != "" || who == "" {
+	if _, err := sub.Author().Identity(ctx); err == nil {
+		return env
+	}
+	who, err := r.author.Identity(ctx)
+	if err != nil {
 		return env
 	}
 	name, mail, _ := strings.Cut(strings.TrimSuffix(who, ">"), " <")
@@ -191,7 +200,7 @@ func (r Modules) moduleAt(common string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub := &Repo{Main: common, Common: common, Env: r.Env, Allow: r.Allow}
+	sub := &Repo{Main: common, Common: common, Env: r.repo.Env, Allow: r.repo.Allow}
 	c, err := ReadConfig(common)
 	if err != nil || c.worktree == "" {
 		return sub, err
@@ -202,11 +211,11 @@ func (r Modules) moduleAt(common string) (*Repo, error) {
 	return sub, nil
 }
 
-// inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
-func (r Modules) inner(ctx context.Context, dir string) (list []Module, err error) {
+// Inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
+func (r Modules) Inner(ctx context.Context, dir string) (list []Module, err error) {
 	dir = clean(dir)
 	err = r.eachModule(func(sub *Repo) error {
-		found, err := sub.Modules().innerOf(ctx, dir)
+		found, err := modulesIn(ctx, sub, dir)
 		list = append(list, found...)
 		return err
 	})
@@ -218,7 +227,7 @@ func (r Modules) inner(ctx context.Context, dir string) (list []Module, err erro
 
 // eachModule calls do with the repository of each submodule that is here, checked out or not.
 func (r Modules) eachModule(do func(sub *Repo) error) error {
-	root := filepath.Join(r.Common, "modules")
+	root := filepath.Join(r.repo.Common, "modules")
 	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
 		return nil // as in most repositories
 	}
@@ -237,13 +246,12 @@ func (r Modules) eachModule(do func(sub *Repo) error) error {
 	})
 }
 
-// innerOf are the worktrees of a submodule's repository that are in dir.
-func (r Modules) innerOf(ctx context.Context, dir string) (list []Module, err error) {
-	all, err := r.Worktrees().List(ctx)
+// modulesIn are the worktrees of a submodule's repository that are in dir.
+func modulesIn(ctx context.Context, sub *Repo, dir string) (list []Module, err error) {
+	all, err := sub.Worktrees().List(ctx)
 	for _, w := range all {
-		rel, relErr := filepath.Rel(dir, w.Path)
-		if relErr == nil && rel != "." && filepath.IsLocal(rel) {
-			list = append(list, Module{Repo: r.Repo, Path: filepath.ToSlash(rel)})
+		if rel, relErr := filepath.Rel(dir, w.Path); relErr == nil && rel != "." && filepath.IsLocal(rel) {
+			list = append(list, Module{Repo: sub, Path: filepath.ToSlash(rel)})
 		}
 	}
 	return list, err
@@ -251,26 +259,13 @@ func (r Modules) innerOf(ctx context.Context, dir string) (list []Module, err er
 
 // removeInner takes away what worktrees of submodules are in one that is to be removed: their branches stay.
 func (r Modules) removeInner(ctx context.Context, path string) error {
-	list, err := r.inner(ctx, path)
+	list, err := r.Inner(ctx, path)
 	for _, m := range list {
 		if err == nil {
 			err = m.Worktrees().Remove(ctx, m.Dir(path))
 		}
 	}
 	return err
-}
-
-// backUpInner saves them under the same name, each in its own repository, and returns their paths.
-func (r Modules) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
-	list, err := r.inner(ctx, dir)
-	for _, m := range list {
-		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
-			continue // taken away already
-		}
-		paths = append(paths, m.Path)
-		_, err = m.Backups().Backup(ctx, m.Dir(dir), ref, message)
-	}
-	return paths, err
 }
 
 // Below are those of the paths that are in a submodule, as it calls them.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -73,7 +74,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	b, _ := modular(t)
 	_, dir := inTree(b)
 	base := b.Git("rev-parse", "main")
-	snap := gittest.Must(b.Repo.Snapshots().Snapshot(t.Context(), dir))(t)
+	snap := gittest.Must(snapshot.New(b.Repo).Snapshot(t.Context(), dir))(t)
 	defer snap.Close()
 	if list := gittest.Must(snap.Changes(t.Context(), base))(t); len(list) > 0 {
 		t.Errorf("got changes %v before there are any", list)
@@ -81,7 +82,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "two\n")
 	b.Write(filepath.Join(dir, "libs/cli/sub/new.txt"), "new\n")
 	b.Write(filepath.Join(dir, "a.txt"), "b\n")
-	later := gittest.Must(b.Repo.Snapshots().Snapshot(t.Context(), dir))(t)
+	later := gittest.Must(snapshot.New(b.Repo).Snapshot(t.Context(), dir))(t)
 	defer later.Close()
 	var got []string
 	for _, c := range gittest.Must(later.Changes(t.Context(), base))(t) {
@@ -110,7 +111,7 @@ func TestBackupOfModule(t *testing.T) {
 	_, dir := inTree(b)
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "precious\n")
 	const ref = "refs/trellis/backup/x/1"
-	gittest.Must(b.Repo.Backups().Backup(t.Context(), dir, ref, "saved"))(t)
+	gittest.Must(snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, ref, "saved"))(t)
 	if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestBackupOfOtherModule(t *testing.T) {
 	dir := b.Add("feature/x")
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "precious\n")
-	_, err := b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved")
+	_, err := snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved")
 	if nested := (*git.NestedError)(nil); !errors.As(err, &nested) {
 		t.Errorf("got %v, want a NestedError", err)
 	}

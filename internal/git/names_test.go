@@ -45,7 +45,7 @@ func FuzzBranchNames(f *testing.F) {
 }
 
 func TestBranchFree(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		b.Git("branch", "feature/a")
 		b.Git("branch", "topic")
 		for name, taken := range map[string]string{"feature/a": "feature/a", "feature": "feature/a", "feature/a/b": "feature/a", "topic/x": "topic", "feature/b": "", "feature/ab": "", "top": ""} {
@@ -58,5 +58,5 @@ func TestBranchFree(t *testing.T) {
 		if b.Repo.Refs().BranchFree(t.Context(), "-x") == nil {
 			t.Error("-x is free")
 		}
-	}, hardFormats...)
+	}, gittest.HardFormats...)
 }

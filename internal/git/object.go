@@ -1,22 +1,25 @@
 package git
 
 import (
+	"bytes"
 	"context"
-	"errors"
-	"io"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
 // loose reads the tree and the parents of a commit that lies in a file of its own, as those do that were made lately.
 // errAskGit for all others.
-func (r History) loose(commit string) (tree string, parents []string, err error) {
+func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 	const long = 1 << 20
-	if c, err := ReadConfig(r.Common); err != nil || c.extended || !isHash(commit) {
+	if !isHash(commit) {
 		return "", nil, errAskGit
 	}
 	f, err := os.Open(filepath.Join(r.Common, "objects", commit[:2], commit[2:]))
@@ -24,20 +27,14 @@ func (r History) loose(commit string) (tree string, parents []string, err error)
 		return "", nil, errAskGit
 	}
 	defer f.Close()
-	in, err := objfile.NewReader(f)
-	if err != nil {
+	newHash, _ := r.hashes()
+	var object strings.Builder
+	err = inflate(&object, f, long)
+	kind, text, _ := strings.Cut(object.String(), "\x00")
+	if err != nil || !strings.HasPrefix(kind, "commit ") || hex.EncodeToString(nameOf("commit", []byte(text), newHash)) != commit {
 		return "", nil, errAskGit
 	}
-	defer in.Close()
-	kind, size, err := in.Header()
-	if err != nil || kind != plumbing.CommitObject || size > long {
-		return "", nil, errAskGit
-	}
-	text, err := io.ReadAll(in)
-	if err != nil || plumbing.ComputeHash(kind, text).String() != commit {
-		return "", nil, errAskGit
-	}
-	head, _, _ := strings.Cut(string(text), "\n\n")
+	head, _, _ := strings.Cut(text, "\n\n")
 	for line := range strings.SplitSeq(head, "\n") {
 		switch key, value, _ := strings.Cut(line, " "); key {
 		case "tree":
@@ -49,30 +46,134 @@ func (r History) loose(commit string) (tree string, parents []string, err error)
 	return tree, parents, nil
 }
 
-// single reports whether a commit is no merge.
-func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
-	if _, parents, err := r.loose(commit); err == nil {
-		return len(parents) < 2, nil
-	}
-	_, err := r.Refs().RevParse(ctx, dir, commit+"^2")
-	if errors.Is(err, ErrNotFound) {
-		return true, nil
-	}
-	return false, err
+// isHash reports whether a name of a commit is its whole hash.
+func isHash(name string) bool {
+	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// near reports whether old is among the last commits of tip, one parent each. That it is not is no answer.
-func (r History) near(old, tip string) bool {
-	const far = 10
-	for range far {
-		if tip == old {
-			return true
+// treeOf is the name of the tree of entries that lie in one folder, whose path takes up the first skip bytes of theirs. An index is
+// sorted so that trees come out sorted, too.
+func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
+	var b bytes.Buffer
+	for len(list) > 0 {
+		e, n := list[0], 1
+		name, _, deeper := strings.Cut(e.path[skip:], "/")
+		if !deeper {
+			fmt.Fprintf(&b, "%o %s\x00%s", e.mode, name, e.hash)
+		} else {
+			folder := e.path[:skip+len(name)+1]
+			for n < len(list) && strings.HasPrefix(list[n].path, folder) {
+				n++
+			}
+			fmt.Fprintf(&b, "40000 %s\x00%s", name, treeOf(list[:n], len(folder), newHash))
 		}
-		_, parents, err := r.loose(tip)
-		if err != nil || len(parents) != 1 {
-			return false
-		}
-		tip = parents[0]
+		list = list[n:]
 	}
-	return false
+	return nameOf("tree", b.Bytes(), newHash)
+}
+
+// nameOf is what git calls an object.
+func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
+	h := newHash()
+	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
+	h.Write(data)
+	return h.Sum(nil)
+}
+
+// hashes is how objects get their names in a repository, and how long those are.
+func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
+	if c, err := ReadConfig(r.Common); err == nil && c.sha256 {
+		return sha256.New, sha256.Size
+	}
+	return sha1.New, sha1.Size
+}
+
+// BlobID is what git would call a file with that content, in a repository whose hashes are as long as like.
+func BlobID(data []byte, like string) string {
+	if len(like) == hex.EncodedLen(sha256.Size) {
+		return hex.EncodeToString(nameOf("blob", data, sha256.New))
+	}
+	return hex.EncodeToString(nameOf("blob", data, sha1.New))
+}
+
+// missing are those of some objects that the repository does not have, sorted. No remote is asked for them.
+func (r *Repo) missing(ctx context.Context, names []string) ([]string, error) {
+	here, err := r.objectsOf(ctx, names)
+	list := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := here[name]; return ok })
+	return list, err
+}
+
+// unfetched has a partial clone ask nobody for what it has not.
+var unfetched = []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
+
+// object is what git says of one.
+type object struct {
+	kind string
+	size int64
+}
+
+// objectsOf tells of those objects that are here, by name.
+func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object, error) {
+	found := map[string]object{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Env: unfetched, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 3 {
+			size, _ := strconv.ParseInt(f[2], 10, 64) // git's own number
+			found[f[0]] = object{f[1], size}
+		}
+	}
+	return found, err
+}
+
+// isLoose reports whether the repository itself has an object in a file of its own.
+func (r *Repo) isLoose(hash []byte) bool {
+	name := hex.EncodeToString(hash)
+	_, err := os.Lstat(filepath.Join(r.Common, "objects", name[:2], name[2:]))
+	return err == nil
+}
+
+// lsTree are the entries of a tree, or of that of a commit, at some paths; with none at all there are. c says where git runs.
+func (r *Repo) lsTree(ctx context.Context, c Command, tree string, options []string, paths ...string) (list []entry, err error) {
+	const atOnce = 1000 // an argument list has a limit
+	c.Env = append(slices.Clone(c.Env), "GIT_LITERAL_PATHSPECS=1")
+	parts := [][]string{nil}
+	if len(paths) > 0 {
+		parts = slices.Collect(slices.Chunk(paths, atOnce))
+	}
+	for _, part := range parts {
+		c.Args = slices.Concat([]string{"ls-tree", "-z", "--full-tree"}, options, []string{"--end-of-options", tree, "--"}, part)
+		out, _, err := r.Run(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range nulls(out) {
+			about, path, ok := strings.Cut(line, "\t")
+			f := strings.Fields(about) // mode, kind, hash
+			if !ok || len(f) != 3 {
+				continue
+			}
+			mode, modeErr := strconv.ParseUint(f[0], 8, 32)
+			hash, hashErr := hex.DecodeString(f[2])
+			if modeErr != nil || hashErr != nil {
+				return nil, fmt.Errorf("reading git ls-tree: unexpected %q", line)
+			}
+			list = append(list, entry{path: path, mode: uint32(mode), hash: hash})
+		}
+	}
+	return list, nil
+}
+
+// Kinds of entries.
+const (
+	linkMode    = 0o120000
+	gitlinkMode = 0o160000
+	treeMode    = 0o040000
+)
+
+// nulls are the parts of what git writes with -z.
+func nulls(out string) []string {
+	return strings.FieldsFunc(out, func(c rune) bool { return c == 0 })
 }

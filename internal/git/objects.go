@@ -1,21 +1,14 @@
 package git
 
 import (
-	"bufio"
-	"bytes"
-	"compress/zlib"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +17,7 @@ import (
 // Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
 // those that appear or are changed by others are hashed, each once. Not for concurrent use.
 type Objects struct {
-	r        *Repo
+	r        Trees
 	seen     map[string]objectFile   // by path below objects
 	folders  map[string]objectFolder // that were listed
 	borrowed []string                // folders that objects are taken from besides
@@ -44,24 +37,6 @@ func (f objectFile) freshened(was objectFile) bool {
 	return f.sum != "" && f.sum == was.sum && f.inode == was.inode && f.size == was.size
 }
 
-// Objects notes how those of the repository are now. With since, those that were changed after it count as changed. With borrowed,
-// what it Borrowed at another time counts, and not what it does now.
-func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
-	o := &Objects{r: r.Repo, folders: map[string]objectFolder{}, borrowed: borrowed}
-	seen, err := o.look()
-	if err == nil && borrowed == nil {
-		o.borrowed, err = r.ObjectStores().alternates()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !since.IsZero() {
-		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
-	}
-	o.seen = seen
-	return o, nil
-}
-
 // Alternates are the lines in which folders are named that objects may be taken from, never nil.
 func (o *Objects) Alternates() []string { return append([]string{}, o.borrowed...) }
 
@@ -77,15 +52,15 @@ func (e *AlternatesError) Error() string {
 		e.File, strings.Join(e.From, ", "), e.File)
 }
 
-// checkAlternates is a *BorrowedError when more is borrowed than before. It is told that something no longer is.
+// checkAlternates is a *AlternatesError when more is borrowed than before. It is told that something no longer is.
 func (o *Objects) checkAlternates() (notes []string, err error) {
-	now, err := o.r.ObjectStores().alternates()
+	now, err := o.r.stores.alternates()
 	if err != nil {
 		now = []string{"folders that can't be told (" + err.Error() + ")"}
 	}
 	added := slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(o.borrowed, line) })
 	if len(added) > 0 {
-		return nil, &AlternatesError{filepath.Join(o.r.Common, "objects", alternatesFile), added}
+		return nil, &AlternatesError{filepath.Join(o.r.repo.Common, "objects", alternatesFile), added}
 	}
 	if len(now) < len(o.borrowed) {
 		notes = append(notes, "git's objects/info/alternates was changed: `git fsck --full` says what is missing")
@@ -95,9 +70,9 @@ func (o *Objects) checkAlternates() (notes []string, err error) {
 }
 
 // Check hashes what was changed since the last time. What is wrong is a *DamagedError, what is taken from other folders since a
-// *BorrowedError; what is gone is told.
+// *AlternatesError; what is gone is told.
 func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
-	now, err := o.look()
+	now, err := o.scan()
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +82,15 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	gone, changed := o.compare(now)
 	asked := map[string]bool{} // commands that were run, which look at all there is
 	for _, name := range changed {
-		if now[name].freshened(o.seen[name]) && o.r.Trees().summed(name) {
+		if now[name].freshened(o.seen[name]) && o.r.summed(name) {
 			continue
 		}
-		if err := o.r.Trees().verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
+		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
 			return notes, err
 		}
 	}
 	o.seen = now
-	note, err := o.r.Trees().goneObjects(ctx, gone)
+	note, err := o.r.goneObjects(ctx, gone)
 	if note != "" {
 		notes = append(notes, note)
 	}
@@ -138,18 +113,18 @@ func (o *Objects) compare(now map[string]objectFile) (gone, changed []string) {
 	return gone, changed
 }
 
-// look finds the files of objects, and those that git reads instead of them. There can be many: each costs one call of the system.
-func (o *Objects) look() (map[string]objectFile, error) {
-	store, found := filepath.Join(o.r.Common, "objects"), make(map[string]objectFile, len(o.seen))
+// scan finds the files of objects, and those that git reads instead of them. There can be many: each costs one call of the system.
+func (o *Objects) scan() (map[string]objectFile, error) {
+	store, found := filepath.Join(o.r.repo.Common, "objects"), make(map[string]objectFile, len(o.seen))
 	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
-		if err := o.lookIn(store, folder, found); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := o.scanFolder(store, folder, found); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("looking at the objects of git: %w", err)
 		}
 	}
 	return found, nil
 }
 
-func (o *Objects) lookIn(store, folder string, found map[string]objectFile) error {
+func (o *Objects) scanFolder(store, folder string, found map[string]objectFile) error {
 	dir, err := os.Open(filepath.Join(store, folder))
 	if err != nil {
 		return err
@@ -165,7 +140,7 @@ func (o *Objects) lookIn(store, folder string, found map[string]objectFile) erro
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		f.sum = o.r.Trees().sumOf(name, f.size)
+		f.sum = o.r.sumOf(name, f.size)
 		found[name] = f
 	}
 	return err
@@ -173,20 +148,20 @@ func (o *Objects) lookIn(store, folder string, found map[string]objectFile) erro
 
 // objectFolder is what was in a folder of objects.
 type objectFolder struct {
-	at     objectFile
-	looked time.Time
-	names  []string // with the folder's
+	at    objectFile
+	read  time.Time
+	names []string // with the folder's
 }
 
 // namesIn are the files in a folder of objects. It is not read again as long as it was not changed; what was changed when it was read
 // may be changed once more in the same moment.
 func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
-	now := objectFolder{looked: time.Now()}
+	now := objectFolder{read: time.Now()}
 	var err error
 	if now.at, _, err = fileAt(int(dir.Fd()), "."); err != nil {
 		return nil, err
 	}
-	if was := o.folders[folder]; was.at == now.at && now.at.since < was.looked.Add(-clockTick).UnixNano() {
+	if was := o.folders[folder]; was.at == now.at && now.at.since < was.read.Add(-clockTick).UnixNano() {
 		return was.names, nil
 	}
 	all, err := dir.Readdirnames(-1)
@@ -209,47 +184,6 @@ func fileAt(dir int, name string) (f objectFile, isFile bool, err error) {
 	return objectFile{inode: st.Ino, size: st.Size, since: st.Ctim.Nano()}, st.Mode&unix.S_IFMT != unix.S_IFDIR, err
 }
 
-// sumOf is the checksum at the end of a pack or its index, "" of other files and where it can't be read.
-func (r Trees) sumOf(name string, size int64) string {
-	if !strings.HasSuffix(name, ".pack") && !strings.HasSuffix(name, ".idx") {
-		return ""
-	}
-	_, length := r.hashes()
-	if size < int64(length) {
-		return ""
-	}
-	f, err := os.OpenFile(filepath.Join(r.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	sum := make([]byte, length)
-	if _, err := f.ReadAt(sum, size-int64(length)); err != nil {
-		return ""
-	}
-	return string(sum)
-}
-
-// summed reports whether a pack or its index still is what the checksum at its end says.
-func (r Trees) summed(name string) bool {
-	newHash, length := r.hashes()
-	f, err := os.OpenFile(filepath.Join(r.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() || st.Size() < int64(length) {
-		return false
-	}
-	h, sum := newHash(), make([]byte, length)
-	if _, err := io.CopyN(h, f, st.Size()-int64(length)); err != nil {
-		return false
-	}
-	_, err = io.ReadFull(f, sum)
-	return err == nil && bytes.Equal(h.Sum(nil), sum)
-}
-
 // temporary reports whether git has a file while it writes another, or to tell that nobody removes that. It reads each index of a
 // pack, whatever that is called.
 func temporary(name string) bool {
@@ -257,128 +191,4 @@ func temporary(name string) bool {
 		return false
 	}
 	return strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, ".tmp-") || strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".keep")
-}
-
-// verifyObjectFile makes sure of a file that appeared or was changed.
-func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[string]bool) error {
-	folder, file := filepath.Split(name)
-	var args []string
-	switch {
-	case len(folder) == len("00/"):
-		return r.verifyLoose(strings.TrimSuffix(folder, "/") + file)
-	case strings.HasSuffix(file, ".pack"), strings.HasSuffix(file, ".idx"):
-		base := strings.TrimSuffix(strings.TrimSuffix(name, ".pack"), ".idx")
-		if _, err := os.Stat(filepath.Join(r.Common, "objects", base+".idx")); err != nil {
-			return nil // git reads no pack without it
-		}
-		args = []string{"verify-pack", "--", filepath.Join(r.Common, "objects", base+".idx")}
-	case strings.HasPrefix(file, "multi-pack-index") && filepath.Ext(file) != ".rev" && filepath.Ext(file) != ".bitmap":
-		args = []string{"multi-pack-index", "verify"}
-	case strings.Contains(name, "commit-graph"):
-		args = []string{"commit-graph", "verify"}
-	}
-	if args == nil || asked[strings.Join(args, " ")] {
-		return nil
-	}
-	asked[strings.Join(args, " ")] = true
-	_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Write: true}) // which may take long
-	const wrong, fatal = 1, 128
-	if failed := (*Error)(nil); errors.As(err, &failed) && (failed.Code == wrong || failed.Code == fatal) {
-		if _, gone := os.Stat(filepath.Join(r.Common, "objects", name)); gone != nil {
-			return gone
-		}
-		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")"} // never to be removed: the history is in it
-	}
-	return err
-}
-
-// verifyLoose makes sure that a loose object is what its name says.
-func (r Trees) verifyLoose(name string) error {
-	newHash, _ := r.hashes()
-	h, path := newHash(), filepath.Join(r.Common, "objects", name[:2], name[2:])
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err == nil {
-		defer f.Close()
-		err = inflate(h, f)
-	}
-	if err != nil || hex.EncodeToString(h.Sum(nil)) != name {
-		return &DamagedError{Object: name, File: path}
-	}
-	return nil
-}
-
-// inflate writes what a loose object holds: its kind, its size, its content.
-func inflate(to io.Writer, f *os.File) error {
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return errors.Join(err, fs.ErrInvalid)
-	}
-	z, err := zlib.NewReader(f)
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	in := bufio.NewReader(z)
-	head, err := in.ReadString(0)
-	if err != nil {
-		return err
-	}
-	var kind string
-	var size int64
-	if _, err := fmt.Sscanf(head, "%s %d\x00", &kind, &size); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(to, head); err != nil {
-		return err
-	}
-	if _, err := io.CopyN(to, in, size); err != nil {
-		return err
-	}
-	_, err = in.ReadByte()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return errors.Join(err, fs.ErrInvalid)
-}
-
-// goneObjects says what was removed and is in no other file.
-func (r Trees) goneObjects(ctx context.Context, gone []string) (string, error) {
-	var names []string
-	packs := 0
-	for _, name := range gone {
-		switch folder, file := filepath.Split(name); {
-		case len(folder) == len("00/"):
-			names = append(names, strings.TrimSuffix(folder, "/")+file)
-		case strings.HasSuffix(file, ".pack"):
-			packs++
-		}
-	}
-	if left, err := filepath.Glob(filepath.Join(r.Common, "objects", "pack", "*.pack")); packs > 0 && err == nil && len(left) == 0 {
-		return fmt.Sprintf("packs were deleted in git's objects (%d): `git fsck --full` says what is missing", packs), nil
-	}
-	if len(names) == 0 {
-		return "", nil
-	}
-	missing, err := r.missing(ctx, names)
-	if len(missing) == 0 {
-		return "", err
-	}
-	const few = 3
-	return fmt.Sprintf("objects of git were deleted (%d: %s): `git fsck --full` says what lacks them; `git fetch --refetch` gets what a remote has", len(missing), strings.Join(missing[:min(few, len(missing))], ", ")), err
-}
-
-// missing are those of some objects that the repository does not have, in their order. No remote is asked for them.
-func (r Trees) missing(ctx context.Context, names []string) (list []string, err error) {
-	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n"),
-		Env: []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}})
-	for line := range strings.Lines(out) {
-		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
-			list = append(list, name)
-		}
-	}
-	slices.Sort(list)
-	return list, err
 }

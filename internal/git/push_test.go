@@ -223,3 +223,24 @@ func TestPushFromAWorktree(t *testing.T) {
 		t.Errorf("the hook ran in %s", got)
 	}
 }
+
+// Edge C15: the address of a remote is named without what signs in there.
+func TestAddresses(t *testing.T) {
+	b := gittest.New(t)
+	for address, want := range map[string]string{
+		"https://ann:secret@example.org/a.git": "https://example.org/a.git",
+		"https://token@example.org/a.git":      "https://example.org/a.git",
+		"ssh://git@example.org/a.git":          "ssh://git@example.org/a.git",
+		"git@example.org:a.git":                "git@example.org:a.git",
+		"../a b.git":                           "../a b.git",
+	} {
+		b.Git("remote", "add", "origin", address)
+		if got, err := b.Repo.Remotes().Addresses(t.Context(), "origin"); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, %v", address, got, err)
+		}
+		b.Git("remote", "remove", "origin")
+	}
+	if got, err := b.Repo.Remotes().Addresses(t.Context(), "https://token@example.org/a.git"); err != nil || got[0] != "https://example.org/a.git" {
+		t.Errorf("an address in the place of a name: got %q, %v", got, err)
+	}
+}

@@ -1,99 +1,47 @@
 package git
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/go-git/go-billy/v5"
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/config"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
+
+// Refs are branches, HEAD, and all else that names a commit.
+type Refs struct{ repo *Repo }
 
 const (
 	BranchPrefix = "refs/heads/"
 	OwnPrefix    = "refs/trellis/" // what is kept for the program alone
 )
 
-// Config are what we need to know of a repository's configuration.
-type Config struct {
-	extended bool // uses extensions, which go-git does not know
-	apart    bool // worktrees have settings of their own
-	sha256   bool // names of objects are that long
-	bare     bool
-	worktree string
-	hooks    string
-	includes []string // as they are written, whatever they depend on
-	tabled   bool     // refs and their logs are not kept in files
-	remotes  []string
-}
-
-func ReadConfig(common string) (s Config, err error) {
-	return ReadConfigFile(filepath.Join(common, "config"))
-}
-
-// ReadConfigFile reads one file of settings.
-func ReadConfigFile(file string) (s Config, err error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return s, err
+// read follows a full name to a commit. target is the last name on the way, with ErrNotFound the one that is not there.
+func (r Refs) read(ctx context.Context, gitDir, name string) (commit, target string, err error) {
+	if commit, target, err = r.readFiles(gitDir, name); errors.Is(err, errAskGit) {
+		commit, err = r.RevParse(ctx, r.repo.Main, name+"^{commit}", "GIT_DIR="+gitDir)
+		target = name
 	}
-	c := config.New()
-	if err := config.NewDecoder(bytes.NewReader(data)).Decode(c); err != nil {
-		return s, err
-	}
-	core := c.Section("core")
-	s.bare = strings.EqualFold(core.Option("bare"), "true")
-	s.worktree, s.hooks = core.Option("worktree"), core.Option("hookspath")
-	s.includes = c.Section("include").OptionAll("path")
-	for _, on := range c.Section("includeIf").Subsections {
-		s.includes = append(s.includes, on.OptionAll("path")...)
-	}
-	s.extended = c.HasSection("extensions")
-	s.tabled = s.extended && strings.EqualFold(c.Section("extensions").Option("refstorage"), "reftable")
-	for _, remote := range c.Section("remote").Subsections {
-		s.remotes = append(s.remotes, remote.Name)
-	}
-	s.sha256 = strings.EqualFold(c.Section("extensions").Option("objectformat"), "sha256")
-	s.apart = s.extended && strings.EqualFold(c.Section("extensions").Option("worktreeconfig"), "true")
-	return s, nil
+	return commit, target, err
 }
 
-// errAskGit says that go-git can't tell and the git command has to.
-var errAskGit = errors.New("ask git")
-
-// folder is what go-git reads refs in, as the system shows it: links are followed as git follows them. osfs.New would take each
-// path apart at each look, in case that something leads out of the folder.
-type folder struct {
-	billy.Filesystem // none: there is only reading
-	dir              string
-}
-
-func (f folder) Join(parts ...string) string { return filepath.Join(parts...) }
-func (f folder) Open(name string) (billy.File, error) {
-	return osfs.Default.Open(filepath.Join(f.dir, name))
-}
-func (f folder) Stat(name string) (fs.FileInfo, error) {
-	return osfs.Default.Stat(filepath.Join(f.dir, name))
-}
-func (f folder) ReadDir(name string) ([]fs.FileInfo, error) {
-	return osfs.Default.ReadDir(filepath.Join(f.dir, name))
-}
-
-// readRef follows a ref to a commit without running anything. target is the last name on the way. It fails
-// with ErrNotFound or errAskGit.
-func (r Refs) readRef(gitDir, name string) (hash, target string, err error) {
-	if c, err := ReadConfig(r.Common); err != nil || c.extended {
+// readFiles is read without running anything. It fails with ErrNotFound or errAskGit.
+func (r Refs) readFiles(gitDir, name string) (hash, target string, err error) {
+	if c, err := ReadConfig(r.repo.Common); err != nil || c.extended {
 		return "", "", errAskGit
 	}
-	store := dotgit.New(dotgit.NewRepositoryFilesystem(folder{dir: gitDir}, folder{dir: r.Common}))
+	store := dotgit.New(dotgit.NewRepositoryFilesystem(folder{dir: gitDir}, folder{dir: r.repo.Common}))
 	for range 5 {
 		ref, err := store.Ref(plumbing.ReferenceName(name))
 		switch {
@@ -114,14 +62,11 @@ func (r Refs) readRef(gitDir, name string) (hash, target string, err error) {
 
 // Head is the commit that is checked out in dir. ErrNoCommit when there is none yet.
 func (r Refs) Head(ctx context.Context, dir string) (string, error) {
-	gitDir, err := r.gitDir(dir)
+	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
 		return "", err
 	}
-	sha, _, err := r.readRef(gitDir, "HEAD")
-	if errors.Is(err, errAskGit) {
-		sha, err = r.askCommit(ctx, dir, "HEAD")
-	}
+	sha, _, err := r.read(ctx, gitDir, "HEAD")
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
 	}
@@ -131,7 +76,7 @@ func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 // CurrentBranch is the branch that is checked out in dir, without refs/heads/, born or not; "" when
 // HEAD is detached.
 func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
-	gitDir, err := r.gitDir(dir)
+	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
 		return "", err
 	}
@@ -140,10 +85,10 @@ func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
 
 // branchOf is the branch that the HEAD of a git directory names.
 func (r Refs) branchOf(ctx context.Context, gitDir string) (string, error) {
-	_, name, err := r.readRef(gitDir, "HEAD")
+	_, name, err := r.readFiles(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
 		const none, detached = 128, 1
-		name, err = r.Line(ctx, Command{Dir: gitDir, Env: []string{"GIT_DIR=" + gitDir}, Args: []string{"symbolic-ref", "-q", "HEAD"}, Accept: []int{detached, none}})
+		name, err = r.repo.Line(ctx, Command{Dir: gitDir, Env: []string{"GIT_DIR=" + gitDir}, Args: []string{"symbolic-ref", "-q", "HEAD"}, Accept: []int{detached, none}})
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err
@@ -161,7 +106,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	var refs []string
 	switch {
 	case isHash(name):
-		if _, _, err := r.History().loose(name); err == nil {
+		if _, _, err := r.repo.loose(name); err == nil {
 			return name, nil
 		}
 	case strings.HasPrefix(name, OwnPrefix):
@@ -170,9 +115,9 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 		refs = []string{BranchPrefix + name, "refs/remotes/" + name}
 	}
 	for _, full := range refs {
-		sha, _, err := r.readRef(r.Common, full)
-		if errors.Is(err, errAskGit) || err != nil && strings.ContainsAny(name, "~^") { // a commit before the branch's, not a tag's of that name
-			sha, err = r.askCommit(ctx, r.Main, full)
+		sha, _, err := r.read(ctx, r.repo.Common, full)
+		if err != nil && strings.ContainsAny(name, "~^") { // a commit before the branch's, not a tag's of that name
+			sha, err = r.RevParse(ctx, r.repo.Main, full+"^{commit}")
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return sha, err
@@ -180,7 +125,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	}
 	sha, err := "", ErrNotFound
 	if !strings.HasPrefix(name, OwnPrefix) {
-		sha, err = r.askCommit(ctx, r.Main, name)
+		sha, err = r.RevParse(ctx, r.repo.Main, name+"^{commit}")
 	}
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("looking for commit %q: %w", name, ErrNotFound)
@@ -188,13 +133,9 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// askCommit asks git for the commit behind a name.
-func (r Refs) askCommit(ctx context.Context, dir, name string) (string, error) {
-	return r.RevParse(ctx, dir, name+"^{commit}")
-}
-
-func (r Refs) RevParse(ctx context.Context, dir, rev string) (string, error) {
-	out, code, err := r.Run(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})
+// RevParse asks git what a name stands for. ErrNotFound when that is nothing.
+func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (string, error) {
+	out, code, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})
 	if err == nil && code == 1 {
 		return "", ErrNotFound
 	}
@@ -205,12 +146,12 @@ func (r Refs) RevParse(ctx context.Context, dir, rev string) (string, error) {
 func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
 	sha := commit
 	if !isHash(sha) {
-		sha, _, _ = r.readRef(r.Common, BranchPrefix+commit) // what it is else, git tells
+		sha, _, _ = r.readFiles(r.repo.Common, BranchPrefix+commit) // what it is else, git tells
 	}
-	if tree, _, err := r.History().loose(sha); err == nil {
+	if tree, _, err := r.repo.loose(sha); err == nil {
 		return tree, nil
 	}
-	tree, err := r.RevParse(ctx, r.Main, commit+"^{tree}")
+	tree, err := r.RevParse(ctx, r.repo.Main, commit+"^{tree}")
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("looking for the tree of %q: %w", commit, err)
 	}
@@ -222,29 +163,11 @@ func (r Refs) Branch(ctx context.Context, name string) (string, error) {
 	if CheckBranchName(name) != nil {
 		return "", nil
 	}
-	sha, _, err := r.readRef(r.Common, BranchPrefix+name)
-	if errors.Is(err, errAskGit) {
-		sha, err = r.askCommit(ctx, r.Main, BranchPrefix+name)
-	}
+	sha, _, err := r.read(ctx, r.repo.Common, BranchPrefix+name)
 	if errors.Is(err, ErrNotFound) {
 		return "", nil
 	}
 	return sha, err
-}
-
-// branches are the names of all local branches.
-func (r Refs) branches(ctx context.Context) (list []string, err error) {
-	if r.readHeads(func(name string, _ *plumbing.Reference) { list = append(list, name) }) {
-		return list, nil
-	}
-	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(refname)", BranchPrefix}})
-	if err != nil || out == "" {
-		return nil, err
-	}
-	for line := range strings.SplitSeq(out, "\n") {
-		list = append(list, strings.TrimPrefix(line, BranchPrefix))
-	}
-	return list, nil
 }
 
 // BranchFree is nil when a branch of that name can be made. A *BranchError names the branch that is
@@ -253,11 +176,11 @@ func (r Refs) BranchFree(ctx context.Context, name string) error {
 	if err := CheckBranchName(name); err != nil {
 		return err
 	}
-	all, err := r.branches(ctx)
+	heads, err := r.heads(ctx)
 	if err != nil {
 		return err
 	}
-	for _, b := range all {
+	for _, b := range slices.Sorted(maps.Keys(heads)) {
 		if b == name || strings.HasPrefix(b, name+"/") || strings.HasPrefix(name, b+"/") {
 			return &BranchError{Branch: name, Taken: b}
 		}
@@ -265,79 +188,258 @@ func (r Refs) BranchFree(ctx context.Context, name string) error {
 	return nil
 }
 
-// BranchError says why a branch can't be made or used.
-type BranchError struct {
-	Branch   string
-	Taken    string // the branch that is in the way: itself, or one that it would be a folder of
-	Tip      string // of Taken, when it holds commits that are not in the base
-	Worktree string // where Taken is checked out
-	Owner    string // the task that the worktree was made for, "" when that is not known
-
-	gone bool // Worktree's folder is not there
-}
-
-func (e *BranchError) Error() string {
-	switch {
-	case e.Taken != e.Branch:
-		return fmt.Sprintf("branch %s can't be made: there is a branch %s", e.Branch, e.Taken)
-	case e.gone:
-		return fmt.Sprintf("branch %s was checked out in %s, which is gone; git worktree prune forgets it", e.Branch, e.Worktree)
-	case e.Owner != "":
-		return fmt.Sprintf("branch %s is checked out in %s, which is the worktree of task %s", e.Branch, e.Worktree, e.Owner)
-	case e.Worktree != "":
-		return fmt.Sprintf("branch %s is checked out in %s", e.Branch, e.Worktree)
-	case e.Tip != "":
-		return fmt.Sprintf("branch %s is there already and has commits that the base has not (tip %.12s)", e.Branch, e.Tip)
+// MoveRef sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
+func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
+	if sha == old || sha == "" {
+		return nil
 	}
-	return fmt.Sprintf("branch %s is there already", e.Branch)
+	return r.change(ctx, r.locks(ref), func() error {
+		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
+		if now, lookErr := r.RevParse(ctx, r.repo.Main, ref); err != nil && lookErr == nil && now == sha {
+			return nil // it was done all the same
+		}
+		return err
+	})
 }
 
-// maxBranchPart is how long a part of a branch's name may be, in bytes: each is the name of a file, which git locks by
-// another one that ends in .lock.
-const maxBranchPart = 255 - len(".lock")
+// change changes refs. do looks for its own effect first; locks are those that only we take.
+func (r Refs) change(ctx context.Context, locks []string, do func() error) error {
+	return RetryLocked(ctx, locks, func() error { return Retry(ctx, do) })
+}
 
-// CheckBranchName says what is wrong with the name of a branch, by the rules of git check-ref-format and of what git can
-// lock.
-func CheckBranchName(name string) error {
-	if why := branchFault(name); why != "" {
-		return fmt.Errorf("branch name %q %s", name, why)
+// locks are those of files in the common directory, refs or others.
+func (r Refs) locks(names ...string) (list []string) {
+	for _, name := range names {
+		list = append(list, filepath.Join(r.repo.Common, filepath.FromSlash(name)+".lock"))
+	}
+	return list
+}
+
+// OnBranch is an error when another branch than the one that is wanted is checked out in dir. "" is any.
+func (r Refs) OnBranch(ctx context.Context, dir, want string) error {
+	if want == "" {
+		return nil
+	}
+	got, err := r.CurrentBranch(ctx, dir)
+	if err == nil && got != want {
+		err = fmt.Errorf("%q is checked out, not %s", got, want)
+	}
+	return err
+}
+
+// DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
+// held is lost unless something else names it: save it first, with [Backups.Backup].
+func (r Refs) DeleteBranch(ctx context.Context, name string) error {
+	locks := append(r.locks(BranchPrefix+name, "packed-refs", "config"), filepath.Join(r.repo.Common, "packed-refs.new")) // git trips over each that a dead one left
+	return r.change(ctx, locks, func() error {
+		tip, err := r.Branch(ctx, name)
+		if err != nil || tip == "" {
+			return err
+		}
+		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"branch", "-q", "-D", "--", name}})
+		return err
+	})
+}
+
+// Heads is where the main checkout and the local branches stand at one moment, and how far their logs went. It can be
+// kept as JSON.
+type Heads struct {
+	Branch   string            `json:"branch"` // that is checked out, "" when none is
+	Commit   string            `json:"commit"`
+	Branches map[string]string `json:"branches"` // commits by name
+	Logs     map[string]int64  `json:"logs"`     // bytes, by HEAD or name of a branch
+}
+
+// Heads looks. It takes no process in a repository that keeps its refs in files.
+func (r Refs) Heads(ctx context.Context) (h Heads, err error) {
+	h.Logs = map[string]int64{}
+	if h.Branch, err = r.branchOf(ctx, r.repo.Common); err != nil {
+		return h, err
+	}
+	if h.Commit, err = r.Head(ctx, r.repo.Main); err != nil && !errors.Is(err, ErrNoCommit) {
+		return h, err
+	}
+	if h.Branches, err = r.heads(ctx); err != nil {
+		return h, err
+	}
+	maps.DeleteFunc(h.Branches, func(_, commit string) bool { return commit == "" })
+	h.Logs["HEAD"] = r.logSize("HEAD")
+	for name := range h.Branches {
+		h.Logs[name] = r.logSize(BranchPrefix + name)
+	}
+	return h, nil
+}
+
+// heads are the commits of the local branches by name, "" of one that is only another name of one.
+func (r Refs) heads(ctx context.Context) (map[string]string, error) {
+	heads := map[string]string{}
+	if c, err := ReadConfig(r.repo.Common); err == nil && !c.extended {
+		if refs, err := dotgit.New(folder{dir: r.repo.Common}).Refs(); err == nil {
+			for _, ref := range refs {
+				name, ok := strings.CutPrefix(ref.Name().String(), BranchPrefix)
+				switch {
+				case !ok || strings.HasSuffix(name, ".lock"): // what git has beside a branch while it moves it; none is called so
+				case ref.Type() == plumbing.HashReference:
+					heads[name] = ref.Hash().String()
+				default:
+					heads[name] = ""
+				}
+			}
+			return heads, nil
+		}
+	}
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(if)%(symref)%(then)%(else)%(objectname)%(end) %(refname)", BranchPrefix}})
+	for line := range strings.Lines(out) {
+		commit, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "+BranchPrefix)
+		heads[name] = commit
+	}
+	return heads, err
+}
+
+// logSize is 0 where there is none.
+func (r Refs) logSize(ref string) int64 {
+	st, err := os.Lstat(filepath.Join(r.repo.Common, "logs", filepath.FromSlash(ref)))
+	if err != nil || !st.Mode().IsRegular() {
+		return 0
+	}
+	return st.Size()
+}
+
+// Move is a branch, or HEAD, that is not where it was.
+type Move struct {
+	Ref      string   // HEAD, or the name of a branch
+	Was, Now string   // commits; of HEAD the branch, if it is on another
+	Said     []string // by its log, oldest first: what moved it
+}
+
+// Moved are the moves since h, by name. New branches are none: whoever works makes some.
+func (r Refs) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err error) {
+	if now, err = r.Heads(ctx); err != nil {
+		return nil, now, err
+	}
+	switch {
+	case now.Branch != h.Branch:
+		list = append(list, Move{"HEAD", whereIs(h), whereIs(now), r.saidSince("HEAD", h.Logs["HEAD"])})
+	case now.Commit != h.Commit && now.Branch == "":
+		list = append(list, Move{"HEAD", h.Commit, now.Commit, r.saidSince("HEAD", h.Logs["HEAD"])})
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Branches)) {
+		if was, at := h.Branches[name], now.Branches[name]; was != at {
+			list = append(list, Move{name, was, at, r.saidSince(BranchPrefix+name, h.Logs[name])})
+		}
+	}
+	return list, now, nil
+}
+
+// whereIs is where HEAD is: on a branch, or at a commit.
+func whereIs(h Heads) string {
+	if h.Branch != "" {
+		return h.Branch
+	}
+	return h.Commit
+}
+
+// saidSince are the messages that were added to a log since it had that many bytes. One that was cut meanwhile says nothing.
+func (r Refs) saidSince(ref string, size int64) (said []string) {
+	const long = 1 << 20
+	if r.logSize(ref) <= size {
+		return nil
+	}
+	const all = 1 << 40 // whatever it has; only the end is read
+	f, err := durable.OpenBelow(filepath.Join(r.repo.Common, "logs"), filepath.FromSlash(ref), all)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if _, err := f.Seek(size, io.SeekStart); err != nil {
+		return nil
+	}
+	lines := bufio.NewScanner(io.LimitReader(f, long))
+	for lines.Scan() {
+		if _, message, ok := strings.Cut(lines.Text(), "\t"); ok {
+			said = append(said, message)
+		}
+	}
+	return said
+}
+
+// MovedError says that a ref is not what it was when somebody decided about it.
+type MovedError struct{ Ref, Now string }
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("%s moved to %.12s meanwhile", strings.TrimPrefix(e.Ref, BranchPrefix), e.Now)
+}
+
+// RemoveBranch deletes a local branch that is checked out nowhere and still ends in tip, with its settings; none of that
+// name is no error. A *MovedError when it ends elsewhere.
+func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
+	if r.isLink(name) {
+		return fmt.Errorf("branch %s is only another name of one", name)
+	}
+	err := r.DeleteRef(ctx, BranchPrefix+name, tip)
+	if err == nil {
+		err = r.unconfigure(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting branch %s: %w", name, err)
 	}
 	return nil
 }
 
-func branchFault(name string) string {
-	switch {
-	case name == "":
-		return "is empty"
-	case name[0] == '-':
-		return "begins with -"
-	case strings.HasPrefix(name, "refs/"): // git takes it for refs/heads/refs/…
-		return "is that of a ref: write what stands behind refs/heads/"
-	case name == "HEAD" || name == "@":
-		return "is reserved"
-	case strings.Contains(name, ".."):
-		return "contains .."
-	case strings.Contains(name, "@{"):
-		return "contains @{"
-	case strings.HasSuffix(name, "."):
-		return "ends with a dot"
-	}
-	for i := range len(name) {
-		if c := name[i]; c < ' ' || c == 0x7f || strings.IndexByte(" ~^:?*[\\", c) >= 0 {
-			return fmt.Sprintf("contains %q", c)
-		}
-	}
-	for part := range strings.SplitSeq(name, "/") {
+// DeleteRef deletes a ref that names sha.
+func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
+	return r.change(ctx, r.locks(ref, "packed-refs"), func() error {
+		now, err := r.RevParse(ctx, r.repo.Main, ref)
 		switch {
-		case part == "":
-			return "begins or ends with a slash, or has two in a row"
-		case part[0] == '.':
-			return "has a part that begins with a dot"
-		case len(part) > maxBranchPart:
-			return fmt.Sprintf("has a part of %d bytes, of which %d are the most that git can keep", len(part), maxBranchPart)
-		case strings.HasSuffix(part, ".lock"):
-			return "has a part that ends with .lock"
+		case errors.Is(err, ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		case now != sha:
+			return &MovedError{ref, now}
+		}
+		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
+		return err
+	})
+}
+
+// unconfigure removes what the configuration says of a branch.
+func (r Refs) unconfigure(ctx context.Context, branch string) error {
+	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
+	return r.change(ctx, r.locks("config"), func() error {
+		_, none, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--local", "--name-only", "--get-regexp", pattern}, Accept: []int{1}})
+		if err != nil || none == 1 {
+			return err
+		}
+		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"config", "--local", "--remove-section", "branch." + branch}})
+		return err
+	})
+}
+
+// PruneRefs removes what is remembered of a branch besides the commit that it is at now, if any.
+func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
+	if err != nil || out == "" {
+		return err
+	}
+	for line := range strings.SplitSeq(out, "\n") {
+		ref, sha, _ := strings.Cut(line, " ")
+		if sha == commit {
+			continue
+		}
+		err := RetryLocked(ctx, r.locks(ref), func() error {
+			_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, Write: true, Once: true})
+			return err
+		})
+		if _, gone := r.RevParse(ctx, r.repo.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
+			return err
 		}
 	}
-	return ""
+	return nil
+}
+
+// isLink reports whether a branch is only another name of one.
+func (r Refs) isLink(branch string) bool {
+	data, err := os.ReadFile(filepath.Join(r.repo.Common, "refs", "heads", filepath.FromSlash(branch)))
+	return err == nil && strings.HasPrefix(string(data), "ref:")
 }

@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -27,8 +29,8 @@ func forge(b *gittest.Box, dir, name string) {
 	index := filepath.Join(b.GitIn(dir, "rev-parse", "--absolute-git-dir"), "index")
 	data, err := os.ReadFile(index)
 	at := bytes.Index(data, []byte(name+"\x00")) - 62
-	var st syscall.Stat_t
-	if err != nil || at < 0 || syscall.Lstat(filepath.Join(dir, name), &st) != nil {
+	var st unix.Stat_t
+	if err != nil || at < 0 || unix.Lstat(filepath.Join(dir, name), &st) != nil {
 		b.T.Fatalf("forging %s: %v, at %d", index, err, at)
 	}
 	info := gittest.Must(os.Lstat(filepath.Join(dir, name)))(b.T)
@@ -71,7 +73,7 @@ func TestForgedIndex(t *testing.T) {
 		if out, err := b.Try(dir, "status", "--porcelain"); err != nil || out != "" {
 			t.Fatalf("%s: git sees through it: %q, %v", setting, out, err)
 		}
-		if tree := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); tree == b.GitIn(dir, "rev-parse", "HEAD^{tree}") {
+		if tree := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t); tree == b.GitIn(dir, "rev-parse", "HEAD^{tree}") {
 			t.Errorf("%s: the tree of the files is the one of HEAD", setting)
 		}
 		ctx := run(b, dir)
@@ -97,13 +99,13 @@ func TestKnownFilesThatChange(t *testing.T) {
 	for time.Since(st.ModTime()) < 1200*time.Millisecond { // git tells changes within a second apart by reading
 		time.Sleep(10 * time.Millisecond)
 	}
-	want := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t)
+	want := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t)
 	b.Write(file, "exit 0\n")
 	if err := os.Chtimes(file, st.ModTime(), st.ModTime()); err != nil {
 		t.Fatal(err)
 	}
 	forge(b, dir, "test.sh")
-	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got == want {
+	if got := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t); got == want {
 		t.Error("the change was not seen")
 	}
 }
@@ -157,11 +159,11 @@ func TestAddedInTheSandbox(t *testing.T) {
 	if list := gittest.Must(b.Repo.Index().Status(t.Context(), dir))(t); len(list) != 3 {
 		t.Errorf("got status %v of who looks, want 3 paths", list)
 	}
-	s := gittest.Must(b.Repo.Snapshots().SnapshotIn(t.Context(), filepath.Join(b.Home, "objects"), dir))(t)
+	s := gittest.Must(snapshot.New(b.Repo).SnapshotIn(t.Context(), filepath.Join(b.Home, "objects"), dir))(t)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	gittest.Must(b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/a", "m"))(t)
+	gittest.Must(snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, "refs/trellis/backup/a", "m"))(t)
 	gittest.Must(b.Repo.Committer().Commit(run(b, dir), dir, git.CommitOptions{Message: "m"}))(t)
 	if got := b.GitIn(dir, "ls-tree", "-r", "--name-only", "HEAD"); got != "a.txt\nother" {
 		t.Errorf("got %q in the commit", got)

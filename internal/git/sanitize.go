@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // sanitize sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
@@ -44,15 +42,6 @@ func (r *Repo) sanitize(ctx context.Context, c Command) error {
 // noLookInside are commands that look into no repository within the work tree.
 var noLookInside = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
 
-// name is the command of a call, behind its options.
-func (c Command) name() string {
-	args := c.Args
-	for len(args) > 2 && args[0] == "-c" {
-		args = args[2:]
-	}
-	return args[0]
-}
-
 // removeLinks removes what is neither a file nor a folder from a worktree's git directory. HEAD, which may be a link, is
 // never written through; submodules have settings of their own, and are not for others to write.
 func removeLinks(gitDir string) error {
@@ -73,22 +62,17 @@ func removeLinks(gitDir string) error {
 
 // gitlinks are the paths of the index of a call at which git looks for a repository.
 func (r *Repo) gitlinks(ctx context.Context, c Command) (paths []string, err error) {
-	out, stderr := &limited{max: maxOutput}, proc.NewCapped(maxStderr)
-	args := []string{"ls-files", "--stage", "-z"}
-	res, err := proc.Run(ctx, proc.Command{Argv: slices.Concat([]string{"git"}, always, args), Dir: c.Dir, Env: r.environ(c), Stdout: out, Stderr: stderr, Wall: quick})
+	out, _, err := r.runOnce(ctx, Command{Dir: c.Dir, Env: c.Env, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
 	if err != nil {
 		return nil, err
 	}
-	if res.Code != 0 {
-		return nil, &Error{Args: args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
-	}
-	for entry := range strings.SplitSeq(out.String(), "\x00") {
-		about, path, _ := strings.Cut(entry, "\t")
-		if strings.HasPrefix(about, gitlink+" ") {
-			paths = append(paths, path)
+	list, err := parseStaged(out)
+	for _, e := range list {
+		if e.mode == gitlinkMode {
+			paths = append(paths, e.path)
 		}
 	}
-	return paths, nil
+	return paths, err
 }
 
 // ours reports whether a .git within a work tree is nothing, or leads to the git directory of a submodule of ours.

@@ -12,7 +12,7 @@ import (
 )
 
 // Links beside the index lead no command of ours to other files.
-func TestWaryOfLinks(t *testing.T) {
+func TestHardenedAgainstLinks(t *testing.T) {
 	b := gittest.New(t)
 	b.Repo.Harden()
 	dir := b.Add("task/a")
@@ -33,7 +33,7 @@ func TestWaryOfLinks(t *testing.T) {
 }
 
 // The settings of a repository within the work tree name programs; git runs none of them.
-func TestWaryOfNestedRepositories(t *testing.T) {
+func TestHardenedAgainstNestedRepositories(t *testing.T) {
 	b := gittest.New(t)
 	b.Repo.Harden()
 	dir := b.Add("task/a")
@@ -65,7 +65,7 @@ func TestWaryOfNestedRepositories(t *testing.T) {
 }
 
 // Submodules whose git directories stand in ours are no such thing.
-func TestWaryOfNoSubmodule(t *testing.T) {
+func TestHardenedAllowsSubmodules(t *testing.T) {
 	b, inner := gittest.New(t), gittest.New(t)
 	b.Repo.Harden()
 	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")

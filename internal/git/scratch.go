@@ -14,16 +14,18 @@ const (
 	scratchLock   = "lock" // held as long as the process lives that uses the folder
 )
 
-// scratch makes a folder for what a snapshot keeps on disk, and takes its lock.
-func scratch() (dir string, mine *durable.Lock, err error) {
+// Scratch makes a folder for files that are of use to one process alone. Who is killed leaves it to the next one that makes
+// some.
+func (r *Repo) Scratch() (dir string, remove func() error, err error) {
+	r.swept.Do(removeAbandoned)
 	for {
 		if dir, err = os.MkdirTemp("", scratchPrefix); err != nil {
 			return "", nil, err
 		}
-		mine, err = durable.TryLock(filepath.Join(dir, scratchLock), durable.Holder{PID: os.Getpid()})
+		mine, err := durable.TryLock(filepath.Join(dir, scratchLock), durable.Holder{PID: os.Getpid()})
 		switch {
 		case err == nil:
-			return dir, mine, nil
+			return dir, func() error { return discardScratch(dir, mine) }, nil
 		case !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist): // else it was taken for abandoned just now
 			return "", nil, errors.Join(err, os.RemoveAll(dir))
 		}

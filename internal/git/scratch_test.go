@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -32,7 +33,7 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 	}
 	defer used.Unlock()
 	b := gittest.New(t)
-	s, err := b.Repo.Snapshots().Snapshot(t.Context(), b.Dir)
+	s, err := snapshot.New(b.Repo).Snapshot(t.Context(), b.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
 		}
 	}()
 	for range 60 {
-		s, err := b.Repo.Snapshots().Snapshot(t.Context(), b.Dir)
+		s, err := snapshot.New(b.Repo).Snapshot(t.Context(), b.Dir)
 		if err == nil {
 			err = s.Close()
 		}

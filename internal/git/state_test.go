@@ -1,13 +1,14 @@
 package git_test
 
 import (
-	"github.com/trellis-tasks/trellis/internal/gittest"
 	"slices"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // Whatever is done to a checkout shows, also to files that were changed before.
-func TestLooks(t *testing.T) {
+func TestWorktreeState(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("b.txt", "b\n")
 	b.Git("add", "-A")

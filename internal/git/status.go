@@ -1,8 +1,9 @@
 package git
 
 import (
-	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -11,37 +12,16 @@ type Entry struct {
 	Path string // relative to the root; an untracked folder ends in /
 	Code string // git's two letters: index and work tree, "." unchanged, "??" untracked, unmerged ones with a U or the same letter twice
 
-	submodule bool
+	Submodule bool
 }
 
-// untracked reports whether git does not know the path.
-func (e Entry) untracked() bool { return e.Code == "??" }
-
-// Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
-// clean when it is empty.
-func (r Index) Status(ctx context.Context, dir string, exclude ...string) ([]Entry, error) {
-	return r.statusOf(ctx, dir, pathspec(exclude))
-}
-
-func (r Index) statusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
-	args := append([]string{"status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames", "--"}, pathspec...)
-	if _, err := r.gitDir(dir); err != nil {
-		return nil, err
-	}
-	out, _, err := r.Run(ctx, Command{Dir: dir, Args: args})
-	if err != nil {
-		return nil, err
-	}
-	return parseStatus(out)
-}
+// Untracked reports whether git does not know the path.
+func (e Entry) Untracked() bool { return e.Code == "??" }
 
 // parseStatus reads porcelain v2 with -z, renames off.
 func parseStatus(out string) (list []Entry, err error) {
 	before := map[byte]int{'1': 8, 'u': 10} // fields in front of the path
-	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-		if line == "" {
-			continue
-		}
+	for _, line := range nulls(out) {
 		if path, ok := strings.CutPrefix(line, "? "); ok {
 			list = append(list, Entry{Path: path, Code: "??"})
 			continue
@@ -56,8 +36,8 @@ func parseStatus(out string) (list []Entry, err error) {
 	return list, nil
 }
 
-// pathspec is everything in the checkout but the excluded paths, folders with all in them.
-func pathspec(exclude []string) []string {
+// Pathspec is everything in the checkout but the excluded paths, folders with all in them.
+func Pathspec(exclude []string) []string {
 	list := []string{":(top)"}
 	for _, p := range exclude {
 		glob := asGlob(strings.TrimSuffix(p, "/"))
@@ -86,7 +66,29 @@ func asGlob(path string) string {
 	return b.String()
 }
 
-// literal is a pathspec for one path whatever characters it has.
-func literal(magic, path string) string {
-	return ":(" + magic + "top,literal)" + strings.TrimRight(path, "/")
+// Literal is a pathspec for one path whatever characters it has.
+func Literal(path string) string {
+	return ":(top,literal)" + strings.TrimRight(path, "/")
+}
+
+// WorktreeState is how a checkout looks: where HEAD is, and each file that is not as committed.
+type WorktreeState struct {
+	head  string
+	files map[string]string
+}
+
+// Since are the paths that look otherwise than before, sorted, and HEAD if that moved.
+func (l WorktreeState) Since(before WorktreeState) (changed []string) {
+	all := maps.Clone(l.files)
+	maps.Copy(all, before.files)
+	for path := range all {
+		if before.files[path] != l.files[path] {
+			changed = append(changed, path)
+		}
+	}
+	slices.Sort(changed)
+	if l.head != before.head {
+		changed = append([]string{"HEAD"}, changed...)
+	}
+	return changed
 }

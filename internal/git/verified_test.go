@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
@@ -406,7 +407,7 @@ func TestForgedIndexOfManyFiles(t *testing.T) {
 	}
 	b.GitIn(dir, "update-index", "--refresh")
 	head := b.GitIn(dir, "rev-parse", "HEAD^{tree}")
-	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got != head {
+	if got := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t); got != head {
 		t.Fatalf("got tree %s, want %s", got, head)
 	}
 	st := gittest.Must(os.Lstat(filepath.Join(dir, "test.sh")))(t)
@@ -418,7 +419,7 @@ func TestForgedIndexOfManyFiles(t *testing.T) {
 	if out, err := b.Try(dir, "status", "--porcelain"); err != nil || out != "" {
 		t.Fatalf("git sees through it: %q, %v", out, err)
 	}
-	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got == head {
+	if got := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t); got == head {
 		t.Error("the change was not seen")
 	}
 }

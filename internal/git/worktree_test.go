@@ -40,7 +40,7 @@ func isRight(b *gittest.Box, dir string) {
 
 // However HEAD names a branch, it is the one that git says.
 func TestBranchesOfWorktrees(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		base := b.Git("rev-parse", "main")
 		b.Git("branch", "feature/real", base)
 		b.Git("symbolic-ref", "refs/heads/alias", "refs/heads/feature/real")
@@ -64,7 +64,7 @@ func TestBranchesOfWorktrees(t *testing.T) {
 }
 
 func TestAddWorktree(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, base := t.Context(), b.Git("rev-parse", "main")
 		if b.Repo.Main == b.Dir && len(gittest.Must(b.Repo.Worktrees().List(ctx))(t)) > 0 {
 			b.Git("worktree", "remove", "--force", b.Tree("first"))

@@ -1,10 +1,9 @@
 package github
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -43,44 +42,38 @@ type thread struct {
 	}
 }
 
-// detailed is the answer to query.
-type detailed struct {
-	Data struct {
-		Repository struct {
-			PullRequest struct {
-				ReviewThreads struct{ Nodes []thread }
-				Commits       struct {
-					Nodes []struct {
-						Commit struct {
-							StatusCheckRollup struct{ Contexts struct{ Nodes []required } }
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-// required is a check run or a commit status.
-type required struct {
-	Name, Context string
-	IsRequired    bool
-}
-
 // Details asks for the remarks and the required checks of the pull request with that address.
 func (gh *Client) Details(ctx context.Context, address string) (d Details, err error) {
 	p, number, err := parsePullURL(address)
 	if err != nil {
 		return d, err
 	}
-	owner, name, _ := strings.Cut(p.name, "/")
-	out, err := gh.call(ctx, []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}, "")
-	if err != nil {
-		return d, err
+	var answer struct {
+		Data struct {
+			Repository struct {
+				PullRequest struct {
+					ReviewThreads struct{ Nodes []thread }
+					Commits       struct {
+						Nodes []struct {
+							Commit struct {
+								StatusCheckRollup struct {
+									Contexts struct {
+										Nodes []struct { // a check run or a commit status
+											Name, Context string
+											IsRequired    bool
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
 	}
-	var answer detailed
-	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		return d, fmt.Errorf("reading what gh says of %s: %w", address, err)
+	owner, name, _ := strings.Cut(p.name, "/")
+	if err := gh.ask(ctx, address, &answer, "api", "graphql", "--hostname="+p.host, "--raw-field=owner="+owner, "--raw-field=name="+name, "--field=number="+number, "--raw-field=query="+query); err != nil {
+		return d, err
 	}
 	pr := answer.Data.Repository.PullRequest
 	for _, t := range pr.ReviewThreads.Nodes {
@@ -100,12 +93,8 @@ func (t thread) remarks() (list []Remark) {
 	if t.IsResolved {
 		return nil
 	}
-	line := t.Line
-	if line == 0 {
-		line = t.OriginalLine
-	}
 	for _, c := range t.Comments.Nodes {
-		list = append(list, Remark{c.ID, c.Author.Login, t.Path, c.Body, line, trusted(c.AuthorAssociation)})
+		list = append(list, Remark{c.ID, c.Author.Login, t.Path, c.Body, cmp.Or(t.Line, t.OriginalLine), trusted(c.AuthorAssociation)})
 	}
 	return list
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +38,13 @@ type Client struct {
 	Wall   time.Duration // of one call; 0: a minute
 }
 
+// In is a client for the repository of another checkout.
+func (gh *Client) In(dir string) *Client {
+	other := *gh
+	other.Dir = dir
+	return &other
+}
+
 // States of a pull request.
 const (
 	Open   = "OPEN"
@@ -46,17 +52,22 @@ const (
 	Merged = "MERGED"
 )
 
-// PR is a pull request. Of one that was just made only Number, URL, State, Draft, HeadRef and BaseRef are known.
+// PR is a pull request, as gh tells it. Of one that was just made HeadSHA is not known.
 type PR struct {
-	Number           int
-	URL, State       string
-	Draft            bool
-	HeadSHA, HeadRef string
-	BaseRef          string
-	Title, Body      string
-	MergedAt         time.Time // zero: it is not
-	MergeCommit      string
+	Number  int
+	URL     string
+	State   string
+	Draft   bool   `json:"isDraft"`
+	HeadSHA string `json:"headRefOid"`
+	HeadRef string `json:"headRefName"`
+	BaseRef string `json:"baseRefName"`
+	Title   string
+	Body    string
+	Fork    bool `json:"isCrossRepository"` // its branch is not of this repository
 }
+
+// fields are what is asked of a pull request.
+const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,isCrossRepository"
 
 // NewPR is a pull request to be made.
 type NewPR struct {
@@ -93,60 +104,38 @@ const (
 // unknownToken finds what gh says of an account that the host does not take, with exit code 1.
 var unknownToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^HTTP 401: |\(HTTP 401\)$`) })
 
-// fields are what is asked of a pull request.
-const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,mergedAt,mergeCommit,isCrossRepository"
-
-// answer is a pull request as gh tells it.
-type answer struct {
-	Number            int
-	URL, State        string
-	IsDraft           bool
-	HeadRefName       string
-	HeadRefOid        string
-	BaseRefName       string
-	Title, Body       string
-	MergedAt          time.Time // null is zero
-	MergeCommit       struct{ Oid string }
-	IsCrossRepository bool // from a fork
-}
-
 // Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
 // nil when there was none.
-func (gh *Client) Find(ctx context.Context, head string) (*PR, error) {
-	args := []string{"pr", "list", "--head=" + head, "--state=all", "--limit=30", "--json=" + fields}
-	out, err := gh.call(ctx, args, "")
-	if err != nil {
+func (gh *Client) Find(ctx context.Context, head string) (best *PR, err error) {
+	what := "the pull requests of " + head
+	var list []PR
+	if err := gh.ask(ctx, what, &list, "pr", "list", "--head="+head, "--state=all", "--limit=30", "--json="+fields); err != nil {
 		return nil, err
 	}
-	var list []answer
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, fmt.Errorf("reading what gh says of the pull requests of %s: %w", head, err)
-	}
-	list = slices.DeleteFunc(list, func(a answer) bool { return a.IsCrossRepository || a.HeadRefName != head })
-	var best *PR
-	for _, a := range list {
-		pr, err := a.checked()
-		if err != nil {
-			return nil, fmt.Errorf("reading what gh says of the pull requests of %s: %w", head, err)
+	for _, pr := range list {
+		if pr.Fork || pr.HeadRef != head {
+			continue
+		}
+		if err := pr.check(); err != nil {
+			return nil, fmt.Errorf("reading what gh says of %s: %w", what, err)
 		}
 		if best == nil || pr.State == Open && best.State != Open || (pr.State == Open) == (best.State == Open) && pr.Number > best.Number {
-			best = pr
+			best = &pr
 		}
 	}
 	return best, nil
 }
 
-func (a answer) checked() (*PR, error) {
+func (pr *PR) check() error {
 	switch {
-	case a.Number < 1:
-		return nil, errors.New("one has no number")
-	case !address(a.URL):
-		return nil, fmt.Errorf("%q is no address", a.URL)
-	case a.State != Open && a.State != Closed && a.State != Merged:
-		return nil, fmt.Errorf("%q is no state", a.State)
+	case pr.Number < 1:
+		return errors.New("one has no number")
+	case !address(pr.URL):
+		return fmt.Errorf("%q is no address", pr.URL)
+	case pr.State != Open && pr.State != Closed && pr.State != Merged:
+		return fmt.Errorf("%q is no state", pr.State)
 	}
-	return &PR{Number: a.Number, URL: a.URL, State: a.State, Draft: a.IsDraft, HeadSHA: a.HeadRefOid, HeadRef: a.HeadRefName, BaseRef: a.BaseRefName,
-		Title: a.Title, Body: a.Body, MergedAt: a.MergedAt, MergeCommit: a.MergeCommit.Oid}, nil
+	return nil
 }
 
 func address(s string) bool {
@@ -194,6 +183,22 @@ func createdPR(out string) (url string, number int) {
 		}
 	}
 	return url, number
+}
+
+// ask runs gh and reads the JSON that it prints about something.
+func (gh *Client) ask(ctx context.Context, what string, answer any, args ...string) error {
+	out, err := gh.call(ctx, args, "")
+	if err != nil {
+		return err
+	}
+	return read(out, what, answer)
+}
+
+func read(out, what string, answer any) error {
+	if err := json.Unmarshal([]byte(out), answer); err != nil {
+		return fmt.Errorf("reading what gh says of %s: %w", what, err)
+	}
+	return nil
 }
 
 // call runs gh and returns what it prints.

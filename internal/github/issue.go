@@ -2,7 +2,6 @@ package github
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -76,8 +75,8 @@ func (gh *Client) write(ctx context.Context, p repository, n NewIssue) (*Issue, 
 		return nil, err
 	}
 	var made issue
-	if err := json.Unmarshal([]byte(out), &made); err != nil {
-		return nil, fmt.Errorf("reading what gh says of a new issue: %w", err)
+	if err := read(out, "a new issue", &made); err != nil {
+		return nil, err
 	}
 	return made.checked()
 }
@@ -90,8 +89,8 @@ func (gh *Client) marked(ctx context.Context, p repository, n NewIssue) (best *I
 			return nil, err
 		}
 		var list []issue
-		if err := json.Unmarshal([]byte(out), &list); err != nil {
-			return nil, fmt.Errorf("reading what gh says of the issues labelled %s: %w", n.Label, err)
+		if err := read(out, "the issues labelled "+n.Label, &list); err != nil {
+			return nil, err
 		}
 		for _, i := range list {
 			if i.Pull != nil || !strings.Contains(i.Body, n.Mark) {

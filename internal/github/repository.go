@@ -11,17 +11,15 @@ import (
 // repository is a repository as its address tells it: the host, and owner/name there.
 type repository struct{ host, name string }
 
-var (
-	repoURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)$`) })
-	pullURL = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)/pull/([1-9][0-9]{0,9})$`)
-	})
-)
+// parse takes the address of a repository, or of a pull request in it, apart.
+var parse = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
+})
 
 // parsePullURL takes the address of a pull request apart: its repository and its number.
 func parsePullURL(url string) (p repository, number string, err error) {
-	found := pullURL().FindStringSubmatch(url)
-	if found == nil {
+	found := parse().FindStringSubmatch(url)
+	if found == nil || found[3] == "" {
 		return p, "", fmt.Errorf("%q is not the address of a pull request", url)
 	}
 	return repository{found[1], found[2]}, found[3], nil
@@ -29,16 +27,12 @@ func parsePullURL(url string) (p repository, number string, err error) {
 
 // repository is the repository that gh works with.
 func (gh *Client) repository(ctx context.Context) (p repository, err error) {
-	out, err := gh.call(ctx, []string{"repo", "view", "--json=url"}, "")
-	if err != nil {
+	var answer struct{ URL string }
+	if err := gh.ask(ctx, "the repository", &answer, "repo", "view", "--json=url"); err != nil {
 		return p, err
 	}
-	var answer struct{ URL string }
-	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		return p, fmt.Errorf("reading what gh says of the repository: %w", err)
-	}
-	found := repoURL().FindStringSubmatch(answer.URL)
-	if found == nil {
+	found := parse().FindStringSubmatch(answer.URL)
+	if found == nil || found[3] != "" {
 		return p, fmt.Errorf("reading what gh says of the repository: %q is no address of one", answer.URL)
 	}
 	return repository{found[1], found[2]}, nil

@@ -2,7 +2,6 @@ package github
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,22 +41,29 @@ type Review struct {
 
 // Status asks for the checks and reviews of a pull request.
 func (gh *Client) Status(ctx context.Context, number int) (s PRStatus, err error) {
-	out, err := gh.call(ctx, []string{"pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"}, "")
-	if err != nil {
-		return s, err
-	}
 	var answer struct {
 		StatusCheckRollup []check
 		ReviewDecision    string
 		Reviews           []review
 	}
-	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		return s, fmt.Errorf("reading what gh says of pull request %d: %w", number, err)
+	if err := gh.ask(ctx, fmt.Sprint("pull request ", number), &answer, "pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"); err != nil {
+		return s, err
 	}
-	s.Review = map[string]string{"APPROVED": Approved, "CHANGES_REQUESTED": ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
-	if s.Wanted = changesWanted(answer.Reviews); s.Review == "" && slices.ContainsFunc(s.Wanted, func(r Review) bool { return r.Trusted }) {
-		s.Review = ChangesWanted // where the base asks for no reviews there is no decision
-	} else if s.Review == "" && approved(answer.Reviews) {
+	var approved, refused bool // by somebody who belongs to the repository
+	for _, r := range lastWords(answer.Reviews) {
+		trusted := trusted(r.AuthorAssociation)
+		if r.State == changesRequested {
+			s.Wanted = append(s.Wanted, Review{r.ID, r.Author.Login, r.Body, trusted})
+		}
+		refused = refused || trusted && r.State == changesRequested
+		approved = approved || trusted && r.State == "APPROVED"
+	}
+	s.Review = map[string]string{"APPROVED": Approved, changesRequested: ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
+	switch { // where the base asks for no reviews there is no decision
+	case s.Review != "":
+	case refused:
+		s.Review = ChangesWanted
+	case approved:
 		s.Review = Approved
 	}
 	for _, c := range newest(answer.StatusCheckRollup) {
@@ -133,35 +139,21 @@ type review struct {
 	SubmittedAt                    time.Time
 }
 
-// changesWanted are the reviews that ask for changes and were neither dismissed nor followed by another word of their author.
-func changesWanted(list []review) (open []Review) {
-	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
-	last := map[string]review{}
-	for _, r := range list {
-		if r.State == "APPROVED" || r.State == "CHANGES_REQUESTED" || r.State == "DISMISSED" {
-			last[r.Author.Login] = r
-		}
-	}
-	for _, r := range list {
-		if now := last[r.Author.Login]; r.State == "CHANGES_REQUESTED" && now.ID == r.ID {
-			open = append(open, Review{r.ID, r.Author.Login, r.Body, trusted(r.AuthorAssociation)})
-		}
-	}
-	return open
-}
+const changesRequested = "CHANGES_REQUESTED"
 
-// approved reports whether somebody who belongs to the repository approved, and has not taken that back.
-func approved(list []review) (yes bool) {
-	last := map[string]review{}
-	for _, r := range list { // as they were submitted
-		if r.State == "APPROVED" || r.State == "CHANGES_REQUESTED" || r.State == "DISMISSED" {
-			last[r.Author.Login] = r
+// lastWords are the last reviews of each author that are more than remarks, in the order in which they were submitted.
+func lastWords(list []review) (words []review) {
+	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
+	last := map[string]int{}
+	for i, r := range list {
+		if r.State == "APPROVED" || r.State == changesRequested || r.State == "DISMISSED" {
+			last[r.Author.Login] = i
 		}
 	}
-	for _, r := range last {
-		yes = yes || r.State == "APPROVED" && trusted(r.AuthorAssociation)
+	for _, i := range slices.Sorted(maps.Values(last)) {
+		words = append(words, list[i])
 	}
-	return yes
+	return words
 }
 
 // trusted reports whether an author belongs to the repository, as GitHub says.

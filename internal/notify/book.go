@@ -75,7 +75,6 @@ type pending struct {
 	hold  time.Time // until when the hook is left alone
 }
 
-// take adds a line.
 func (b *book) take(r record) {
 	b.lines++
 	switch r.Kind {
@@ -156,6 +155,9 @@ func (n *Notifier) read() *book {
 
 // write adds records to the book and has their events sent. An error is only said.
 func (n *Notifier) write(records func(*book) []record) {
+	if len(n.configured()) == 0 {
+		return
+	}
 	changed, err := n.locked(records)
 	if err != nil {
 		n.say("news of a task may get lost: %v", n.Redact(err.Error()))

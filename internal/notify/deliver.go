@@ -90,7 +90,6 @@ func (n *Notifier) work(ctx context.Context, poke <-chan struct{}, done chan<- s
 	}
 }
 
-// next is when the first of what is pending is to be tried.
 func (n *Notifier) next() (at time.Time, left bool) {
 	for _, p := range n.pending() {
 		if due := p.due(); !left || due.Before(at) {
@@ -100,7 +99,6 @@ func (n *Notifier) next() (at time.Time, left bool) {
 	return at, left
 }
 
-// pending is what is not sent yet.
 func (n *Notifier) pending() []pending {
 	list := n.read().pending
 	n.mu.Lock()
@@ -108,7 +106,6 @@ func (n *Notifier) pending() []pending {
 	return slices.DeleteFunc(list, func(p pending) bool { return n.unrecorded[p.event.ID+" "+p.hook] })
 }
 
-// due is when it is to be tried.
 func (p pending) due() time.Time {
 	if p.tries == 0 {
 		return p.hold

@@ -45,7 +45,6 @@ func newHook(c config.Notify) hook {
 // unreachable is why a hook could not be reached, or did not answer in time: it would not get other events either now.
 type unreachable struct{ error }
 
-// send sends one event once.
 func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -65,29 +64,16 @@ func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error
 	}
 	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+e.ID, "TRELLIS_TASK_ID="+e.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, e.Dir),
 		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(e.Status), "TRELLIS_EVENT="+e.Event, "TRELLIS_FROM="+string(e.From), "TRELLIS_CODE="+string(e.Failure.Code), "TRELLIS_TITLE="+e.Title)
-	var said bytes.Buffer
-	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
+	said := proc.NewCapped(500)
+	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: said, Wall: patience, Grace: time.Second})
 	var failed *proc.FailedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &failed) && !failed.TimedOut:
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+		return errors.New(strings.TrimSuffix(err.Error()+": "+strings.TrimSpace(said.String()), ": "))
 	}
 	return unreachable{err}
-}
-
-// firstOf keeps the first bytes that are written to it.
-type firstOf struct {
-	b    *bytes.Buffer
-	left int
-}
-
-func (f *firstOf) Write(p []byte) (int, error) {
-	n := min(len(p), f.left)
-	f.left -= n
-	f.b.Write(p[:n])
-	return len(p), nil
 }
 
 func (h hook) post(ctx context.Context, e *Event, body []byte) error {

@@ -90,9 +90,6 @@ func (n *Notifier) configured() []hook {
 
 // Changed takes in that a task got a status. before is nil for a new one.
 func (n *Notifier) Changed(before, after *taskdir.Task) {
-	if len(n.configured()) == 0 {
-		return
-	}
 	n.write(func(b *book) []record {
 		if b.has(after) {
 			return nil
@@ -147,9 +144,6 @@ func younger(t *taskdir.Task, begin time.Time) bool {
 // Mergeable takes in that the pull request of a task can be merged as it is at a commit: people approved it, and its checks
 // pass. It is told once for each commit.
 func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
-	if len(n.configured()) == 0 {
-		return
-	}
 	n.write(func(b *book) []record {
 		r := record{Kind: kindEvent, ID: t.ID + "@" + config.Mergeable + ":" + commit, Task: t.ID}
 		if b.events[t.ID] == r.ID {
@@ -163,7 +157,6 @@ func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
 	})
 }
 
-// recipients are the keys of the hooks that get an event.
 func (n *Notifier) recipients(what string) (keys []string) {
 	for _, h := range n.configured() {
 		if slices.Contains(h.on, what) {
@@ -183,7 +176,6 @@ func (n *Notifier) record(from trellis.Status, t *taskdir.Task) record {
 	return r
 }
 
-// event is one of a task as it is.
 func (n *Notifier) event(id string, t *taskdir.Task) *Event {
 	rel, err := filepath.Rel(n.Root, t.Dir)
 	if err != nil {

@@ -390,3 +390,16 @@ func TestProgramThatMayNotRun(t *testing.T) {
 		t.Errorf("the news is lost: %v, %q", err, h.said)
 	}
 }
+
+// What a program says when it fails is told behind its exit code, and nothing where it says nothing.
+func TestProgramThatFails(t *testing.T) {
+	for script, want := range map[string]string{"exit 1": `"error":"exit 1"`, "echo no >&2; exit 1": `"error":"exit 1: no"`} {
+		h := newHouse(t)
+		n := h.teller(config.Notify{On: []string{"failed"}, Command: []string{"sh", "-c", script}})
+		h.becomes(n, trellis.Failed)
+		n.Close(20 * time.Second)
+		if !strings.Contains(h.book(), want) {
+			t.Errorf("%s: got %s, want %s in it", script, h.book(), want)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func unmet(judged []Judged, tree string) *trouble {
 	if len(t.Unmet) == 0 {
 		return nil
 	}
-	t.Detail = tell(said)
+	t.Detail = joinSome(said)
 	return t
 }
 
@@ -247,7 +247,7 @@ func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held
 	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven }) {
 		return in.Judged, nil
 	}
-	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *CommandResult) error {
 		for _, j := range in.Judged {
 			if j.Proven && broken == nil {
 				again, err := pv.proveAt(ctx, c, proveIn{Job: fresh, Criteria: []Criterion{j.Criterion}})

@@ -10,28 +10,31 @@ import (
 
 // about is the Data of a request: what the prompt of a phase is made of.
 type about struct {
-	Job      Job      `json:"job"`
-	Content  Content  `json:"content"`
-	Baseline []string `json:"baseline,omitempty"` // commands that failed at base
-	Trouble  *trouble `json:"trouble,omitempty"`
-	Stat     string   `json:"stat,omitempty"` // what is changed of the base, in short
-	Open     []string `json:"open,omitempty"` // criteria to judge, by id
-	Checks   []Check  `json:"checks,omitempty"`
+	Job      Job             `json:"job"`
+	Content  Content         `json:"content"`
+	Baseline []string        `json:"baseline,omitempty"` // commands that failed at base
+	Trouble  *trouble        `json:"trouble,omitempty"`
+	Stat     string          `json:"stat,omitempty"` // what is changed of the base, in short
+	Open     []string        `json:"open,omitempty"` // criteria to judge, by id
+	Checks   []CommandResult `json:"checks,omitempty"`
 }
 
 // ask makes one call of a role within what is left of the task's budgets.
 func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (agentcall.Reply, error) {
-	a.Job, a.Baseline = r.job, r.known()
+	a.Job, a.Baseline = r.job, r.forgiven()
 	data, err := agentcall.Encode(a)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	limits, err := r.left(wall)
+	limits, err := r.job.Limits.left(r.rep.Usage, wall)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
 	c := r.job.Choices[role]
-	session := r.session(role, c.Agent)
+	session := ""
+	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && c.Agent == was.Agent {
+		session = was.Session // of who worked on the task before its pull request was found wanting
+	}
 	req := agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
 		Session: session, RestartSession: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
 	if role == trellis.Accept {
@@ -45,18 +48,18 @@ func (r *run) asker() agentcall.Policy {
 		Repairs: 1,
 		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
-			s := r.standing(trellis.Paused)
+			s := r.taskState(trellis.Paused)
 			s.Failure, s.ResumeAt = fail, fail.ResumeAt
-			_, err := project.Do(f, s)
+			_, err := writeStatus.Do(f, s)
 			return err
 		},
 		Resume: func(f flow.Flow) error {
-			_, err := project.Do(f, r.standing(trellis.InProgress))
+			_, err := writeStatus.Do(f, r.taskState(trellis.InProgress))
 			return err
 		},
 		Used: func(reply agentcall.Reply) {
 			r.rep.Usage = r.rep.Usage.Add(reply.Usage)
-			r.note(reply.Notes)
+			r.rep.note(reply.Notes)
 		},
 	}
 }
@@ -70,30 +73,18 @@ func (r *run) again() bool {
 	return true
 }
 
-// left is what one call may still use up, or the failure that says that a budget is gone.
-func (r *run) left(wall time.Duration) (agentcall.Limits, error) {
-	l, u := agentcall.Limits{Wall: wall, Idle: r.job.Limits.Idle}, r.rep.Usage
-	if r.job.Limits.Tokens > 0 {
-		if l.Tokens = r.job.Limits.Tokens - u.Tokens(); l.Tokens <= 0 {
-			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), r.job.Limits.Tokens)
-		}
+// left is what one call may still use up of all that a run may, or the failure that says that a budget is gone.
+func (l Limits) left(used trellis.Usage, wall time.Duration) (agentcall.Limits, error) {
+	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}.Left(used)
+	if err != nil || l.Seconds <= 0 {
+		return rest, err
 	}
-	if r.job.Limits.CostUSD > 0 {
-		l.CostUSD = r.job.Limits.CostUSD
-		if u.CostUSD != nil {
-			if l.CostUSD -= *u.CostUSD; l.CostUSD <= 0 {
-				return l, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *u.CostUSD, r.job.Limits.CostUSD)
-			}
-		}
+	seconds := l.Seconds - used.Seconds
+	if seconds <= 0 {
+		return rest, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %.0f", used.Seconds, l.Seconds)
 	}
-	if r.job.Limits.Seconds > 0 {
-		rest := r.job.Limits.Seconds - u.Seconds
-		if rest <= 0 {
-			return l, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %.0f", u.Seconds, r.job.Limits.Seconds)
-		}
-		if d := time.Duration(rest * float64(time.Second)); wall <= 0 || d < wall {
-			l.Wall = d
-		}
+	if d := time.Duration(seconds * float64(time.Second)); wall <= 0 || d < wall {
+		rest.Wall = d
 	}
-	return l, nil
+	return rest, nil
 }

@@ -75,7 +75,11 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
 			return g, err
 		}
-		if g.ApprovalState, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != proof.Pending {
+		if g.Approvers == 0 {
+			g.State = proof.Approved
+			return g, nil
+		}
+		if g.ApprovalState, err = decision(a.Disk, t.Dir, g.Hash, g.Approvers, u.Said, a.Counts, a.Now()); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}
@@ -86,14 +90,6 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 // wrote it.
 func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
 	return t.Pipeline.Approval.Required || p != nil && cfg.Planning.Approval == "plan"
-}
-
-// said is what people decided, besides what they had written down before.
-func (a Agreements) said(dir, hash string, approvers int, before []string) (proof.ApprovalState, error) {
-	if approvers == 0 {
-		return proof.ApprovalState{State: proof.Approved}, nil
-	}
-	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now())
 }
 
 // No is why a plan that was rejected is, in words.
@@ -134,4 +130,19 @@ func decision(disk *durable.Disk, dir, hash string, approvers int, before []stri
 		return v, err
 	}
 	return proof.Decide(since(list, before), "", hash, approvers, now), nil
+}
+
+// Approval is the signal that the plan needs nobody's yes any more, or has a no.
+const Approval = "approval"
+
+// awaitApproval waits for people's yes to the plan. That it was required at the claim is written back to task.json, for them
+// alone to take away.
+func (r *run) awaitApproval(f flow.Flow) error {
+	s := r.taskState(trellis.Waiting)
+	s.Asks = r.job.Approval > 0
+	if _, err := writeStatus.Do(f, s); err != nil {
+		return err
+	}
+	_, err := f.Await(Approval, flow.Forever, nil)
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -39,7 +40,7 @@ func (r *run) baseline(f flow.Flow) (err error) {
 }
 
 // canRun reports whether a command could do its work at all: its program is there, and what it needs.
-func canRun(c Check) bool {
+func canRun(c CommandResult) bool {
 	switch c.Code {
 	case 0:
 		return true
@@ -54,8 +55,8 @@ func canRun(c Check) bool {
 	return true
 }
 
-// known are the commands that failed at base and are not asked to be mended.
-func (r *run) known() (list []string) {
+// forgiven are the commands that failed at base and are not asked to be mended.
+func (r *run) forgiven() (list []string) {
 	for _, c := range r.rep.Baseline.Results {
 		if c.Code != 0 && !slices.Contains(r.named, c.Command) {
 			list = append(list, c.Command)
@@ -86,6 +87,6 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	if err != nil || len(left) == 0 {
 		return out, err
 	}
-	_, err = v.repo.Backups().Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
+	_, err = snapshot.NewBackups(v.repo).Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
 	return out.undone(left), err
 }

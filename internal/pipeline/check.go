@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -26,6 +28,25 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 	return missing, err
 }
 
+// allDone is how a check agent says that it looked at everything, when nothing can be executed.
+const allDone = "ALL_CHECKS_FINISH"
+
+// markers are the words that the check agent ends with: one for all, one for each one-word reason in
+// check.jsonl.
+func markers(data []byte) []string {
+	list := []string{allDone}
+	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
+	for _, r := range rows {
+		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {
+			continue
+		}
+		if m := strings.ToUpper(strings.Trim(r.Reason, ".:;,")) + "_FINISH"; !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // endsWith reports whether a marker stands alone on one of the last n lines of a text.
 func endsWith(text, marker string, n int) bool {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -40,4 +61,10 @@ func endsWith(text, marker string, n int) bool {
 		n--
 	}
 	return false
+}
+
+func checkSlots(d about, slots map[string]string) {
+	if len(d.Job.Verify) == len(d.Baseline) { // no command decides
+		slots["markers"] = strings.Join(d.Content.Markers, ", ")
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
@@ -31,25 +32,10 @@ func (r *run) claim(f flow.Flow) (err error) {
 		if r.job, err = claim.Do(f, in); err != nil || !r.job.Unapproved {
 			return err
 		}
-		if err := r.agreed(f); err != nil {
+		if err := r.awaitApproval(f); err != nil {
 			return err
 		}
 	}
-}
-
-// Approval is the signal that the plan needs nobody's yes any more, or has a no.
-const Approval = "approval"
-
-// agreed waits for people's yes to the plan. That it was required at the claim is written back to task.json, for them
-// alone to take away.
-func (r *run) agreed(f flow.Flow) error {
-	s := r.standing(trellis.Waiting)
-	s.Asks = r.job.Approval > 0
-	if _, err := project.Do(f, s); err != nil {
-		return err
-	}
-	_, err := f.Await(Approval, flow.Forever, nil)
-	return err
 }
 
 // claimer is the effect of the claim.
@@ -57,7 +43,7 @@ type claimer struct {
 	repo      *git.Repo
 	store     taskdir.Store
 	config    *config.Config
-	cast      agentcall.Agents
+	agents    agentcall.Agents
 	lookPath  func(program string) error
 	bases     bases.Finder
 	approvals Agreements
@@ -70,7 +56,7 @@ type claimer struct {
 // whose yes is needed.
 func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	var j Job
-	_, err := cl.intake.judge(ctx, func(t *taskdir.Task, k *taken) (err error) {
+	_, err := cl.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) (err error) {
 		j, err = cl.claimRead(ctx, in, t, k)
 		return err
 	})
@@ -78,12 +64,12 @@ func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error
 }
 
 // claimRead is the claim by what was taken.
-func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *taken) (Job, error) {
+func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *inputSnapshot) (Job, error) {
 	asked := *t
 	if k.wrong != nil {
 		return Job{}, k.wrong
 	}
-	p := main(k.plan)
+	p := rootPlan(k.plan)
 	base, waits, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {
 		return Job{}, err
@@ -107,7 +93,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 }
 
 // job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
-func (cl *claimer) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base bases.Base) (Job, error) {
+func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input, base bases.Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := cl.config
 	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
@@ -120,7 +106,7 @@ func (cl *claimer) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base b
 	}
 	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))
 	for _, role := range Roles() {
-		c, err := cl.cast.Choose(role, t.Pipeline.Agent, in.Agent)
+		c, err := cl.agents.Choose(role, t.Pipeline.Agent, in.Agent)
 		if err != nil {
 			return j, err
 		}
@@ -172,20 +158,15 @@ func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 }
 
 // delivering is what is configured, or with asked all there is.
-func delivering(cfg *config.Config, asked bool) Delivering {
+func delivering(cfg *config.Config, asked bool) (out Delivering) {
 	d := cfg.Delivery
-	if !d.Push && !d.PR && !asked {
-		return Delivering{Update: following(d.Update)}
+	if d.Push || d.PR || asked {
+		out = Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
 	}
-	return Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers, Update: following(d.Update)}
-}
-
-// following is how a branch follows its base, "" when it does not.
-func following(update string) string {
-	if update == "none" {
-		return ""
+	if d.Update != "none" {
+		out.Update = d.Update
 	}
-	return update
+	return out
 }
 
 // Sources of the commands that decide, in the order they are asked.
@@ -198,7 +179,7 @@ const (
 
 // decidingCommands are the commands that decide whether work is done, and where they come from: the first source
 // that has any. An agent in a worktree can't reach one of them.
-func (cl *claimer) decidingCommands(t *taskdir.Task, k *taken, p *plan.Plan) (list []string, source string, err error) {
+func (cl *claimer) decidingCommands(t *taskdir.Task, k *inputSnapshot, p *plan.Plan) (list []string, source string, err error) {
 	if len(t.Pipeline.Verify) > 0 {
 		return t.Pipeline.Verify, fromTask, nil
 	}
@@ -221,7 +202,7 @@ func (cl *claimer) decidingCommands(t *taskdir.Task, k *taken, p *plan.Plan) (li
 }
 
 // researchCommands are the commands of research.md that can be run here.
-func (cl *claimer) researchCommands(k *taken) (found []string) {
+func (cl *claimer) researchCommands(k *inputSnapshot) (found []string) {
 	here := research.Project{Root: cl.repo.Main, LookPath: cl.lookPath}
 	for _, c := range research.Parse(k.texts[taskdir.Research]).Commands {
 		if here.Missing(c) == "" {
@@ -241,7 +222,7 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 	if err != nil || tip == "" {
 		return err
 	}
-	u, err := cl.repo.Updater().Updating(ctx, filepath.Base(cl.task.dir))
+	u, err := gitupdate.New(cl.repo).Updating(ctx, filepath.Base(cl.task.dir))
 	if err != nil {
 		return err
 	}
@@ -253,12 +234,12 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 			return errors.Join(err, cl.followHandMerge(ctx, j, tip))
 		}
 	}
-	var way onTheWay
+	var way pendingUpdate
 	if err := json.Unmarshal([]byte(u.About), &way); err != nil {
 		return fmt.Errorf("reading what is being updated: %w", err)
 	}
 	j.BaseCommit, j.StackedOn = u.Base, way.On
-	return j.takeUp(u, u.About)
+	return j.resumeUpdate(u, u.About)
 }
 
 // followHandMerge moves the base to the newest commit of the base branch that the branch has.
@@ -279,7 +260,7 @@ func (cl *claimer) followHandMerge(ctx context.Context, j *Job, tip string) erro
 }
 
 // preview is the job of a run that would be claimed now, and what it would take in.
-func (cl *claimer) preview(ctx context.Context, in Input) (Job, *taken, error) {
+func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, error) {
 	t, err := cl.store.Load(cl.task.dir)
 	if err != nil {
 		return Job{}, nil, err
@@ -295,6 +276,6 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *taken, error) {
 	if err != nil {
 		return Job{}, nil, err
 	}
-	j, err := cl.job(t, k, main(k.plan), in, base)
+	j, err := cl.job(t, k, rootPlan(k.plan), in, base)
 	return j, k, err
 }

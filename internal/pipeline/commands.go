@@ -20,19 +20,19 @@ type commands struct {
 }
 
 // run runs one of the project's own commands in dir, in the sandbox of its kind, and keeps its output.
-func (cs *commands) run(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (Check, error) {
+func (cs *commands) run(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (CommandResult, error) {
 	return cs.runIn(ctx, c, sandbox.Need{Kind: kind, Dir: dir, Edit: true}, name, line, limit)
 }
 
-// runIn is command with what the sandbox has to know.
-func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (Check, error) {
+// runIn is run with what the sandbox has to know.
+func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (CommandResult, error) {
 	folder, err := cs.task.folder(c)
 	if err != nil {
-		return Check{}, err
+		return CommandResult{}, err
 	}
 	cell, err := cs.box.Enter(ctx, need)
 	if err != nil {
-		return Check{}, err
+		return CommandResult{}, err
 	}
 	out := proc.NewCapped(maxOutput)
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Files: cell.Files, Dir: need.Dir, Env: append(cs.box.Environment(cs.environ), cell.Env...), Stdout: out, Stderr: out, Marker: cs.marker, Wall: limit})
@@ -41,7 +41,7 @@ func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, n
 		err = unfit
 	}
 	if err != nil {
-		return Check{}, err
+		return CommandResult{}, err
 	}
 	text := cs.task.redact(out.String())
 	if why := cell.Explain(res.Code, []byte(text)); why != "" {
@@ -52,10 +52,10 @@ func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, n
 	}
 	file := name + ".log"
 	if err := cs.task.disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
-		return Check{}, err
+		return CommandResult{}, err
 	}
 	ref, err := cs.task.ref(filepath.Join(folder, file), text)
-	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
+	return CommandResult{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }
 
 // tailBytes is how much of a command's output stands in the journal.

@@ -11,6 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -39,7 +41,7 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "commit"); err != nil {
 		return nil, err
 	}
-	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.seen()}
+	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.in.seen()}
 	if r.in.React != nil {
 		in.Why = r.in.React.Code
 	}
@@ -47,8 +49,9 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found, err := r.refused(made); found != nil || err != nil {
-		return found, err
+	r.rep.note(made.Notes)
+	if found := made.refused(r.rep.Checks.Tree); found != nil {
+		return found, nil
 	}
 	if made.Nothing {
 		return nil, flow.Fail(string(trellis.EmptyDiff), "there is nothing to commit: all that was changed is left out of commits")
@@ -58,28 +61,26 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	return nil, nil
 }
 
-// refused is the trouble that keeps work from being committed.
-func (r *run) refused(made Committed) (*trouble, error) {
-	r.note(made.Notes)
-	if len(made.Leaks) > 0 {
-		return leaked(made.Leaks, r.rep.Checks.Tree), nil
+// refused is the trouble that keeps the work of a tree from being committed, nil when nothing does.
+func (made Committed) refused(tree string) *trouble {
+	switch {
+	case len(made.Leaks) > 0:
+		return leaked(made.Leaks, tree)
+	case made.Hook != "":
+		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: tree}
 	}
-	if made.Hook != "" {
-		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: r.rep.Checks.Tree}, nil
-	}
-	return nil, nil
+	return nil
 }
 
-// leaked is the trouble that secrets make.
 func leaked(places []string, tree string) *trouble {
-	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + tell(places), Tree: tree}
+	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + joinSome(places), Tree: tree}
 }
 
 // committer is the effect of commit.
 type committer struct {
 	repo      *git.Repo
 	committed func(commit string)
-	guard     *guard
+	guard     *worktreeGuard
 	leaks     *leaks
 	modules   *modules
 	restorer  *restorer
@@ -100,12 +101,12 @@ func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Comm
 		cm.committed(out.SHA)
 	}
 	if err == nil && out.SHA != "" && in.Job.Clash != nil {
-		err = cm.repo.Updater().EndUpdate(ctx, filepath.Base(cm.task.dir))
+		err = gitupdate.New(cm.repo).EndUpdate(ctx, filepath.Base(cm.task.dir))
 	}
 	return out, err
 }
 
-// commitVetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
+// commitVetted makes the commit with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
 // are taken back: all that they bring is still to be committed, and is put into one commit, unless that would hold it as well.
 func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
 	s, err := cm.leaks.search(ctx, in.Job)
@@ -145,7 +146,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 	if err != nil {
 		return Committed{}, err
 	}
-	if _, err := cm.repo.Backups().Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := snapshot.NewBackups(cm.repo).Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}
 	if made, err := cm.earlierCommit(ctx, c, in); err != nil || made != "" {
@@ -181,7 +182,6 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 	return Committed{SHA: sha}, nil
 }
 
-// callTrailer tells which call made a commit.
 func callTrailer(c flow.Call) string { return CallTrailer + ": " + c.Key() }
 
 // earlierCommit is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
@@ -206,7 +206,7 @@ func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn
 	whose := TaskTrailer + ": " + in.Task
 	own, err := cm.repo.History().FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
-		Amend: own == head, Base: in.Job.BaseCommit, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+		Amend: own == head, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	if in.Job.merging() {
 		o.Merge = in.Job.BaseCommit
 	}

@@ -11,12 +11,12 @@ import (
 
 // trouble is why a round did not end in a verified commit.
 type trouble struct {
-	Code   trellis.Code  `json:"code"`
-	Detail string        `json:"detail"`
-	Failed []Check       `json:"failed,omitempty"`
-	Unmet  []Judged      `json:"unmet,omitempty"`
-	Output agentcall.Ref `json:"output,omitzero"` // a hook's
-	Tree   string        `json:"tree"`            // that it was found on
+	Code   trellis.Code    `json:"code"`
+	Detail string          `json:"detail"`
+	Failed []CommandResult `json:"failed,omitempty"`
+	Unmet  []Judged        `json:"unmet,omitempty"`
+	Output agentcall.Ref   `json:"output,omitzero"` // a hook's
+	Tree   string          `json:"tree"`            // that it was found on
 }
 
 // same reports whether nothing has changed since: the same failure of the same tree.
@@ -36,16 +36,7 @@ func (r *run) debug(f flow.Flow, last *trouble) error {
 	if err != nil {
 		return err
 	}
-	return r.silent(f, reply, last.Tree)
-}
-
-// session is the one in which the debug agent goes on: that of who worked on the task before its pull request was found
-// wanting.
-func (r *run) session(role trellis.Role, agent string) string {
-	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && agent == was.Agent {
-		return was.Session
-	}
-	return ""
+	return silent(f, r.job, reply, last.Tree)
 }
 
 // foreign reports whether what is said of the trouble was written by others: the checks and reviewers of a pull request.
@@ -53,17 +44,21 @@ func (t *trouble) foreign() bool {
 	return t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested
 }
 
-// failureTexts is what went wrong, for the debug agent: what Trellis says of it, and what others wrote.
-func (pr *prompts) failureTexts(t *trouble) (ours, theirs string, err error) {
-	if !t.foreign() {
-		ours, err = pr.describe(t)
-		return ours, "", err
+// debugSlots are what went wrong: what Trellis says of it, and what others wrote.
+func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
+	t := d.Trouble
+	if t.Code == trellis.Conflict && d.Job.Clash != nil {
+		slots["conflict"] = d.Job.Clash.Said
 	}
-	theirs, err = pr.task.output(t.Output)
-	return fmt.Sprintf("%s: %s\n", t.Code, t.Detail), theirs, err
+	if t.foreign() {
+		slots["failure"] = fmt.Sprintf("%s: %s\n", t.Code, t.Detail)
+		slots["review"], err = pr.task.output(t.Output)
+		return err
+	}
+	slots["failure"], err = pr.describe(t)
+	return err
 }
 
-// describe is what went wrong, for the debug agent.
 func (pr *prompts) describe(t *trouble) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", t.Code, t.Detail)

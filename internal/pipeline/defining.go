@@ -84,7 +84,6 @@ func (j judges) leadsOut(link string) bool {
 	return err == nil && (filepath.IsAbs(to) || !filepath.IsLocal(filepath.Join(filepath.Dir(filepath.FromSlash(link)), to)))
 }
 
-// isTest reports whether a path looks like that of a test.
 func isTest(p string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(p), func(r rune) bool { return strings.ContainsRune("/._-", r) }), func(w string) bool {
 		return slices.Contains([]string{"test", "tests", "spec", "specs", "testdata", "e2e"}, w) || strings.HasSuffix(w, "test") || strings.HasSuffix(w, "tests")

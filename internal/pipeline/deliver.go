@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -63,24 +64,6 @@ type ModulePR struct {
 	Number int    `json:"number"`
 }
 
-// deliver ends a run whose commit is verified, with push and pull request when they are wanted.
-func (r *run) deliver(f flow.Flow) error {
-	if r.rep.Outcome == trellis.NoChangeNeeded {
-		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
-			return err
-		}
-		r.rep.Worktree = ""
-		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
-	}
-	if err := r.probe(f); err != nil {
-		return err
-	}
-	if err := r.handOver(f); err != nil {
-		return err
-	}
-	return r.end(f, trellis.Review, trellis.Delivered, nil)
-}
-
 // handOver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while what keeps it
 // from that may pass.
 func (r *run) handOver(f flow.Flow) error {
@@ -97,7 +80,7 @@ func (r *run) handOver(f flow.Flow) error {
 		switch {
 		case err == nil:
 			r.rep.Delivery = done
-			r.note(done.Notes)
+			r.rep.note(done.Notes)
 			return nil
 		case !errors.As(err, &fail) || !fail.Retryable || !r.again():
 			return err
@@ -173,7 +156,7 @@ func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err
 	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {
 		return "", nil // it is made anew of the branch
 	}
-	snap, err := v.repo.Snapshots().Snapshot(ctx, in.Report.Worktree, Outside(j)...)
+	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Report.Worktree, Outside(j)...)
 	if err != nil {
 		return "", err
 	}

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -156,7 +155,6 @@ func meant(spec *plan.TaskSpec) string {
 	return "# What the requirement was taken to mean\n\n" + spec.Hint()
 }
 
-// decided is what a plan settled beforehand.
 func decided(p *plan.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", strings.TrimSpace(p.Title+"\n\n"+p.Summary))
@@ -166,7 +164,6 @@ func decided(p *plan.Plan) string {
 	return b.String()
 }
 
-// section is a heading and what stands under it.
 type section struct {
 	title string
 	lines []string

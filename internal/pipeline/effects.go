@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ type Deps struct {
 	Dir        string // the task directory
 	Repo       *git.Repo
 	Store      taskdir.Store
-	Config     *config.Config
+	Config     *config.Config // nil: nothing is configured
 	Cast       agentcall.Agents
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
@@ -50,10 +51,10 @@ type Deps struct {
 	Counts       proof.Filter        // which decisions count; nil: all
 	Committed    func(commit string) // told what was committed; nil: nobody is
 
-	Stand func(Standing)       // told what task.json says now; nil: nobody is
-	Step  func(workflow.Event) // told what the steps of a plan do; nil: nobody is
-	Disk  *durable.Disk
-	Now   func() time.Time
+	OnState func(TaskState)      // told what task.json says now; nil: nobody is
+	Step    func(workflow.Event) // told what the steps of a plan do; nil: nobody is
+	Disk    *durable.Disk
+	Now     func() time.Time
 }
 
 // Effects are what a run does, and what is asked for without one.
@@ -78,7 +79,7 @@ type Effects struct {
 	updater   *updater
 	observer  *observer
 	steps     *stepRunner
-	guard     *guard
+	guard     *worktreeGuard
 	standards *standardsWatch
 }
 
@@ -93,32 +94,33 @@ func (e *Effects) Begin(revision int64, p Progress) {
 
 // Activities are all that a run does besides its agents' calls.
 func (e *Effects) Activities() []flow.Activity {
-	list := []flow.Activity{claim.With(e.claimer.claim), project.With(e.status.writeStatus), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
+	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
 		verify.With(e.verifier.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
 		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
-		update.With(e.updater.update), unmended.With(e.updater.unmended), probe.With(e.Upstream.probe)}
-	return inWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
+		update.With(e.updater.update), unresolvedConflicts.With(e.updater.unresolvedConflicts), probe.With(e.Upstream.probe)}
+	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
 }
 
 // New makes the effects of a task's run.
 func New(d Deps) *Effects {
-	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: d.Config.DependsOnMerged, Merges: d.Merges}
+	cfg := cmp.Or(d.Config, new(config.Config))
+	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: cfg.DependsOnMerged, Merges: d.Merges}
 	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
 	inputs := &inputs{store: d.Store, task: task}
 	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
-	approvals := Agreements{Disk: d.Disk, Config: d.Config, Store: d.Store, Counts: d.Counts, Now: d.Now}
-	claimer := &claimer{approvals: approvals, cast: d.Cast, config: d.Config, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
+	approvals := Agreements{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
+	claimer := &claimer{approvals: approvals, agents: d.Cast, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
 	standards := &standardsWatch{store: d.Store, task: task}
-	observer := &observer{approvals: approvals, config: d.Config, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
-	guard := &guard{repo: d.Repo, task: task}
+	observer := &observer{approvals: approvals, config: cfg, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
+	guard := &worktreeGuard{repo: d.Repo, task: task}
 	leaks := &leaks{repo: d.Repo, secrets: d.Secrets, task: task}
 	readOnly := &readerSnapshot{}
-	sealer := &sealer{config: d.Config, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
-	steps := &stepRunner{box: d.Box, config: d.Config, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
+	sealer := &sealer{config: cfg, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
+	steps := &stepRunner{box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
 	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
-	preview := &previewer{cast: d.Cast, claimer: claimer, observer: observer, prompts: prompts}
-	status := &statusWriter{now: d.Now, stand: d.Stand, store: d.Store, task: task}
+	preview := &previewer{agents: d.Cast, claimer: claimer, observer: observer, prompts: prompts}
+	status := &statusWriter{now: d.Now, stand: d.OnState, store: d.Store, task: task}
 	commands := &commands{box: d.Box, environ: d.Environ, marker: d.Marker, task: task}
 	restorer := &restorer{repo: d.Repo, task: task}
 	modules := &modules{repo: d.Repo, task: task}
@@ -136,7 +138,7 @@ func New(d Deps) *Effects {
 	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
 	delivery := &deliverer{intake: intake, repo: d.Repo, send: d.Deliver, task: task}
 	report := &reporter{guard: guard, inputs: inputs, repo: d.Repo, store: d.Store, task: task}
-	checkout := &mainWatch{repo: d.Repo, task: task}
+	checkout := &mainWatch{repo: d.Repo, task: task, look: agentcall.Checkout{Repo: d.Repo}}
 	calls := &callWatch{checkout: checkout, guard: guard, readOnly: readOnly, repo: d.Repo, standards: standards, task: task}
 	return &Effects{Prompts: prompts, Calls: calls, Bundles: inputs, Preview: preview, Report: report, Upstream: upstream, Delivery: delivery, Leaks: leaks,
 		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, final: final, sealer: sealer,
@@ -151,7 +153,6 @@ type taskDir struct {
 	disk     *durable.Disk
 }
 
-// id is the task's directory name.
 func (d *taskDir) id() string { return filepath.Base(d.dir) }
 
 // backupRef names what a call takes away.
@@ -192,24 +193,30 @@ func (d *taskDir) redact(s string) string {
 	return d.redactor(s)
 }
 
-// keepNote keeps in the folder of a call what it began with. A power cut may take it.
-func (d *taskDir) keepNote(c flow.Call, name string, v any) error {
+// atFirst is something as it was when a call was entered for the first time, by the note of that in the call's folder: what it
+// is now may be the doing of an entry that was cut off. A power cut may take the note.
+func atFirst[T any](d *taskDir, c flow.Call, name string, most int64, now func() (T, error)) (v T, err error) {
+	dir := filepath.Join(d.runDir, agentcall.Folder(c))
+	if c.Attempt > 1 {
+		if data, err := durable.ReadBelow(dir, name, most); err == nil && json.Unmarshal(data, &v) == nil {
+			return v, nil
+		}
+	}
+	if v, err = now(); err != nil {
+		return v, err
+	}
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encoding what %s began with: %w", c.ID, err)
+		return v, fmt.Errorf("encoding what %s began with: %w", c.ID, err)
 	}
-	return noteIn(filepath.Join(d.runDir, agentcall.Folder(c)), name, c, data)
+	return v, noteIn(dir, name, c, data)
 }
 
 // noteIn writes a note of what a call began with into a folder of it. A power cut may take it.
 func noteIn(dir, name string, c flow.Call, data []byte) error {
 	err := os.MkdirAll(dir, 0o700)
-	temp := filepath.Join(dir, durable.TempPrefix+name)
 	if err == nil {
-		err = durable.WriteOwn(temp, data, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(dir, name))
+		err = agentcall.WriteUnsynced(dir, name, data)
 	}
 	if err != nil {
 		return fmt.Errorf("noting what %s began with: %w", c.ID, err)

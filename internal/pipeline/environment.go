@@ -23,10 +23,10 @@ import (
 
 // What a verdict stands on besides the worktree, by the first word of its name.
 const (
-	footGit     = "git"     // settings that git goes by
-	footProgram = "program" // programs of the commands that decide
-	footFile    = "file"    // what people wrote in the main checkout
-	footNetwork = "network" // whether kinds of commands have one
+	ofGit     = "git"     // settings that git goes by
+	ofProgram = "program" // programs of the commands that decide
+	ofFile    = "file"    // what people wrote in the main checkout
+	ofNetwork = "network" // whether kinds of commands have one
 )
 
 // fingerprinter takes the fingerprint of a run's environment.
@@ -47,16 +47,16 @@ func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]str
 	}
 	f := map[string]string{}
 	for name, hash := range set {
-		f[footGit+" "+name] = hash
+		f[ofGit+" "+name] = hash
 	}
 	for _, word := range strings.Fields(strings.Join(j.Verify, " ")) {
 		if path, sum := fp.program(word); path != "" {
-			f[footProgram+" "+word] = sum
+			f[ofProgram+" "+word] = sum
 		}
 	}
 	none := fp.box.Unconnected(ctx)
 	for _, kind := range sandbox.CommandKinds() {
-		f[footNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
+		f[ofNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
 	rel := fp.store.Rel(fp.task.dir) + "/"
 	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
@@ -67,7 +67,7 @@ func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]str
 	}
 	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // one that can't be read stops the run elsewhere
 		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
-		f[footFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
+		f[ofFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
 	}
 	return f, err
 }
@@ -102,21 +102,21 @@ func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	if why := (*durable.FileError)(nil); errors.As(err, &why) {
 		data, err = []byte(why.Error()), nil // that is what it is like
 	}
-	f[footFile+" "+name] = brief(data)
+	f[ofFile+" "+name] = brief(data)
 	return err
 }
 
-// drifted says what of a run's footing is not as it was when its worktree was ready. What makes git commit
+// drifted says what of the fingerprint is not as it was when its worktree was ready. What makes git commit
 // something else than what is there comes back as bent; the rest are notes for people.
 func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (bent, notes []string, err error) {
-	if len(in.Footing) == 0 {
+	if len(in.Fingerprint) == 0 {
 		return nil, nil, nil
 	}
 	now, err := fp.fingerprint(ctx, in.Job)
 	if err != nil {
 		return nil, nil, err
 	}
-	bent, notes = drift(in.Footing, now)
+	bent, notes = drift(in.Fingerprint, now)
 	return bent, notes, nil
 }
 
@@ -125,7 +125,7 @@ func brief(data []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// drift is what shaken says of a footing then and now.
+// drift is what is not the same in two fingerprints.
 func drift(then, now map[string]string) (bent, notes []string) {
 	moved := map[string][]string{}
 	all := maps.Clone(now)
@@ -135,20 +135,20 @@ func drift(then, now map[string]string) (bent, notes []string) {
 			continue
 		}
 		kind, what, _ := strings.Cut(name, " ")
-		if _, known := then[name]; kind == footNetwork && !known {
+		if _, known := then[name]; kind == ofNetwork && !known {
 			continue // the run was begun by an older version of Trellis, which did not record it
 		}
-		if kind == footGit && git.Bends(what) {
+		if kind == ofGit && git.Bends(what) {
 			bent = append(bent, what)
 			continue
 		}
 		moved[kind] = append(moved[kind], what)
 	}
 	for _, n := range [][2]string{
-		{footFile, "changed by somebody while the run went on: "},
-		{footProgram, "these programs, which decide, are not those of the beginning of the run: "},
-		{footNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
-		{footGit, "settings of git were changed while the run went on: "},
+		{ofFile, "changed by somebody while the run went on: "},
+		{ofProgram, "these programs, which decide, are not those of the beginning of the run: "},
+		{ofNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
+		{ofGit, "settings of git were changed while the run went on: "},
 	} {
 		if list := moved[n[0]]; len(list) > 0 {
 			notes = append(notes, n[1]+strings.Join(few(list), ", "))

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -22,13 +22,13 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 		return nil, err
 	}
 	tree := r.rep.Checks.Tree
-	in := checksIn{Job: r.job, Known: r.known(), Footing: r.foot, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
+	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
 	res, err := final.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
 	r.rep.Checks.Results, r.rep.Checks.Fresh = res.Results, res.Fresh
-	r.note(res.Notes)
+	r.rep.note(res.Notes)
 	if len(res.Stray) > 0 {
 		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: tree}, nil
 	}
@@ -38,7 +38,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if found := forbidden(res, tree); found != nil {
 		return found, nil
 	}
-	if err := r.cutOff(res.Results); err != nil {
+	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
 	if found := r.judge(res.Results, nil); found != nil {
@@ -71,7 +71,7 @@ func (t *trouble) alone(c Checks) *trouble {
 	}
 	t.Detail = "in a fresh checkout of the commit, " + t.Detail
 	if len(c.Unseen) > 0 {
-		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + tell(c.Unseen)
+		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + joinSome(c.Unseen)
 	}
 	return t
 }
@@ -107,10 +107,10 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
 		return out, err
 	}
-	err = fv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+	err = fv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *CommandResult) error {
 		out.Fresh = true
 		if broken != nil {
-			out.Results = []Check{*broken}
+			out.Results = []CommandResult{*broken}
 			return nil
 		}
 		there := in
@@ -148,13 +148,7 @@ func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 		out.Notes = append(out.Notes, s.notes...)
 		return err
 	}
-	allowed, err := fv.inputs.allowed(j, in.Content)
-	for _, ch := range changes {
-		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
-			out.Protected = append(out.Protected, ch.Path)
-		}
-	}
-	out.Protected = few(out.Protected)
+	out.Protected, err = fv.inputs.protectedIn(j, in.Content, changes)
 	return err
 }
 
@@ -169,7 +163,7 @@ func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (sa
 		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, j.Branch)
 		return false, changes, err
 	}
-	snap, err := fv.repo.Snapshots().Snapshot(ctx, j.Worktree, Outside(j)...)
+	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, Outside(j)...)
 	if err != nil {
 		return false, nil, err
 	}
@@ -182,7 +176,7 @@ func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (sa
 
 // nameIgnored names the files that git ignores in the worktree when something fails without them.
 func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
-	failed := slices.ContainsFunc(out.Results, func(c Check) bool { return c.Code != 0 && !c.Known }) ||
+	failed := slices.ContainsFunc(out.Results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven }) ||
 		slices.ContainsFunc(out.Judged, func(j Judged) bool { return j.Verdict == "unmet" })
 	if !failed {
 		return nil
@@ -205,7 +199,7 @@ const freshSuffix = "~final"
 
 // do does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
 // command of worktree.setup that failed there.
-func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *Check) error) (err error) {
+func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *CommandResult) error) (err error) {
 	head, err := fc.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
 		return err

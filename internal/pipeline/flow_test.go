@@ -231,7 +231,7 @@ func TestFlow(t *testing.T) {
 			if c.calls == "" {
 				return
 			}
-			var told pipeline.Standing
+			var told pipeline.TaskState
 			if p.Last("status", &told); told.Status != c.status || told.Outcome != c.outcome || rep.Outcome != c.outcome {
 				t.Errorf("task.json says %s, %s and the report %s; want %s, %s", told.Status, told.Outcome, rep.Outcome, c.status, c.outcome)
 			}
@@ -293,7 +293,7 @@ func TestFlowStops(t *testing.T) {
 		if got := strings.Join(p.Names("status"), " "); got != c.calls || !errors.Is(err, c.err) {
 			t.Errorf("%s: called %s, and ended with %v", name, got, err)
 		}
-		var told pipeline.Standing
+		var told pipeline.TaskState
 		if p.Last("status", &told); told.Status != c.status {
 			t.Errorf("%s: task.json says %s", name, told.Status)
 		}
@@ -301,7 +301,7 @@ func TestFlowStops(t *testing.T) {
 	p := &flowtest.Played{T: t, Results: well()}
 	p.Results["claim"] = []any{with(`"commit_type"`, `"unapproved": true, "approval": 1, "commit_type"`)}
 	_, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"})
-	var told pipeline.Standing
+	var told pipeline.TaskState
 	if p.Last("status", &told); !errors.Is(err, flow.ErrSuspended) || told.Status != trellis.Waiting || !told.Asks {
 		t.Errorf("without a yes: %v, and task.json says %+v", err, told)
 	}

@@ -4,17 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// guard knows the worktree that was made for the run, and what git had around it before any agent was at work.
-type guard struct {
+// worktreeGuard knows the worktree that was made for the run, and what git had around it before any agent was at work.
+type worktreeGuard struct {
 	repo     *git.Repo
 	task     *taskDir
 	hooks    map[string]string
@@ -25,7 +30,7 @@ type guard struct {
 }
 
 // Made tells the worktree as this run made it, or found it.
-func (g *guard) Made(m *git.WorktreeID) {
+func (g *worktreeGuard) Made(m *git.WorktreeID) {
 	if m == nil { // not yet, or by a Trellis that did not write it down
 		return
 	}
@@ -35,20 +40,20 @@ func (g *guard) Made(m *git.WorktreeID) {
 }
 
 // Hooks tells the hooks that there were before any agent of the task was at work.
-func (g *guard) Hooks(before map[string]string) {
+func (g *worktreeGuard) Hooks(before map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.hooks = before
 }
 
-func (g *guard) worktree() git.WorktreeID {
+func (g *worktreeGuard) worktree() git.WorktreeID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.made
 }
 
 // changedHooks are those that were changed since: an agent may have written them, and git runs none then.
-func (g *guard) changedHooks(ctx context.Context, m git.WorktreeID, base string) ([]string, error) {
+func (g *worktreeGuard) changedHooks(ctx context.Context, m git.WorktreeID, base string) ([]string, error) {
 	g.mu.Lock()
 	before := g.hooks
 	if base == "" { // of an activity that knows no job
@@ -64,7 +69,7 @@ func (g *guard) changedHooks(ctx context.Context, m git.WorktreeID, base string)
 
 // confine is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
 // may have written.
-func (g *guard) confine(ctx context.Context, base string) (context.Context, error) {
+func (g *worktreeGuard) confine(ctx context.Context, base string) (context.Context, error) {
 	m := g.worktree()
 	ctx = git.InWorktree(ctx, m)
 	changed, err := g.changedHooks(ctx, m, base)
@@ -85,20 +90,20 @@ func baseOf(in json.RawMessage) string {
 	return d.Job.Base
 }
 
-// elsewhere are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
+// withoutWorktree are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
 // branch, make the worktree, or take it away, which an entry that was cut off may have done.
-var elsewhere = []string{string(claim), string(project), string(prepare), string(deliver), string(conclude), string(discard)}
+var withoutWorktree = []string{string(claim), string(writeStatus), string(prepare), string(deliver), string(conclude), string(discard)}
 
-// inWorktree are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
+// guardWorktree are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
 // and by each again before what it does there.
-func inWorktree(g *guard, s *standardsWatch, list []flow.Activity) []flow.Activity {
+func guardWorktree(g *worktreeGuard, s *standardsWatch, list []flow.Activity) []flow.Activity {
 	for i, act := range list {
 		if act.Name == string(prepare) { // it looks for itself
 			continue
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			m := g.worktree()
-			if !slices.Contains(elsewhere, act.Name) {
+			if !slices.Contains(withoutWorktree, act.Name) {
 				if err := g.checkSame(m); err != nil {
 					return nil, err
 				}
@@ -115,10 +120,10 @@ func inWorktree(g *guard, s *standardsWatch, list []flow.Activity) []flow.Activi
 }
 
 // checkSame is the failure of a run whose worktree is no longer the one that it worked in.
-func (g *guard) checkSame(m git.WorktreeID) error { return g.explain(m.Same()) }
+func (g *worktreeGuard) checkSame(m git.WorktreeID) error { return g.explain(m.Same()) }
 
 // explain adds to an error that says so, or that objects of git are not what they are to be, what to do.
-func (g *guard) explain(err error) error {
+func (g *worktreeGuard) explain(err error) error {
 	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, g.task.id())
 	}
@@ -141,52 +146,85 @@ type objects struct {
 	borrowed []string  // what was borrowed then, nil: nobody knows
 }
 
-// begin notes how they are, and returns where they are borrowed: as before, or as now when that is nil.
-func (o *objects) begin(r *git.Repo, before []string) (borrowed []string, err error) {
+// Objects tells what the journal says of git's objects: when the first run of the task began, and where they were borrowed before
+// any agent was at work, nil when that is not known.
+func (g *worktreeGuard) Objects(since time.Time, borrowed []string) {
+	g.objects.mu.Lock()
+	defer g.objects.mu.Unlock()
+	g.objects.since, g.objects.borrowed = since, borrowed
+}
+
+// beginObjects notes how git's objects are before any agent is at work, and returns where they are borrowed: as before, or
+// as now when that is nil.
+func (g *worktreeGuard) beginObjects(before []string) (borrowed []string, err error) {
+	o := &g.objects
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.seen, err = r.Trees().Objects(o.since, before); err != nil {
+	if o.seen, err = g.repo.Trees().Objects(o.since, before); err != nil {
 		return nil, err
 	}
 	o.borrowed = o.seen.Alternates()
 	return o.borrowed, nil
 }
 
-// check makes sure of them. In a process that goes on with a run the dates of others' doing are not believed alone: the trees of the
-// base, by which changes are told, are hashed.
-func (o *objects) check(ctx context.Context, r *git.Repo, base string) (notes []string, err error) {
+// verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
+// believes what stands there. One that is wrong ends the run; what was removed is told. In a process that goes on
+// with a run all count that were changed since the first run began, and dates of others' doing are not believed alone: the trees of
+// the base, by which changes are told, are hashed.
+func (g *worktreeGuard) verifyObjects(ctx context.Context, base string) (notes []string, err error) {
+	o := &g.objects
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen == nil {
-		seen, err := r.Trees().Objects(o.since, o.borrowed)
+		seen, err := g.repo.Trees().Objects(o.since, o.borrowed)
 		if err == nil {
-			err = r.Trees().VerifyTrees(ctx, base)
+			err = g.repo.Trees().VerifyTrees(ctx, base)
 		}
 		if err != nil {
-			return nil, err
+			return nil, g.explain(err)
 		}
 		o.seen = seen
 	}
-	return o.seen.Check(ctx)
-}
-
-// Objects tells what the journal says of git's objects: when the first run of the task began, and where they were borrowed before
-// any agent was at work, nil when that is not known.
-func (g *guard) Objects(since time.Time, borrowed []string) {
-	g.objects.mu.Lock()
-	defer g.objects.mu.Unlock()
-	g.objects.since, g.objects.borrowed = since, borrowed
-}
-
-// beginObjects notes how git's objects are before any agent is at work.
-func (g *guard) beginObjects(before []string) (borrowed []string, err error) {
-	return g.objects.begin(g.repo, before)
-}
-
-// verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
-// believes what stands there. One that is wrong ends the run; what was removed is told. In a process that goes on
-// with a run all count that were changed since the first run began.
-func (g *guard) verifyObjects(ctx context.Context, base string) ([]string, error) {
-	notes, err := g.objects.check(ctx, g.repo, base)
+	notes, err = o.seen.Check(ctx)
 	return notes, g.explain(err)
+}
+
+// repairer takes back what no agent may do to git or to task directories.
+type repairer struct {
+	repo    *git.Repo
+	guard   *worktreeGuard
+	modules *modules
+	task    *taskDir
+}
+
+func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	if notes, err = r.guard.verifyObjects(ctx, j.BaseCommit); err != nil {
+		return notes, err
+	}
+	strayed, err := snapshot.NewBackups(r.repo).Reattach(ctx, j.Worktree, j.Branch, j.anchor(), r.task.backupRef(c)+"-strayed")
+	if err != nil {
+		return notes, err
+	}
+	if strayed {
+		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
+	}
+	more, err := r.modules.repair(ctx, c, j)
+	if notes = append(notes, more...); err != nil {
+		return notes, err
+	}
+	hidden, err := r.repo.Index().Unhide(ctx, j.Worktree)
+	if err != nil {
+		return notes, err
+	}
+	if len(hidden) > 0 {
+		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(few(hidden), ", "))
+	}
+	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
+		return notes, nil // whether someone removed it is no matter: it is never committed
+	}
+	undone, err := snapshot.NewBackups(r.repo).Discard(ctx, j.Worktree, r.task.backupRef(c), ".trellis/tasks")
+	if undone {
+		notes = append(notes, "changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout")
+	}
+	return notes, err
 }

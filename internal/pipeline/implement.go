@@ -1,13 +1,18 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
-	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -26,7 +31,8 @@ func (r *run) implement(f flow.Flow) error {
 		if err != nil {
 			return flow.AsFailure(err)
 		}
-		if err := r.steps(f, content, b); err != nil {
+		steps := &planSteps{run: r, content: content.Hash, stuck: map[string]string{}}
+		if err := steps.do(f, b); err != nil {
 			return err
 		}
 	} else if err := r.atOnce(f, content); err != nil {
@@ -36,32 +42,40 @@ func (r *run) implement(f flow.Flow) error {
 	return nil
 }
 
-// atOnce has one agent do all the work.
 func (r *run) atOnce(f flow.Flow, content Content) error {
 	reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
 	if err != nil {
 		return err
 	}
-	return r.silent(f, reply, "")
+	return silent(f, r.job, reply, "")
 }
 
 // silent is the failure of an agent that said and did nothing, before being the tree that it found ("": the base). A program that does not report its tools
 // may say nothing: what it did is looked at later.
-func (r *run) silent(f flow.Flow, reply agentcall.Reply, before string) error {
+func silent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
 	if reply.Text.Bytes > 0 || reply.ToolCalls != 0 {
 		return nil
 	}
-	now, err := changed.Do(f, checksIn{Job: r.job})
+	now, err := changed.Do(f, checksIn{Job: j})
 	if err != nil || before == "" && !now.Unchanged || before != "" && now.Tree != before {
 		return err
 	}
 	return flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 }
 
-// steps runs the steps of the plan, one at a time, all but those that verify. One that fails goes to the debug
-// agent, which uses up a round, and is tried again.
-func (r *run) steps(f flow.Flow, c Content, b *plan.Bundle) error {
-	rep, err := workflow.Run(f.In("steps"), b, r.host(c), workflow.Options{Dir: r.job.Worktree, Serial: true, Verified: true, Grouped: r.in.Code > 4, Finished: r.in.Finished})
+// planSteps are the steps of a run's plan.
+type planSteps struct {
+	run     *run
+	content string            // hash
+	stuck   map[string]string // by path, the tree on which a step failed last
+}
+
+// do runs the steps, one at a time, all but those that verify. One that fails goes to the debug agent, which uses up a
+// round, and is tried again.
+func (ps *planSteps) do(f flow.Flow, b *plan.Bundle) error {
+	r := ps.run
+	rep, err := workflow.Run(f.In("steps"), b, workflow.Host{Ask: ps.ask, Wait: ps.wait, Mend: ps.mend},
+		workflow.Options{Dir: r.job.Worktree, Serial: true, Verified: true, Grouped: r.in.Code > 4, Finished: r.in.Finished})
 	r.rep.Steps = rep
 	if err != nil {
 		return err
@@ -72,22 +86,16 @@ func (r *run) steps(f flow.Flow, c Content, b *plan.Bundle) error {
 	return nil
 }
 
-// host is what the steps of a plan ask of a task's run.
-func (r *run) host(c Content) workflow.Host {
-	return workflow.Host{
-		Ask: func(f flow.Flow, q workflow.Question) (agentcall.Reply, error) { return r.askStep(f, c, q) },
-		Wait: func(f flow.Flow, q workflow.Request) error {
-			q.Approvers = r.job.Approvers
-			if r.in.Retries > 0 { // what they said before somebody asked for another run is no answer
-				q.Hash += fmt.Sprintf("/%d", r.in.Retries)
-			}
-			return workflow.Consent(f, q, func(f flow.Flow) error {
-				_, err := project.Do(f, r.standing(trellis.Waiting))
-				return err
-			}, func(f flow.Flow) error { return r.enter(f, "implement") })
-		},
-		Mend: r.mend,
+func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
+	r := ps.run
+	q.Approvers = r.job.Approvers
+	if r.in.Retries > 0 { // what they said before somebody asked for another run is no answer
+		q.Hash += fmt.Sprintf("/%d", r.in.Retries)
 	}
+	return workflow.Consent(f, q, func(f flow.Flow) error {
+		_, err := writeStatus.Do(f, r.taskState(trellis.Waiting))
+		return err
+	}, func(f flow.Flow) error { return r.enter(f, "implement") })
 }
 
 // stepAbout is the Data of a step's request: that of the step, and what the task's own prompts are made of.
@@ -97,13 +105,13 @@ type stepAbout struct {
 	Content Content `json:"content"`
 }
 
-// askStep makes a call for a step, within the task's budgets.
-func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (agentcall.Reply, error) {
-	data, err := agentcall.Encode(stepAbout{q.Data, r.job, Content{Hash: c.Hash}})
+func (ps *planSteps) ask(f flow.Flow, q workflow.Question) (agentcall.Reply, error) {
+	r := ps.run
+	data, err := agentcall.Encode(stepAbout{q.Data, r.job, Content{Hash: ps.content}})
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	limits, err := r.left(r.wall(q))
+	limits, err := r.job.Limits.left(r.rep.Usage, r.job.Limits.wall(q))
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
@@ -112,38 +120,18 @@ func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (agentcall.Re
 		Session: q.Session, Dir: r.job.Worktree, Data: data, Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1})
 }
 
-// wall is how long a call for a step may take.
-func (r *run) wall(q workflow.Question) time.Duration {
-	limit := map[trellis.Role]time.Duration{trellis.Implement: r.job.Limits.Implement, trellis.Heal: r.job.Limits.Debug, trellis.Grade: r.job.Limits.Grade}[q.Role]
+func (l Limits) wall(q workflow.Question) time.Duration {
+	limit := map[trellis.Role]time.Duration{trellis.Implement: l.Implement, trellis.Heal: l.Debug, trellis.Grade: l.Grade}[q.Role]
 	if d := q.Limit(); q.Role == trellis.Implement && d > 0 && (limit == 0 || d < limit) {
 		return d
 	}
 	return limit
 }
 
-// progressed fails when a step fails again on the tree that it failed on before: neither who mends nor who did it again
-// has changed anything.
-func (r *run) progressed(f flow.Flow, t workflow.Trouble) error {
-	if r.in.Code < 6 {
-		return nil
-	}
-	now, err := changed.Do(f, checksIn{Job: r.job})
-	if err != nil {
-		return err
-	}
-	if before, failed := r.stuck[t.Path]; failed && before == now.Tree {
-		return flow.Fail(string(trellis.NoProgress), "step %s failed as before, and nothing was changed in between: %s", t.Path, short(t.Detail))
-	}
-	if r.stuck == nil {
-		r.stuck = map[string]string{}
-	}
-	r.stuck[t.Path] = now.Tree
-	return nil
-}
-
 // mend hands a step that failed to the debug agent, unless there is no round left for that.
-func (r *run) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
-	if err := r.progressed(f, t); err != nil {
+func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
+	r := ps.run
+	if err := ps.progressed(f, t); err != nil {
 		return false, err
 	}
 	if r.spent+1 >= r.job.Limits.Rounds {
@@ -152,11 +140,79 @@ func (r *run) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	r.spent++
 	last := &trouble{Code: trellis.StepFailed, Detail: short(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
 	if t.Ran != nil {
-		last.Failed = []Check{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: text.Cut(t.Ran.Tail, maxSaid), Output: t.Ran.Stdout},
+		last.Failed = []CommandResult{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: short(t.Ran.Tail), Output: t.Ran.Stdout},
 			{Command: short(t.Ran.Command) + " (what it said on stderr)", Code: t.Ran.Code, Output: t.Ran.Stderr}}
 	}
 	if err := r.debug(f, last); err != nil {
 		return false, err
 	}
 	return true, r.enter(f, "implement")
+}
+
+// progressed fails when a step fails again on the tree that it failed on before: neither who mends nor who did it again
+// has changed anything.
+func (ps *planSteps) progressed(f flow.Flow, t workflow.Trouble) error {
+	if ps.run.in.Code < 6 {
+		return nil
+	}
+	now, err := changed.Do(f, checksIn{Job: ps.run.job})
+	if err != nil {
+		return err
+	}
+	if before, failed := ps.stuck[t.Path]; failed && before == now.Tree {
+		return flow.Fail(string(trellis.NoProgress), "step %s failed as before, and nothing was changed in between: %s", t.Path, short(t.Detail))
+	}
+	ps.stuck[t.Path] = now.Tree
+	return nil
+}
+
+// stepRunner has the effects of a plan's steps.
+type stepRunner struct {
+	repo    *git.Repo
+	config  *config.Config
+	environ []string
+	box     *sandbox.Box
+	marker  string
+	counts  proof.Filter
+	step    func(workflow.Event)
+	now     func() time.Time
+	inputs  *inputs
+	sealer  *sealer
+	task    *taskDir
+}
+
+func (sr *stepRunner) effects() *workflow.Acts {
+	return &workflow.Acts{RunDir: sr.task.runDir, Bundle: sr.inputs.Bundle, Env: sr.environ, Box: sr.box, Marker: sr.marker, Repo: sr.repo,
+		Except: Outside(Job{Setup: Setup{Copy: sr.config.Worktree.Copy}}), Prover: sr.sealer, Disk: sr.task.disk, Redact: sr.task.redact, Event: sr.step, Now: sr.now,
+		Decide: func(q workflow.Request) (workflow.Answer, error) {
+			return workflow.Decision(sr.task.disk, sr.task.dir, q, sr.counts, sr.now())
+		}}
+}
+
+// stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
+func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
+	s := pr.steps.effects()
+	hint := ""
+	s.Documents = func(ctx context.Context) (string, []string, error) {
+		doc, own, err := pr.roleDocuments(ctx, d, trellis.Implement, false)
+		if err != nil {
+			return "", nil, err
+		}
+		if spec, _ := pr.inputs.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
+			hint = meant(spec)
+		}
+		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), doc.notes, nil
+	}
+	protected, err := pr.protectedText(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if protected != "" {
+		s.Protected = strings.Split(protected, "\n")
+	}
+	slots, notes, err := s.Slots(ctx, c, r)
+	if err == nil && hint != "" {
+		slots["plan"] = hint + "\n" + slots["plan"]
+	}
+	return slots, notes, err
 }

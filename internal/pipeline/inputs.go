@@ -13,7 +13,9 @@ import (
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -29,7 +31,7 @@ type inputs struct {
 func (is *inputs) folder(hash string) string { return filepath.Join(is.task.runDir, "inputs", hash) }
 
 // freeze keeps what was taken in run/inputs/<hash>, which phases read.
-func (is *inputs) freeze(k *taken) error {
+func (is *inputs) freeze(k *inputSnapshot) error {
 	for name, err := range k.unread {
 		return fmt.Errorf("taking in %s: %w", name, err)
 	}
@@ -61,7 +63,7 @@ func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
 }
 
 // freezePlan freezes the plan that was taken with the files that it calls, and returns the hash of all that.
-func (is *inputs) freezePlan(k *taken) (*plan.Plan, string, error) {
+func (is *inputs) freezePlan(k *inputSnapshot) (*plan.Plan, string, error) {
 	b := k.plan
 	if b == nil {
 		return nil, "", k.wrong
@@ -69,7 +71,7 @@ func (is *inputs) freezePlan(k *taken) (*plan.Plan, string, error) {
 	text := k.texts[taskdir.Plan]
 	dir := is.folder(b.Hash)
 	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
-		return main(b), b.Hash, nil
+		return rootPlan(b), b.Hash, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("freezing the plan: %w", err)
@@ -77,7 +79,7 @@ func (is *inputs) freezePlan(k *taken) (*plan.Plan, string, error) {
 	if err := b.Save(dir, is.task.disk); err != nil {
 		return nil, "", err
 	}
-	return main(b), b.Hash, is.task.disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
+	return rootPlan(b), b.Hash, is.task.disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
 }
 
 // Bundle is the plan of a hash.
@@ -108,10 +110,10 @@ func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
 	if b := is.frozenAs(text); b != nil {
-		return main(b), nil
+		return rootPlan(b), nil
 	}
 	b, err := bundleOf(text, is.store.Rel(filepath.Join(is.task.dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
-	return main(b), err // of an older version, or changed since: it is to call nothing
+	return rootPlan(b), err // of an older version, or changed since: it is to call nothing
 }
 
 // frozenAs is the plan with this text as a run took it in, with the files that it called then; nil when it has not.
@@ -168,4 +170,15 @@ func (is *inputs) allowed(j Job, content string) ([]string, error) {
 	}
 	p, err := is.frozenPlan(content)
 	return guarded(p, j.Protected), err
+}
+
+// protectedIn are the changed paths that are protected, and that the plan of this content may not change.
+func (is *inputs) protectedIn(j Job, content string, changes []git.Change) (paths []string, err error) {
+	allowed, err := is.allowed(j, content)
+	for _, ch := range changes {
+		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
+			paths = append(paths, ch.Path)
+		}
+	}
+	return few(paths), err
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// taken is what was read of a task's directory at one time. All that comes of it is made of these bytes, which are also those
+// inputSnapshot is what was read of a task's directory at one time. All that comes of it is made of these bytes, which are also those
 // that are judged: another branch may be checked out at any moment.
-type taken struct {
+type inputSnapshot struct {
 	hash   string            // of what counts
 	texts  map[string][]byte // by name
 	unread map[string]error  // why some can't be read
@@ -43,13 +43,12 @@ type intake struct {
 	trust  *trustJudge
 }
 
-// read reads what counts of the directory.
-func (ik *intake) read(t *taskdir.Task) (*taken, error) {
+func (ik *intake) read(t *taskdir.Task) (*inputSnapshot, error) {
 	names, err := taskdir.ContextFiles(ik.task.dir)
 	if err != nil {
 		return nil, err
 	}
-	k, sum := &taken{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
+	k, sum := &inputSnapshot{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
 	for _, name := range append(slices.Clone(frozen), names...) {
 		data, err := taskdir.ReadFile(ik.task.dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +69,7 @@ func (ik *intake) read(t *taskdir.Task) (*taken, error) {
 
 // loadPlan is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
 // has of this plan, another branch is checked out: the run sleeps until it is back.
-func (ik *intake) loadPlan(k *taken) (*plan.Bundle, error) {
+func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 	if err := k.unread[taskdir.Plan]; err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
@@ -99,7 +98,7 @@ func (ik *intake) hasCalled(text []byte, path string) bool {
 }
 
 // byPath are all the files that were read, by their paths from the root of the checkout.
-func (ik *intake) byPath(k *taken) map[string][]byte {
+func (ik *intake) byPath(k *inputSnapshot) map[string][]byte {
 	at := func(name string) string { return filepath.ToSlash(ik.store.Rel(filepath.Join(ik.task.dir, name))) }
 	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
 	for name, data := range k.texts {
@@ -112,9 +111,9 @@ func (ik *intake) byPath(k *taken) map[string][]byte {
 }
 
 // readTrusted takes what counts of the directory of a task.
-func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
+func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *inputSnapshot, err error) {
 	err = ik.trust.readTrusted(ctx, func() (map[string][]byte, error) {
-		if t, err = steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) }); err != nil {
+		if t, err = retryWhileSaving(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) }); err != nil {
 			return nil, err
 		}
 		if k, err = ik.read(t); err != nil {
@@ -125,9 +124,9 @@ func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *taken, e
 	return t, k, err
 }
 
-// judge has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
+// judgeStable has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
 // judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same.
-func (ik *intake) judge(ctx context.Context, judge func(*taskdir.Task, *taken) error) (*taskdir.Task, error) {
+func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *inputSnapshot) error) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, k, err := ik.readTrusted(ctx)
 		if err != nil {
@@ -140,15 +139,15 @@ func (ik *intake) judge(ctx context.Context, judge func(*taskdir.Task, *taken) e
 		if time.Now().After(end) {
 			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
 		}
-		if err := breathe(ctx); err != nil {
+		if err := retryDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // unchanged reports whether the directory says what was taken of it.
-func (ik *intake) unchanged(ctx context.Context, k *taken) (bool, error) {
-	t, err := steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) })
+func (ik *intake) unchanged(ctx context.Context, k *inputSnapshot) (bool, error) {
+	t, err := retryWhileSaving(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) })
 	if err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
@@ -19,7 +20,7 @@ const maxScanned = 4 << 20
 // leakError says that secrets would be committed, and where they stand.
 type leakError struct{ places []string }
 
-func (e *leakError) Error() string { return "there are secrets in it: " + tell(e.places) }
+func (e *leakError) Error() string { return "there are secrets in it: " + joinSome(e.places) }
 
 // search looks for secrets in what a run adds to its base. What it passes by is what the base says: nothing that
 // an agent writes changes that.
@@ -28,7 +29,7 @@ type search struct {
 	repo  *git.Repo
 	job   Job
 	below string   // goes before paths, which are a submodule's
-	kept  []string // paths that are in no commit of this run, see [Acts.outside]
+	kept  []string // paths that are in no commit of this run, see [Outside]
 	notes []string
 	clean string // tree in which nothing was found that base has not
 }
@@ -166,7 +167,7 @@ func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
 	s := &search{Scanner: scanner, repo: l.repo, job: j, kept: Outside(j)}
 	if len(wrong) > 0 {
-		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
+		s.note(".gitleaks.toml of the base does not count in: " + joinSome(wrong))
 	}
 	return s, nil
 }
@@ -193,11 +194,14 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 		return nil, err
 	}
 	ref := l.task.backupRef(c) + "-" + strconv.Itoa(try)
-	if _, err := s.repo.Backups().Keep(ctx, s.job.Branch, ref); err != nil {
+	if _, err := snapshot.NewBackups(s.repo).Keep(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
-	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
-	return places, s.repo.Refs().TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
+	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), joinSome(places), ref))
+	if err := s.repo.Refs().MoveRef(ctx, git.BranchPrefix+s.job.Branch, s.job.BaseCommit, tip); err != nil {
+		return places, fmt.Errorf("taking back what %s has: %w", s.job.Branch, err)
+	}
+	return places, nil
 }
 
 // maskDiff is a diff without the secrets that it adds: nobody needs them to judge it.

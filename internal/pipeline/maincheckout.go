@@ -2,15 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -35,18 +31,17 @@ func Typed(path string) string {
 type mainWatch struct {
 	repo *git.Repo
 	task *taskDir
-	seen *git.WorktreeState
-	mu   sync.Mutex
+	look agentcall.Checkout
 }
 
 // watch sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
 // Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
-func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
-	heads, err := mw.headsBefore(ctx, c)
+func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
+	heads, err := atFirst(mw.task, c, headsFile, maxHeads, func() (git.Heads, error) { return mw.repo.Refs().Heads(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	looked, err := mw.stateBefore(ctx, r)
+	before, err := mw.look.Before(ctx, r.Permission == trellis.PermitRead)
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +50,11 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 		if err != nil {
 			return nil, nil, err
 		}
-		looks, err := mw.state(ctx)
+		after, err := mw.look.Now(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		changed := looks.Since(looked)
+		changed := after.Since(before)
 		if len(moves) > 0 { // they say more than that HEAD moved
 			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
@@ -94,43 +89,6 @@ const (
 	headsFile = "heads.json"
 	maxHeads  = 64 << 20
 )
-
-// headsBefore is where the branches stood when a call was entered for the first time: a cut-off entry may have moved them.
-func (mw *mainWatch) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
-	dir := filepath.Join(mw.task.runDir, agentcall.Folder(c))
-	if c.Attempt > 1 {
-		if data, err := durable.ReadBelow(dir, headsFile, maxHeads); err == nil && json.Unmarshal(data, &h) == nil {
-			return h, nil
-		}
-	}
-	if h, err = mw.repo.Refs().Heads(ctx); err != nil {
-		return h, err
-	}
-	return h, mw.task.keepNote(c, headsFile, h)
-}
-
-// stateBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
-// for who may only read: of that it is said what was changed in its time.
-func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.WorktreeState, error) {
-	mw.mu.Lock()
-	seen := mw.seen
-	mw.mu.Unlock()
-	if seen != nil && r.Permission != trellis.PermitRead {
-		return *seen, nil
-	}
-	return mw.state(ctx)
-}
-
-// state is how the main checkout looks, without what is Trellis' own. People may be at work there.
-func (mw *mainWatch) state(ctx context.Context) (git.WorktreeState, error) {
-	l, err := mw.repo.Index().StateOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
-	if err == nil {
-		mw.mu.Lock()
-		mw.seen = &l
-		mw.mu.Unlock()
-	}
-	return l, err
-}
 
 // outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others'.
 func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]git.Move, error) {
@@ -168,7 +126,6 @@ func (mw *mainWatch) byAgent(message string) bool {
 	return message == ReflogAction(mw.task.id()) || strings.HasPrefix(message, ReflogAction(mw.task.id())+":")
 }
 
-// said is what a log says of a move.
 func said(m git.Move) string {
 	if text := strings.TrimSpace(strings.Join(few(m.Said), "; ")); text != "" {
 		return text

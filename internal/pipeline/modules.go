@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -60,7 +61,7 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 			return notes, err
 		}
 		if tip != m.Base {
-			if _, err := m.Backups().Keep(ctx, j.Branch, ref); err != nil {
+			if _, err := snapshot.NewBackups(m.Repo).Keep(ctx, j.Branch, ref); err != nil {
 				return notes, err
 			}
 			notes = append(notes, fmt.Sprintf("the branch of %s so far is kept there as %s", m.Path, ref))
@@ -76,7 +77,7 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
-		strayed, err := m.Backups().Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
+		strayed, err := snapshot.NewBackups(m.Repo).Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
 		if err != nil {
 			return notes, err
 		}
@@ -138,7 +139,7 @@ func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn
 // commitModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
 func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
-	if _, err := m.Backups().Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := snapshot.NewBackups(m.Repo).Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
 		return "", err
 	}
 	if head, err = m.Refs().Head(ctx, dir); err != nil {
@@ -151,7 +152,7 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	within := *s
 	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
 	defer func() { s.notes = within.notes }()
-	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(Outside(in.Job))
+	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(Outside(in.Job))
 	o.Inspect, within.kept = within.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {

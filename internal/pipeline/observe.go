@@ -9,10 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -27,10 +25,10 @@ import (
 const observe flow.Act[observeIn, Content] = "observe"
 
 type observeIn struct {
-	Job   Job    `json:"job"`
-	Phase string `json:"phase"`
-	Asked bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
-	Known string `json:"known,omitempty"` // content that the run has taken in before
+	Job         Job    `json:"job"`
+	Phase       string `json:"phase"`
+	Asked       bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
+	SeenContent string `json:"known,omitempty"` // content that the run has taken in before
 }
 
 // Content is what people wrote, frozen: the copy below run/inputs is what phases read.
@@ -59,7 +57,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 			c.Criteria = r.criteria // as they were read when the run began
 		}
 		r.criteria = c.Criteria
-		r.note(c.Notes)
+		r.rep.note(c.Notes)
 		r.named, r.rep.Content = c.Named, c.Hash
 		if c.Waived {
 			r.job.Approval = 0
@@ -67,7 +65,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 		if c.Approved {
 			return c, nil
 		}
-		if err := r.agreed(f); err != nil {
+		if err := r.awaitApproval(f); err != nil {
 			return c, err
 		}
 	}
@@ -89,11 +87,11 @@ type observer struct {
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
 func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
 	var g Agreement
-	t, err := o.intake.judge(ctx, func(t *taskdir.Task, k *taken) error {
+	t, err := o.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) error {
 		if errors.Is(k.wrong, flow.ErrSuspended) {
 			return k.wrong
 		}
-		if err := o.validate(ctx, in.Known == k.hash); err != nil {
+		if err := o.validate(ctx, in.SeenContent == k.hash); err != nil {
 			return err
 		}
 		var p *plan.Plan
@@ -117,7 +115,7 @@ func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Co
 }
 
 // contentOf freezes what people wrote and takes out of it what code needs to know.
-func (o *observer) contentOf(k *taken, j Job) (c Content, p *plan.Plan, err error) {
+func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, err error) {
 	c.Hash = k.hash
 	if err := o.inputs.freeze(k); err != nil {
 		return c, nil, err
@@ -168,25 +166,6 @@ func (o *observer) validate(ctx context.Context, known bool) error {
 		return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 	}
 	return nil
-}
-
-// allDone is how a check agent says that it looked at everything, when nothing can be executed.
-const allDone = "ALL_CHECKS_FINISH"
-
-// markers are the words that the check agent ends with: one for all, one for each one-word reason in
-// check.jsonl.
-func markers(data []byte) []string {
-	list := []string{allDone}
-	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
-	for _, r := range rows {
-		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {
-			continue
-		}
-		if m := strings.ToUpper(strings.Trim(r.Reason, ".:;,")) + "_FINISH"; !slices.Contains(list, m) {
-			list = append(list, m)
-		}
-	}
-	return list
 }
 
 // layOut lays the task's documents into the worktree for agents to read. The task itself stays where it is.

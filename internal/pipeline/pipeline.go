@@ -1,6 +1,15 @@
-// Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree,
-// baseline, implement, rounds of check, verify and accept with debug between them, commit, final
-// verify, push and pull request where they are wanted, report.
+// Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree, baseline, implement,
+// rounds of check, verify and accept with debug between them, commit, update, final verify, push and pull request where
+// they are wanted, report. This file is the whole flow.
+//
+// Each phase has a file of its name. It holds the phase's activity with what that is given and returns, its step of the
+// flow, its effect (a struct with the few things that it needs), and what its agent's prompt is made of. What phases share
+// stands in files named after it: the task's state and the report, budgets and calls of agents, what people wrote and
+// agreed to, the standards that judge the work, secrets, the fingerprint of the environment, and the guard, which no agent
+// gets past. effects.go makes all effects of one set of dependencies.
+//
+// Functions that take a flow.Flow decide and do nothing: they are run again after a crash. Activities do things, and look
+// for themselves first whether they did.
 package pipeline
 
 import (
@@ -51,29 +60,36 @@ func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Re
 	return r.rep, err
 }
 
+// run is what a run knows so far. It is rebuilt by replay.
+type run struct {
+	in          Input
+	job         Job
+	phase       string
+	told        string // base commit that task.json was told of
+	round       int
+	first       *trouble          // that the rounds begin with
+	spent       int               // rounds that steps used up
+	criteria    []Criterion       // of the content that was taken in last
+	named       []string          // verify commands that the task itself names
+	fingerprint map[string]string // what verdicts stand on, when the worktree was ready
+	rep         Report
+
+	bundle func(hash string) (*plan.Bundle, error)
+}
+
 // work is the straight line from claim to review.
 func (r *run) work(f flow.Flow) (err error) {
 	if err := r.claim(f); err != nil {
 		return err
 	}
 	r.rep.Branch, r.rep.Base, r.rep.Stacked, r.rep.Worktree = r.job.Branch, r.job.BaseCommit, r.job.StackedOn, r.job.Worktree
-	if err := r.enter(f, "prepare"); err != nil {
+	if err := r.prepare(f); err != nil {
 		return err
 	}
-	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks, r.in.Borrowed})
-	if err != nil {
-		return err
-	}
-	r.note(ready.Notes)
-	if ready.Lost {
-		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented = "", nil, nil, ""
-	}
-	r.foot = ready.Footing
-	r.job.Preconditions, r.job.Assumed = nil, nil
 	if done, err := r.verified(f); err != nil {
 		return err
 	} else if done {
-		if done, err = r.follow(f); err != nil {
+		if done, err = r.followBase(f); err != nil {
 			return err
 		} else if done {
 			return r.deliver(f)
@@ -129,7 +145,7 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found, err := r.unmended(f); found != nil || err != nil {
+	if found, err := r.unresolvedConflicts(f); found != nil || err != nil {
 		return found, err
 	}
 	if found, err := r.judged(f, missing); found != nil || err != nil || r.rep.Checks.Unchanged {
@@ -170,12 +186,12 @@ func (r *run) opening(f flow.Flow) (*trouble, error) {
 	case r.in.React != nil:
 		return r.in.React.trouble(), nil
 	}
-	return r.unmended(f.In("opening"))
+	return r.unresolvedConflicts(f.In("opening"))
 }
 
-// follow brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
+// followBase brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
 // the rounds begin with.
-func (r *run) follow(f flow.Flow) (done bool, err error) {
+func (r *run) followBase(f flow.Flow) (done bool, err error) {
 	f = f.In("follow")
 	moved, found, err := r.update(f)
 	if err == nil && moved && found == nil {
@@ -183,6 +199,24 @@ func (r *run) follow(f flow.Flow) (done bool, err error) {
 	}
 	r.first = found
 	return found == nil, err
+}
+
+// deliver ends a run whose commit is verified, with push and pull request when they are wanted.
+func (r *run) deliver(f flow.Flow) error {
+	if r.rep.Outcome == trellis.NoChangeNeeded {
+		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
+			return err
+		}
+		r.rep.Worktree = ""
+		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
+	}
+	if err := r.probe(f); err != nil {
+		return err
+	}
+	if err := r.handOver(f); err != nil {
+		return err
+	}
+	return r.end(f, trellis.Review, trellis.Delivered, nil)
 }
 
 // fail ends a run that failed. Used-up budgets pause the task: a person raises them and says start.
@@ -197,7 +231,7 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 			fail.Code = string(trellis.EmptyDiff)
 		}
 	}
-	if r.seen() != "" {
+	if r.in.seen() != "" {
 		return r.stands(f, fail)
 	}
 	return r.end(f, trellis.Failed, trellis.OutcomeFailed, fail)
@@ -210,11 +244,11 @@ func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail 
 	if lost := (*flow.Failure)(nil); err != nil && !errors.As(err, &lost) {
 		return err
 	}
-	s := r.standing(to)
+	s := r.taskState(to)
 	if r.phase != "" {
-		r.tell(&s)
+		r.addJob(&s)
 	}
 	s.Outcome, s.Failure, s.Commit, s.PRURL = outcome, fail, r.rep.Commit, r.rep.Delivery.PRURL
-	_, perr := project.Do(f, s) // also when report.md could not be written
+	_, perr := writeStatus.Do(f, s) // also when report.md could not be written
 	return errors.Join(err, perr)
 }

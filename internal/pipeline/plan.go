@@ -32,11 +32,11 @@ func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
 // ReadPlan is LoadPlan without the files that it calls.
 func ReadPlan(s taskdir.Store, dir string) (*plan.Plan, error) {
 	b, err := LoadPlan(s, dir)
-	return main(b), err
+	return rootPlan(b), err
 }
 
-// main is the plan of a bundle, nil when there is none.
-func main(b *plan.Bundle) *plan.Plan {
+// rootPlan is the plan of a bundle, nil when there is none.
+func rootPlan(b *plan.Bundle) *plan.Plan {
 	if b == nil {
 		return nil
 	}

@@ -24,15 +24,33 @@ type prepareIn struct {
 
 // Prepared is a worktree that agents can work in.
 type Prepared struct {
-	Notes   []string          `json:"notes,omitempty"`
-	Lost    bool              `json:"lost,omitempty"`    // what earlier runs did is gone
-	Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
-	Results []Check           `json:"results,omitempty"` // preconditions of the plan
-	Made    *git.WorktreeID   `json:"made,omitempty"`    // the worktree, told from what may be put in its place
+	Notes       []string          `json:"notes,omitempty"`
+	Lost        bool              `json:"lost,omitempty"`    // what earlier runs did is gone
+	Fingerprint map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
+	Results     []CommandResult   `json:"results,omitempty"` // preconditions of the plan
+	Made        *git.WorktreeID   `json:"made,omitempty"`    // the worktree, told from what may be put in its place
 	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
 	// objects from: nil in a journal of before that was written down.
 	Hooks    map[string]string `json:"hooks,omitempty"`
 	Borrowed []string          `json:"borrowed,omitzero"`
+}
+
+// prepare makes the worktree ready. What earlier runs did counts for nothing when it is lost.
+func (r *run) prepare(f flow.Flow) error {
+	if err := r.enter(f, "prepare"); err != nil {
+		return err
+	}
+	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks, r.in.Borrowed})
+	if err != nil {
+		return err
+	}
+	r.rep.note(ready.Notes)
+	if ready.Lost {
+		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented = "", nil, nil, ""
+	}
+	r.fingerprint = ready.Fingerprint
+	r.job.Preconditions, r.job.Assumed = nil, nil
+	return nil
 }
 
 // preparer is the effect of prepare.
@@ -41,39 +59,12 @@ type preparer struct {
 	box         *sandbox.Box
 	commands    *commands
 	environment *fingerprinter
-	guard       *guard
+	guard       *worktreeGuard
 	modules     *modules
 	restorer    *restorer
 	setup       *setup
 	task        *taskDir
 	worktrees   *worktrees
-}
-
-// checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
-// change there is undone.
-func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) (held []Check, err error) {
-	if len(j.Preconditions) == 0 {
-		return nil, nil
-	}
-	snap, _, end, err := pp.restorer.begin(ctx, c, j)
-	if err != nil {
-		return nil, err
-	}
-	defer end(&err)
-	for i, line := range j.Preconditions {
-		res, err := pp.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := snap.Restore(ctx, pp.task.backupRef(c)); err != nil {
-			return nil, err
-		}
-		if res.Code != 0 {
-			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` ended with %d: %s", line, res.Code, res.Tail)
-		}
-		held = append(held, res)
-	}
-	return held, nil
 }
 
 // prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
@@ -142,9 +133,36 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if err := pp.setup.runCommands(ctx, c, in.Job); err != nil {
 		return p, err
 	}
-	if p.Footing, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
+	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
 	}
 	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
 	return p, err
+}
+
+// checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
+// change there is undone.
+func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) (held []CommandResult, err error) {
+	if len(j.Preconditions) == 0 {
+		return nil, nil
+	}
+	snap, _, end, err := pp.restorer.begin(ctx, c, j)
+	if err != nil {
+		return nil, err
+	}
+	defer end(&err)
+	for i, line := range j.Preconditions {
+		res, err := pp.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := snap.Restore(ctx, pp.task.backupRef(c)); err != nil {
+			return nil, err
+		}
+		if res.Code != 0 {
+			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` ended with %d: %s", line, res.Code, res.Tail)
+		}
+		held = append(held, res)
+	}
+	return held, nil
 }

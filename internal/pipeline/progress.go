@@ -30,10 +30,10 @@ type Progress struct {
 	Base        string // the commit that the branch began at
 	StackedOn   string // the task on whose branch that was
 	Outcome     trellis.Outcome
-	Standing    Standing // the last that was written
-	Job         Job      // by the report of the last run
-	Report      *Report  // of the last run that has one
-	Undelivered bool     // it is of a commit that was verified and could not be delivered
+	State       TaskState // the last that was written
+	Job         Job       // by the report of the last run
+	Report      *Report   // of the last run that has one
+	Undelivered bool      // it is of a commit that was verified and could not be delivered
 	Reactions   Reactions
 	React       *React            // what the last run began with, nil once it was mended
 	Agent       string            // who worked on the task last
@@ -72,7 +72,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading %s of run %s: %w", e.ID, h.Run, err)
 		}
 	}
-	if last := p.Standing; h.Flow == Flow && h.Ended && last.Status == trellis.Failed && last.Failure != nil && last.Failure.Retryable {
+	if last := p.State; h.Flow == Flow && h.Ended && last.Status == trellis.Failed && last.Failure != nil && last.Failure.Retryable {
 		p.Attempts++ // the last one is used up, too
 	}
 	done, err := workflow.Finished(h)
@@ -96,7 +96,7 @@ func Worked(h *journal.History) (n int) {
 
 func worked(e journal.Entry) bool {
 	switch e.Activity {
-	case string(claim), string(project), string(observe), workflow.Deciding:
+	case string(claim), string(writeStatus), string(observe), workflow.Deciding:
 		return false
 	}
 	return !strings.HasPrefix(e.Activity, "await:")
@@ -108,57 +108,32 @@ func (p Progress) Claimed() Job { return p.claimed }
 // firstRound begins the ids of what comes after implement.
 const firstRound = "round-1/"
 
+// take takes in one call of a history.
 func (p *Progress) take(flow string, e journal.Entry) error {
-	if flow == Flow && p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // of a run that was cut off, and so has no report
+	if flow == Flow {
+		if err := p.takeStep(e); err != nil {
+			return err
+		}
+	}
+	var revision int64
+	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // those that write task.json return its revision
+		p.Revision = max(p.Revision, revision)
+	}
+	return nil
+}
+
+// takeStep takes in one call of a run.
+func (p *Progress) takeStep(e journal.Entry) error {
+	if p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // of a run that was cut off, and so has no report
 		p.Implemented = p.observed
 	}
 	switch {
-	case flow == Flow && strings.HasPrefix(e.ID, string(observe)+"#") && e.Done && e.Fail == nil:
-		var content Content
-		if err := json.Unmarshal(e.Out, &content); err != nil {
+	case e.Activity == string(writeStatus):
+		if err := json.Unmarshal(e.In, &p.State); err != nil {
 			return err
 		}
-		p.observed = content.Hash
-	case flow == Flow && e.Activity == string(project):
-		if err := json.Unmarshal(e.In, &p.Standing); err != nil {
-			return err
-		}
-		p.Used, p.Attempts = p.Standing.Usage, p.Standing.Attempt-1
-	case flow == Flow && e.Activity == string(baseline) && e.Done && e.Fail == nil:
-		var said Checks
-		if err := json.Unmarshal(e.Out, &said); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(said.Results, func(c Check) bool { return !canRun(c) }) { // else it is to be asked again
-			said = Report{Baseline: said}.brief().Baseline
-			p.Baseline = &said
-		}
-	case flow == Flow && e.Activity == string(claim) && e.Done && e.Fail == nil:
-		var job Job
-		if err := json.Unmarshal(e.Out, &job); err != nil {
-			return err
-		}
-		p.claimed = job
-	case flow == Flow && e.Activity == string(prepare) && e.Done && e.Fail == nil:
-		p.Begun, p.Fresh = true, false
-		var ready Prepared
-		if err := json.Unmarshal(e.Out, &ready); err != nil {
-			return err
-		}
-		p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
-		if ready.Lost {
-			p.Implemented, p.Finished = "", nil
-		}
-		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
-	case flow == Flow && e.Activity == string(update) && e.Done && e.Fail == nil:
-		var up Updated
-		if err := json.Unmarshal(e.Out, &up); err != nil {
-			return err
-		}
-		if up.Base != "" {
-			p.Base, p.StackedOn = up.Base, up.On
-		}
-	case flow == Flow && e.Activity == string(conclude):
+		p.Used, p.Attempts = p.State.Usage, p.State.Attempt-1
+	case e.Activity == string(conclude):
 		var in concludeIn
 		if err := json.Unmarshal(e.In, &in); err != nil {
 			return err
@@ -171,15 +146,49 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 			p.React = nil
 		}
 		p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
-	}
-	if flow == Flow && (e.Activity == string(trellis.Implement) || e.Activity == string(trellis.Debug)) && e.Done && e.Fail == nil {
-		if err := p.worked(e); err != nil {
+	case !e.Done || e.Fail != nil:
+	case strings.HasPrefix(e.ID, string(observe)+"#"):
+		var content Content
+		if err := json.Unmarshal(e.Out, &content); err != nil {
 			return err
 		}
-	}
-	var revision int64
-	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // those that write task.json return its revision
-		p.Revision = max(p.Revision, revision)
+		p.observed = content.Hash
+	case e.Activity == string(baseline):
+		var said Checks
+		if err := json.Unmarshal(e.Out, &said); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(said.Results, func(c CommandResult) bool { return !canRun(c) }) { // else it is to be asked again
+			said = Report{Baseline: said}.brief().Baseline
+			p.Baseline = &said
+		}
+	case e.Activity == string(claim):
+		var job Job
+		if err := json.Unmarshal(e.Out, &job); err != nil {
+			return err
+		}
+		p.claimed = job
+	case e.Activity == string(prepare):
+		p.Begun, p.Fresh = true, false
+		var ready Prepared
+		if err := json.Unmarshal(e.Out, &ready); err != nil {
+			return err
+		}
+		p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
+		if ready.Lost {
+			p.Implemented, p.Finished = "", nil
+		}
+		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
+	case e.Activity == string(update):
+		var up Updated
+		if err := json.Unmarshal(e.Out, &up); err != nil {
+			return err
+		}
+		if up.Base != "" {
+			p.Base, p.StackedOn = up.Base, up.On
+		}
+	case e.Activity == string(trellis.Implement), e.Activity == string(trellis.Debug):
+		return p.worked(e)
 	}
 	return nil
 }

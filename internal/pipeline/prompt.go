@@ -3,15 +3,20 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
 )
 
 // prompts makes what the prompt of a phase is made of.
@@ -19,7 +24,7 @@ type prompts struct {
 	repo     *git.Repo
 	store    taskdir.Store
 	box      *sandbox.Box
-	guard    *guard
+	guard    *worktreeGuard
 	inputs   *inputs
 	leaks    *leaks
 	readOnly *readerSnapshot
@@ -75,18 +80,13 @@ func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[str
 			return nil, nil, err
 		}
 	}
-	if r.Role == trellis.Check && len(d.Job.Verify) == len(d.Baseline) { // no command decides
-		slots["markers"] = strings.Join(d.Content.Markers, ", ")
+	switch r.Role {
+	case trellis.Check:
+		checkSlots(d, slots)
+	case trellis.Debug:
+		err = pr.debugSlots(d, slots)
 	}
-	if r.Role == trellis.Debug && d.Trouble.Code == trellis.Conflict && d.Job.Clash != nil {
-		slots["conflict"] = d.Job.Clash.Said
-	}
-	if r.Role == trellis.Debug {
-		if slots["failure"], slots["review"], err = pr.failureTexts(d.Trouble); err != nil {
-			return nil, nil, err
-		}
-	}
-	return slots, notes, nil
+	return slots, notes, err
 }
 
 // protectedText are the globs of what must stay as it is, and the paths that are let off.
@@ -126,7 +126,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := pr.readOnly.current()
 	if snap == nil {
-		if snap, err = pr.repo.Snapshots().Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
+		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
 			return "", "", err
 		}
 		defer snap.Close()
@@ -143,7 +143,7 @@ func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff strin
 const diffCap = 48 << 10
 
 // commandResults says how commands ended, with the end of what they said.
-func (pr *prompts) commandResults(checks []Check) (string, error) {
+func (pr *prompts) commandResults(checks []CommandResult) (string, error) {
 	var b strings.Builder
 	for _, c := range checks {
 		said, err := pr.task.output(c.Output)
@@ -153,4 +153,43 @@ func (pr *prompts) commandResults(checks []Check) (string, error) {
 		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, tail(said, 2<<10))
 	}
 	return b.String(), nil
+}
+
+// previewer shows prompts without a run.
+type previewer struct {
+	agents   agentcall.Agents
+	claimer  *claimer
+	observer *observer
+	prompts  *prompts
+}
+
+// Preview is the prompt that an agent in a role would get for the task as it is now, and what would be left
+// out of it. Nothing is claimed; without a worktree the main checkout is shown in its place.
+func (pv *previewer) Preview(ctx context.Context, role trellis.Role, in Input) (p templates.Prompt, notes []string, err error) {
+	job, k, err := pv.claimer.preview(ctx, in)
+	if err != nil {
+		return p, nil, err
+	}
+	if _, err := os.Stat(job.Worktree); errors.Is(err, fs.ErrNotExist) {
+		job.Worktree = job.Repo
+	}
+	content, _, err := pv.observer.contentOf(k, job)
+	if err != nil {
+		return p, nil, err
+	}
+	d := about{Job: job, Content: content,
+		Trouble: &trouble{Code: trellis.VerifyFailed, Detail: "(what failed, with the output of the command, is shown here)"}}
+	for _, c := range d.Content.Criteria {
+		d.Open = append(d.Open, c.ID)
+	}
+	data, err := agentcall.Encode(d)
+	if err != nil {
+		return p, nil, err
+	}
+	slots, notes, err := pv.prompts.Slots(ctx, flow.Call{}, agentcall.Request{Role: role, Data: data, Dir: job.Worktree})
+	if err != nil {
+		return p, nil, err
+	}
+	p, err = pv.agents.Render(string(role), slots)
+	return p, notes, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -18,11 +19,11 @@ import (
 const seal flow.Act[sealIn, string] = "seal" // the proofs of a delivery; returns the head of their chain
 
 type sealIn struct {
-	Task    string  `json:"task"`
-	Job     Job     `json:"job"`
-	Content string  `json:"content"`
-	Commit  string  `json:"commit"`
-	Results []Check `json:"results"`
+	Task    string          `json:"task"`
+	Job     Job             `json:"job"`
+	Content string          `json:"content"`
+	Commit  string          `json:"commit"`
+	Results []CommandResult `json:"results"`
 }
 
 // sealer keeps the proofs of a task.
@@ -49,7 +50,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	if err != nil {
 		return "", err
 	}
-	tree, err := k.repo.Snapshots().TreeOf(ctx, in.Job.Worktree, Outside(in.Job)...)
+	tree, err := snapshot.New(k.repo).TreeOf(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +60,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	last.Activity, last.Kind = activity, proof.Final
 	var list []proof.Proof
 	for _, v := range p.Verifications() {
-		i := slices.IndexFunc(in.Results, func(r Check) bool { return r.Command == v.Command })
+		i := slices.IndexFunc(in.Results, func(r CommandResult) bool { return r.Command == v.Command })
 		if i < 0 || in.Results[i].Code != 0 {
 			continue
 		}
@@ -70,7 +71,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 		list = append(list, one)
 	}
 	for _, r := range in.Results {
-		if r.Code != 0 && r.Known {
+		if r.Code != 0 && r.Forgiven {
 			continue // forgiven: it proves nothing
 		}
 		last.Checks = append(last.Checks, proof.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
@@ -96,7 +97,7 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 	if proof.Commit, err = k.repo.Refs().Head(ctx, e.Dir); err != nil {
 		return "", err
 	}
-	if proof.Tree, err = k.repo.Snapshots().TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
+	if proof.Tree, err = snapshot.New(k.repo).TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
 		return "", err
 	}
 	list, err := k.proofs().Append(proof)

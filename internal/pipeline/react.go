@@ -34,10 +34,10 @@ func (r *React) trouble() *trouble {
 }
 
 // seen is the commit that others have seen, "" when there is none.
-func (r *run) seen() string {
-	switch was := r.in.Undelivered; {
-	case r.in.React != nil:
-		return r.in.React.Head
+func (in Input) seen() string {
+	switch was := in.Undelivered; {
+	case in.React != nil:
+		return in.React.Head
 	case was != nil && was.Delivery.Pushed:
 		return was.Commit
 	}
@@ -46,7 +46,7 @@ func (r *run) seen() string {
 
 // asSeen has report and task.json tell of what others have seen, whatever came after it.
 func (r *run) asSeen() {
-	r.rep.Commit = r.seen()
+	r.rep.Commit = r.in.seen()
 	base, on := "", ""
 	if was := r.in.React; was != nil {
 		base, on = was.Base, was.Stacked

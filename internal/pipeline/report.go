@@ -49,9 +49,21 @@ type Report struct {
 	Content string `json:"content,omitempty"`
 }
 
+// maxNotes is how many notes a report has at the most.
+const maxNotes = 30
+
+// note adds the notes that the report has not yet, as long as there is room.
+func (r *Report) note(notes []string) {
+	for _, n := range notes {
+		if n = short(n); len(r.Notes) < maxNotes && !slices.Contains(r.Notes, n) {
+			r.Notes = append(r.Notes, n)
+		}
+	}
+}
+
 // brief is the report without what report.md does not show.
 func (r Report) brief() Report {
-	bare := func(list []Check, all bool) (out []Check) {
+	bare := func(list []CommandResult, all bool) (out []CommandResult) {
 		for _, c := range list {
 			if all || c.Code == 0 {
 				c.Tail = ""
@@ -69,7 +81,7 @@ func (r Report) brief() Report {
 type reporter struct {
 	repo   *git.Repo
 	store  taskdir.Store
-	guard  *guard
+	guard  *worktreeGuard
 	inputs *inputs
 	task   *taskDir
 }
@@ -108,8 +120,7 @@ func (w *reporter) planOf(r Report) (*plan.Plan, error) {
 // Tell writes report.md anew, with what became of a delivery after the run.
 func (w *reporter) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
 	in.Report.Delivery = d
-	r := run{rep: in.Report}
-	r.note(d.Notes)
-	_, err := w.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: r.rep})
+	in.Report.note(d.Notes)
+	_, err := w.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: in.Report})
 	return err
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -214,7 +213,7 @@ func checks(b *strings.Builder, in concludeIn) {
 		if i < len(r.Baseline.Results) {
 			base = fmt.Sprint("exit ", r.Baseline.Results[i].Code)
 		}
-		if c.Known {
+		if c.Forgiven {
 			base += " (forgiven)"
 		}
 		fmt.Fprintf(b, "| `%s` | %d | %.1f | %s | run/%s `%.12s` |\n", cell(c.Command), c.Code, c.Seconds, base, c.Output.Path, c.Output.SHA256)
@@ -298,16 +297,12 @@ func verified(c Checks) string {
 // calls, only of what failed.
 func worthTelling(e journal.Entry) bool {
 	switch e.Activity {
-	case string(project), string(observe), string(claim), string(conclude):
+	case string(writeStatus), string(observe), string(claim), string(conclude):
 		return false
 	}
 	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
 }
 
 func cell(s string) string {
-	s = strings.ReplaceAll(text.OneLine(s), "|", "\\|")
-	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + "…"
-	}
-	return s
+	return text.Cut(strings.ReplaceAll(text.OneLine(s), "|", "\\|"), 300)
 }

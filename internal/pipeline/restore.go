@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
 // restorer puts the worktree back to what it was before a call.
@@ -24,7 +25,7 @@ type restorer struct {
 // begin is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
 // be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
 // is saved first, and notes say where. The caller calls end when it is done, with how it ended.
-func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func(*error), err error) {
+func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapshot.Snapshot, notes []string, end func(*error), err error) {
 	m := r.task.checkpoint(c)
 	known, err := m.read()
 	if err != nil {
@@ -34,7 +35,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Sna
 		err = m.clear() // of a run of the same number whose journal is gone
 	}
 	if err == nil {
-		snap, err = r.repo.Snapshots().SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
+		snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -57,7 +58,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Sna
 // backUp saves what an entry of a call that was cut off left in the worktree.
 func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, error) {
 	ref := r.task.backupRef(c)
-	if _, err := r.repo.Backups().Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
+	if _, err := snapshot.NewBackups(r.repo).Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
 		return nil, err
 	}
 	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
@@ -96,8 +97,8 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
 	case was != "":
-		var snap *git.Snapshot
-		if snap, err = r.repo.Snapshots().SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
+		var snap *snapshot.Snapshot
+		if snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
 			return nil, err
 		}
 		if snap.Tree != was {
@@ -124,7 +125,7 @@ func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpo
 	}
 	notes, err := r.backUp(ctx, c, j)
 	if err == nil {
-		_, err = r.repo.Backups().Discard(ctx, j.Worktree, "", left...)
+		_, err = snapshot.NewBackups(r.repo).Discard(ctx, j.Worktree, "", left...)
 	}
 	out.Notes = append(out.Notes, notes...)
 	return nil, err

@@ -49,11 +49,11 @@ func TestNetworkThatIsTakenAway(t *testing.T) {
 				func(r *run, f flow.Flow) (*trouble, error) { return r.verify(f, nil) },
 				func(r *run, f flow.Flow) (*trouble, error) { return r.final(f) },
 			} {
-				var base Check
+				var base CommandResult
 				if err := json.Unmarshal([]byte(c.base), &base); err != nil {
 					t.Fatal(err)
 				}
-				r := &run{in: Input{Task: "02-01-bye", Code: 1}, rep: Report{Baseline: Checks{Results: []Check{base}}}}
+				r := &run{in: Input{Task: "02-01-bye", Code: 1}, rep: Report{Baseline: Checks{Results: []CommandResult{base}}}}
 				found, err := ask(r, checked{checks: `{"results": [` + c.now + `]}`})
 				var fail *flow.Failure
 				if errors.As(err, &fail) != c.stops || c.stops && (fail.Code != string(trellis.HookFailed) || !strings.Contains(fail.Detail, "sandbox_network: [verify]") || !strings.Contains(fail.Detail, "trellis retry 02-01-bye")) {

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -32,7 +31,7 @@ type standardsWatch struct {
 // watch looks what judges the work before something that runs what agents want to be run. The function that it
 // returns looks again, and keeps what was changed meanwhile for people to agree to: who says what happened.
 func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []string, err error), err error) {
-	before, err := sw.before(c)
+	before, err := atFirst(sw.task, c, standardsFile, maxStandards, func() (Standards, error) { return StandardsOf(sw.store, sw.task.dir), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -61,25 +60,13 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 	}, nil
 }
 
-// before are those with which a call was entered. After an entry at whose end nobody looked they are that one's.
-func (sw *standardsWatch) before(c flow.Call) (s Standards, err error) {
-	dir := filepath.Join(sw.task.runDir, agentcall.Folder(c))
-	if c.Attempt > 1 {
-		if data, err := durable.ReadBelow(dir, standardsFile, maxStandards); err == nil && json.Unmarshal(data, &s) == nil {
-			return s, nil
-		}
-	}
-	s = StandardsOf(sw.store, sw.task.dir)
-	return s, sw.task.keepNote(c, standardsFile, s)
-}
-
 // changedByHand are the names of what differs, without what commands of Trellis made of it.
 func (sw *standardsWatch) changedByHand(before, now Standards) ([]string, error) {
-	edits, err := readEdits(sw.task.dir)
-	if err != nil {
+	var made edits
+	if err := readRecord(sw.task.dir, editsFile, &made); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(before.differ(now), func(name string) bool { return edits.lead(name, before[name], now[name]) }), nil
+	return slices.DeleteFunc(before.differ(now), func(name string) bool { return made.lead(name, before[name], now[name]) }), nil
 }
 
 // keepUnconfirmed keeps that these standards were changed. What counted at first does until people agree, and only what

@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-const project flow.Act[Standing, int64] = "status" // returns the revision it wrote
+const writeStatus flow.Act[TaskState, int64] = "status" // returns the revision it wrote
 
-// Standing is what task.json is to say.
-type Standing struct {
+// TaskState is what task.json is to say.
+type TaskState struct {
 	Status   trellis.Status  `json:"status"`
 	Phase    string          `json:"phase,omitempty"`
 	Round    int             `json:"round,omitempty"`
@@ -32,23 +32,44 @@ type Standing struct {
 }
 
 // Why is the standing's failure in words, "" without one.
-func (s Standing) Why() string {
+func (s TaskState) Why() string {
 	if s.Failure == nil {
 		return ""
 	}
 	return s.Failure.Error()
 }
 
-// writeStatus makes task.json say how the run stands. What people own in it stays; a status that an editor's
+// enter writes the phase to task.json; the first time, with what the claim fixed.
+func (r *run) enter(f flow.Flow, phase string) error {
+	s := r.taskState(trellis.InProgress)
+	s.Phase = phase
+	r.addJob(&s)
+	r.phase = phase
+	_, err := writeStatus.Do(f, s)
+	return err
+}
+
+// addJob adds what task.json does not know yet of where the work stands.
+func (r *run) addJob(s *TaskState) {
+	if r.told != r.job.BaseCommit {
+		s.Job, r.told = &r.job, r.job.BaseCommit
+	}
+}
+
+func (r *run) taskState(to trellis.Status) TaskState {
+	return TaskState{Status: to, Phase: r.phase, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1, Usage: r.rep.Usage}
+}
+
+// write makes task.json say how the run stands. What people own in it stays; a status that an editor's
 // old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox, and nothing
 // written over it as long as it stands.
-func (w *statusWriter) writeStatus(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
-	t, err := w.write(ctx, s)
+func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int64, error) {
+	t, err := w.writeOnce(ctx, s)
 	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
-		if err := breathe(ctx); err != nil {
+		if err := retryDelay(ctx); err != nil {
 			return 0, err
 		}
-		t, err = w.write(ctx, s)
+		t, err = w.writeOnce(ctx, s)
 	}
 	if err != nil {
 		return 0, err
@@ -60,14 +81,14 @@ func (w *statusWriter) writeStatus(ctx context.Context, _ flow.Call, s Standing)
 	return t.Pipeline.Revision, nil
 }
 
-func (w *statusWriter) write(ctx context.Context, s Standing) (*taskdir.Task, error) {
-	return steady(ctx, func() (*taskdir.Task, error) {
+func (w *statusWriter) writeOnce(ctx context.Context, s TaskState) (*taskdir.Task, error) {
+	return retryWhileSaving(ctx, func() (*taskdir.Task, error) {
 		return w.store.Update(w.task.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 			if ordered(t) && s.Status != trellis.Cancelled {
 				return errOrdered
 			}
 			w.raiseRevision(t, e)
-			s.write(t, e, w.now())
+			s.set(t, e, w.now())
 			return nil
 		})
 	})
@@ -92,15 +113,15 @@ func (w *statusWriter) Seen(revision int64) {
 // statusWriter makes task.json say how the run stands.
 type statusWriter struct {
 	store    taskdir.Store
-	stand    func(Standing)
+	stand    func(TaskState)
 	now      func() time.Time
 	task     *taskDir
 	revision int64
 	mu       sync.Mutex
 }
 
-// write makes the fields say how the run stands.
-func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
+// set makes the fields say how the run stands.
+func (s TaskState) set(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 	e.Project(s.Status)
 	e.Set("pipeline.phase", s.Phase)
 	e.Set("pipeline.round", s.Round)
@@ -158,14 +179,14 @@ func failure(f *flow.Failure) taskdir.Failure {
 // Saving is how long an editor, or git, may take to replace a task.json.
 const Saving = time.Second
 
-// steady does something with task.json, again as long as an editor may be saving it. See unusable.
-func steady(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
+// retryWhileSaving does something with task.json, again as long as an editor may be saving it. See unusable.
+func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, err := do()
 		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
 			return t, err
 		}
-		if err := breathe(ctx); err != nil {
+		if err := retryDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -180,8 +201,8 @@ func unusable(err error) error {
 	return err
 }
 
-// breathe waits for whoever is saving a file.
-func breathe(ctx context.Context) error {
+// retryDelay waits for whoever is saving a file.
+func retryDelay(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -69,7 +69,7 @@ func (tj *trustJudge) readTrusted(ctx context.Context, read func() (map[string][
 			return err
 		}
 		before = texts
-		if err := breathe(ctx); err != nil {
+		if err := retryDelay(ctx); err != nil {
 			return err
 		}
 	}

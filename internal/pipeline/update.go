@@ -9,13 +9,15 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const update flow.Act[updateIn, Updated] = "update"
 
-const unmended flow.Act[checksIn, Checks] = "unmended" // Stray are the files that hold both sides still
+const unresolvedConflicts flow.Act[checksIn, Checks] = "unmended" // Stray are the files that hold both sides still
 
 // Clash is a base that the worktree holds already, and the branch not yet: files hold both sides, or its merge is to
 // be committed.
@@ -48,11 +50,11 @@ func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 	if r.in.Code < 4 || r.job.Delivery.Update == "" {
 		return false, nil, nil
 	}
-	up, err := update.Do(f, updateIn{r.in.Task, r.job, r.seen(), r.rep.Content})
+	up, err := update.Do(f, updateIn{r.in.Task, r.job, r.in.seen(), r.rep.Content})
 	if err != nil {
 		return false, nil, err
 	}
-	r.note(up.Notes)
+	r.rep.note(up.Notes)
 	if up.Base == "" {
 		return false, nil, nil
 	}
@@ -64,26 +66,27 @@ func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 		r.rep.Commit = up.Made.SHA
 	}
 	if up.Clash != nil && len(up.Clash.Files) > 0 {
-		return true, r.clashed(up.Clash.Files, now.Tree), nil
+		return true, r.job.clashed(up.Clash.Files, now.Tree), nil
 	}
-	found, err := r.refused(up.Made)
-	return true, found, err
+	r.rep.note(up.Made.Notes)
+	return true, up.Made.refused(now.Tree), nil
 }
 
-// unmended is the trouble that files make which hold both sides still.
-func (r *run) unmended(f flow.Flow) (*trouble, error) {
+// unresolvedConflicts is the trouble that files make which hold both sides still.
+func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 	if r.job.Clash == nil || len(r.job.Clash.Files) == 0 {
 		return nil, nil
 	}
-	left, err := unmended.Do(f, checksIn{Job: r.job})
+	left, err := unresolvedConflicts.Do(f, checksIn{Job: r.job})
 	if err != nil || len(left.Stray) == 0 {
 		return nil, err
 	}
-	return r.clashed(left.Stray, left.Tree), nil
+	return r.job.clashed(left.Stray, left.Tree), nil
 }
 
-func (r *run) clashed(files []string, tree string) *trouble {
-	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(r.job.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + tell(files), Tree: tree}
+// clashed is the trouble that files make which hold both sides.
+func (j Job) clashed(files []string, tree string) *trouble {
+	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinSome(files), Tree: tree}
 }
 
 // updater is the effect of update.
@@ -101,11 +104,11 @@ type updater struct {
 // update brings the branch, all of which is committed, up to its base. What an earlier entry began is gone on with.
 func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Updated, err error) {
 	whose := filepath.Base(up.task.dir)
-	u, err := up.repo.Updater().Updating(ctx, whose)
+	u, err := gitupdate.New(up.repo).Updating(ctx, whose)
 	if err != nil {
 		return out, err
 	}
-	var o git.UpdateOptions
+	var o gitupdate.Options
 	if u == nil {
 		if o, out, err = up.plannedUpdate(ctx, c, in); err != nil || o.Base == "" {
 			return out, err
@@ -118,12 +121,12 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 	if err != nil {
 		return out, err
 	}
-	u, err = up.repo.Updater().Update(ctx, o)
-	switch conflict := (*git.ConflictError)(nil); {
+	u, err = gitupdate.New(up.repo).Update(ctx, o)
+	switch conflict := (*gitupdate.ConflictError)(nil); {
 	case errors.As(err, &conflict):
 		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
-			in.Job.BaseBranch, o.Base, tell(conflict.Said), Typed(in.Job.Worktree), in.Task)
-	case errors.Is(err, git.ErrOldGit):
+			in.Job.BaseBranch, o.Base, joinSome(conflict.Said), Typed(in.Job.Worktree), in.Task)
+	case errors.Is(err, gitupdate.ErrOldGit):
 		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
 	case err != nil:
 		return out, err
@@ -132,13 +135,13 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 }
 
 // updated is what became of an update: u is what is left to do of it, nil for nothing.
-func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o git.UpdateOptions, u *git.Update, before string, out Updated) (Updated, error) {
+func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o gitupdate.Options, u *gitupdate.Update, before string, out Updated) (Updated, error) {
 	j := &in.Job
 	j.BaseCommit = o.Base
-	if err := j.takeUp(u, o.About); err != nil {
+	if err := j.resumeUpdate(u, o.About); err != nil {
 		return out, err
 	}
-	var way onTheWay
+	var way pendingUpdate
 	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
 		return out, fmt.Errorf("reading what was updated: %w", err)
 	}
@@ -167,19 +170,19 @@ func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o git.
 	return out, err
 }
 
-// onTheWay is what an update keeps for who goes on with it.
-type onTheWay struct {
+// pendingUpdate is what an update keeps for who goes on with it.
+type pendingUpdate struct {
 	On   string `json:"on,omitempty"`
 	Said string `json:"said,omitempty"`
 }
 
-// takeUp makes a job know of an update that is under way.
-func (j *Job) takeUp(u *git.Update, about string) error {
+// resumeUpdate makes a job know of an update that is under way.
+func (j *Job) resumeUpdate(u *gitupdate.Update, about string) error {
 	j.Clash = nil
 	if u == nil || !u.Merge && len(u.Files) == 0 {
 		return nil
 	}
-	var way onTheWay
+	var way pendingUpdate
 	if err := json.Unmarshal([]byte(about), &way); err != nil {
 		return fmt.Errorf("reading what is being updated: %w", err)
 	}
@@ -192,7 +195,7 @@ func (j *Job) takeUp(u *git.Update, about string) error {
 
 // plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what
 // holds then.
-func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o git.UpdateOptions, out Updated, err error) {
+func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o gitupdate.Options, out Updated, err error) {
 	j := in.Job
 	next, notes, err := up.upstream.nextBase(ctx, j, true)
 	if out.Notes = notes; err != nil || next.Commit == "" || next.Commit == j.BaseCommit && next.On == j.StackedOn {
@@ -205,7 +208,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
 		return o, out, err
 	}
-	if _, err := up.repo.Backups().Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := snapshot.NewBackups(up.repo).Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
 		return o, out, err
 	}
 	if left, err := up.restorer.uncommitted(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names
@@ -236,20 +239,20 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 			return o, out, err
 		}
 	}
-	o = git.UpdateOptions{From: j.BaseCommit, Base: next.Commit, Called: next.Branch, Merge: j.Delivery.Update == byMerge && grew || shown}
+	o = gitupdate.Options{From: j.BaseCommit, Base: next.Commit, Called: next.Branch, Merge: j.Delivery.Update == byMerge && grew || shown}
 	o.About, err = up.upstream.about(ctx, tip, next)
 	return o, out, err
 }
 
-// unmended finds the files that hold both sides still.
-func (up *updater) unmended(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+// unresolvedConflicts finds the files that hold both sides still.
+func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
 	j := in.Job
 	sides := []string{j.BaseCommit}
 	if j.Clash.Ours != "" {
 		sides = append(sides, j.Clash.Ours)
 	}
 	if out.Stray, err = up.repo.History().Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
-		out.Tree, err = up.repo.Snapshots().TreeOf(ctx, j.Worktree, Outside(j)...)
+		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, Outside(j)...)
 	}
 	out.Stray = few(out.Stray)
 	return out, err

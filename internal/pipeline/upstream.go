@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -30,7 +31,7 @@ func (r *run) probe(f flow.Flow) error {
 		return nil
 	}
 	notes, err := probe.Do(f, probeIn{r.in.Task, r.job})
-	r.note(notes)
+	r.rep.note(notes)
 	return err
 }
 
@@ -76,18 +77,15 @@ func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (stri
 		return "", err
 	}
 	said := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
-	text, err := json.Marshal(onTheWay{next.On, text.Cut(said, 4<<10)})
+	text, err := json.Marshal(pendingUpdate{next.On, text.Cut(said, 4<<10)})
 	return string(text), err
 }
 
 // mostSaid is how many commits of each side a conflict names.
 const mostSaid = 10
 
-// Values of delivery.update.
-const (
-	byRebase = "rebase"
-	byMerge  = "merge"
-)
+// byMerge is the value of delivery.update by which a branch is merged with its base, not put anew on it.
+const byMerge = "merge"
 
 // fetchLimit is how long it may take to ask a remote for its branches.
 const fetchLimit = time.Minute
@@ -182,10 +180,10 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 		looked++
 		var files []string
 		if err == nil {
-			files, err = u.repo.Updater().Conflicts(ctx, own, tip)
+			files, err = gitupdate.New(u.repo).Conflicts(ctx, own, tip)
 		}
 		switch {
-		case errors.Is(err, git.ErrOldGit):
+		case errors.Is(err, gitupdate.ErrOldGit):
 			return []string{"whether it conflicts with other work in review is not known: " + err.Error()}, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

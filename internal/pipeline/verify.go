@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
-	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -21,34 +21,34 @@ const verify flow.Act[checksIn, Checks] = "verify"
 const changed flow.Act[checksIn, Checks] = "changed"
 
 type checksIn struct {
-	Job      Job               `json:"job"`
-	Known    []string          `json:"known,omitempty"`    // commands that failed at base, and are forgiven
-	Content  string            `json:"content,omitempty"`  // whose plan may change protected paths
-	Plan     bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
-	Footing  map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
-	Tree     string            `json:"tree,omitempty"`     // final: what was verified
-	Criteria []Criterion       `json:"criteria,omitempty"` // final: those that a command proved
+	Job         Job               `json:"job"`
+	Forgiven    []string          `json:"known,omitempty"`    // commands that failed at base, and are forgiven
+	Content     string            `json:"content,omitempty"`  // whose plan may change protected paths
+	Plan        bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
+	Fingerprint map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
+	Tree        string            `json:"tree,omitempty"`     // final: what was verified
+	Criteria    []Criterion       `json:"criteria,omitempty"` // final: those that a command proved
 }
 
 // Checks is what the project's own commands said about a tree.
 type Checks struct {
-	Results   []Check  `json:"results,omitempty"`
-	Tree      string   `json:"tree,omitempty"`
-	Unchanged bool     `json:"unchanged,omitempty"` // the tree is the base's
-	Stray     []string `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
-	Protected []string `json:"protected,omitempty"` // changed although the project protects them
-	Defining  []string `json:"defining,omitempty"`  // changed files that define what the commands do
-	Stat      string   `json:"stat,omitempty"`      // what was changed, in short
-	Bent      []string `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
-	Fresh     bool     `json:"fresh,omitempty"`     // in a fresh checkout of the commit
-	Judged    []Judged `json:"judged,omitempty"`    // the criteria, there
-	Leaks     []string `json:"leaks,omitempty"`     // final: places of secrets in the commit
-	Unseen    []string `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
-	Notes     []string `json:"notes,omitempty"`
+	Results   []CommandResult `json:"results,omitempty"`
+	Tree      string          `json:"tree,omitempty"`
+	Unchanged bool            `json:"unchanged,omitempty"` // the tree is the base's
+	Stray     []string        `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
+	Protected []string        `json:"protected,omitempty"` // changed although the project protects them
+	Defining  []string        `json:"defining,omitempty"`  // changed files that define what the commands do
+	Stat      string          `json:"stat,omitempty"`      // what was changed, in short
+	Bent      []string        `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
+	Fresh     bool            `json:"fresh,omitempty"`     // in a fresh checkout of the commit
+	Judged    []Judged        `json:"judged,omitempty"`    // the criteria, there
+	Leaks     []string        `json:"leaks,omitempty"`     // final: places of secrets in the commit
+	Unseen    []string        `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
+	Notes     []string        `json:"notes,omitempty"`
 }
 
-// Check is one command's run.
-type Check struct {
+// CommandResult is one command's run.
+type CommandResult struct {
 	Command  string        `json:"command"`
 	Code     int           `json:"code"`
 	Seconds  float64       `json:"seconds"`
@@ -57,27 +57,27 @@ type Check struct {
 	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
 	Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
 	Output   agentcall.Ref `json:"output"`
-	Known    bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
+	Forgiven bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
 }
 
 // isolated reports whether it is known that a command had no network, or with false that it had one.
-func (c Check) isolated(none bool) bool { return c.Isolated != nil && *c.Isolated == none }
+func (c CommandResult) isolated(none bool) bool { return c.Isolated != nil && *c.Isolated == none }
 
 // verify lets the project's own commands decide; without any, the markers of the check agent.
 func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Content: r.rep.Content, Footing: r.foot})
+	res, err := verify.Do(f, checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint})
 	if err != nil {
 		return nil, err
 	}
 	r.rep.Checks = res
-	r.note(res.Notes)
+	r.rep.note(res.Notes)
 	if found := forbidden(res, res.Tree); found != nil {
 		return found, nil
 	}
-	if err := r.cutOff(res.Results); err != nil {
+	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
 	return r.judge(res.Results, missing), nil
@@ -85,30 +85,32 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 
 // cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
 // settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
-func (r *run) cutOff(results []Check) error {
-	for _, c := range results {
-		if c.Code == 0 || c.Known || !c.isolated(true) {
+func cutOff(task string, base, now []CommandResult) error {
+	for _, c := range now {
+		if c.Code == 0 || c.Forgiven || !c.isolated(true) {
 			continue
 		}
-		had := func(b Check) bool { return b.Command == c.Command && b.isolated(false) && (b.Code == 0 || c.Offline) }
-		if slices.ContainsFunc(r.rep.Baseline.Results, had) {
+		had := func(b CommandResult) bool {
+			return b.Command == c.Command && b.isolated(false) && (b.Code == 0 || c.Offline)
+		}
+		if slices.ContainsFunc(base, had) {
 			return flow.Fail(string(trellis.HookFailed), "`%s` ended with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
-				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), r.in.Task)
+				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), task)
 		}
 	}
 	return nil
 }
 
 // judge is the trouble that failed commands make, nil when those that count passed.
-func (r *run) judge(results []Check, missing []string) *trouble {
+func (r *run) judge(results []CommandResult, missing []string) *trouble {
 	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
 	var said []string
 	deciding := 0
 	for _, c := range results {
-		if !c.Known {
+		if !c.Forgiven {
 			deciding++
 		}
-		if c.Code != 0 && !c.Known {
+		if c.Code != 0 && !c.Forgiven {
 			t.Failed = append(t.Failed, c)
 			said = append(said, short(fmt.Sprintf("`%s` ended with %d", c.Command, c.Code)))
 		}
@@ -120,7 +122,7 @@ func (r *run) judge(results []Check, missing []string) *trouble {
 	if len(said) == 0 {
 		return nil
 	}
-	t.Detail = tell(said)
+	t.Detail = joinSome(said)
 	return t
 }
 
@@ -128,7 +130,7 @@ func (r *run) judge(results []Check, missing []string) *trouble {
 func forbidden(c Checks, tree string) *trouble {
 	switch {
 	case len(c.Bent) > 0:
-		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + tell(c.Bent), Tree: tree}
+		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinSome(c.Bent), Tree: tree}
 	case len(c.Protected) > 0:
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
 	}
@@ -165,11 +167,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 		return out, err
 	}
 	undone, err := snap.Restore(ctx, v.task.backupRef(c))
-	var paths []string
-	for _, ch := range undone {
-		paths = append(paths, ch.Path)
-	}
-	return out.undone(paths), err
+	return out.undone(pathsOf(undone)), err
 }
 
 // checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
@@ -182,7 +180,7 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 	return err
 }
 
-func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
+func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list []CommandResult, err error) {
 	commands, err := v.decidingCommands(in)
 	if err != nil {
 		return nil, err
@@ -192,7 +190,7 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list [
 		if err != nil {
 			return nil, err
 		}
-		res.Known = res.Code != 0 && slices.Contains(in.Known, line)
+		res.Forgiven = res.Code != 0 && slices.Contains(in.Forgiven, line)
 		list = append(list, res)
 	}
 	return list, nil
@@ -222,39 +220,42 @@ func withPlan(commands []string, p *plan.Plan) []string {
 }
 
 // describeChange says what tree the commands are about to judge, and what it changes of the base.
-func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *git.Snapshot, out *Checks) error {
+func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapshot.Snapshot, out *Checks) error {
 	j := in.Job
 	changes, err := snap.Changes(ctx, j.BaseCommit)
 	if err != nil {
 		return err
 	}
-	allowed, err := v.inputs.allowed(j, in.Content)
-	if err != nil {
+	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
 		return err
 	}
 	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
 	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
-		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
-			out.Protected = append(out.Protected, ch.Path)
-		}
 		if what := by.decides(ch); what != "" {
 			out.Defining = append(out.Defining, what)
 		}
 	}
-	out.Protected, out.Defining = few(out.Protected), few(out.Defining)
+	out.Defining = few(out.Defining)
 	return nil
 }
 
 // changed says what a phase has made of the worktree.
 func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
-	snap, err := v.repo.Snapshots().Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
+	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
 	err = v.describeChange(ctx, in, snap, &out)
 	return out, err
+}
+
+func pathsOf(changes []git.Change) (paths []string) {
+	for _, ch := range changes {
+		paths = append(paths, ch.Path)
+	}
+	return paths
 }
 
 // undone notes what the commands left behind.

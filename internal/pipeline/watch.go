@@ -12,16 +12,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
-
-// looker looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.
-type looker = func(context.Context) ([]string, *flow.Failure, error)
 
 // callWatch watches around an agent's call.
 type callWatch struct {
 	repo      *git.Repo
-	guard     *guard
+	guard     *worktreeGuard
 	checkout  *mainWatch
 	readOnly  *readerSnapshot
 	standards *standardsWatch
@@ -29,7 +27,7 @@ type callWatch struct {
 }
 
 // Watch sees to it that what an agent does is done in the worktree that was made for it.
-func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	m := cw.guard.worktree()
 	if err := cw.guard.checkSame(m); err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 	if err != nil {
 		return nil, err
 	}
-	tree := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
+	tree := agentcall.Watcher(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
 	if r.Permission == trellis.PermitRead {
 		if tree, err = cw.watchReader(ctx, c, r); err != nil {
 			return nil, err
@@ -72,12 +70,12 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 
 // watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
 // and fails its call.
-func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	before, err := cw.repo.Snapshots().Snapshot(ctx, r.Dir, Outside(d.Job)...)
+	before, err := snapshot.New(cw.repo).Snapshot(ctx, r.Dir, Outside(d.Job)...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,28 +90,24 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 		if len(undone) == 0 {
 			return notes, nil, nil
 		}
-		var paths []string
-		for _, ch := range undone {
-			paths = append(paths, ch.Path)
-		}
-		return notes, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(paths), ", ")), nil
+		return notes, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(pathsOf(undone)), ", ")), nil
 	}, nil
 }
 
 // readerSnapshot is the worktree as a call found it that may only read.
 type readerSnapshot struct {
-	snap *git.Snapshot
+	snap *snapshot.Snapshot
 	mu   sync.Mutex
 }
 
 // set keeps the snapshot that a watched call began with, for its prompt to show.
-func (rs *readerSnapshot) set(snap *git.Snapshot) {
+func (rs *readerSnapshot) set(snap *snapshot.Snapshot) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.snap = snap
 }
 
-func (rs *readerSnapshot) current() *git.Snapshot {
+func (rs *readerSnapshot) current() *snapshot.Snapshot {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.snap

@@ -12,6 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -26,7 +28,7 @@ type discardIn struct {
 type worktrees struct {
 	repo     *git.Repo
 	store    taskdir.Store
-	guard    *guard
+	guard    *worktreeGuard
 	modules  *modules
 	restorer *restorer
 	task     *taskDir
@@ -39,19 +41,19 @@ func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn
 		return notes, err
 	}
 	whose := filepath.Base(wt.task.dir)
-	u, err := wt.repo.Updater().Updating(ctx, whose)
+	u, err := gitupdate.New(wt.repo).Updating(ctx, whose)
 	if err != nil || u == nil {
 		return notes, err
 	}
 	if in.Job.Clash == nil && !u.Moving { // somebody ended it by hand
-		return notes, wt.repo.Updater().EndUpdate(ctx, whose)
+		return notes, gitupdate.New(wt.repo).EndUpdate(ctx, whose)
 	}
 	if missing != nil {
-		if err := wt.repo.Updater().Redo(ctx, whose, u); err != nil {
+		if err := gitupdate.New(wt.repo).Redo(ctx, whose, u); err != nil {
 			return notes, err
 		}
 	}
-	_, err = wt.repo.Updater().Update(ctx, git.UpdateOptions{Dir: in.Job.Worktree, Branch: in.Job.Branch, Whose: whose, Base: u.Base, Backup: wt.task.backupRef(c)})
+	_, err = gitupdate.New(wt.repo).Update(ctx, gitupdate.Options{Dir: in.Job.Worktree, Branch: in.Job.Branch, Whose: whose, Base: u.Base, Backup: wt.task.backupRef(c)})
 	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
 }
 
@@ -69,14 +71,14 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 // itself what there is, since the one before may have been the last before a crash.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := wt.task.backupRef(c)
-	if err := wt.repo.Updater().EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
+	if err := gitupdate.New(wt.repo).EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
 		return nil, err
 	}
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
 	if _, err := os.Stat(j.Worktree); err == nil {
-		if _, err := wt.repo.Backups().Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
+		if _, err := snapshot.NewBackups(wt.repo).Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
 			return failed("backing up the worktree", err)
 		}
 		notes = append(notes, "the work so far is kept as "+ref)
@@ -93,7 +95,7 @@ func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (n
 		return notes, err
 	}
 	if tip != j.BaseCommit {
-		if _, err := wt.repo.Backups().Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+		if _, err := snapshot.NewBackups(wt.repo).Keep(ctx, j.Branch, ref+"-branch"); err != nil {
 			return failed("backing up the branch", err)
 		}
 		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
@@ -116,7 +118,7 @@ func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn
 	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: wt.task.id(),
 		Takes: func(owner string) bool { return wt.mayAdopt(c, in, owner, own) }}
 	if err = wt.repo.Worktrees().Add(ctx, n); errors.As(err, new(*git.PathError)) && wt.leftBranch(ctx, in) {
-		if _, err = wt.repo.Backups().Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
+		if _, err = snapshot.NewBackups(wt.repo).Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
 			err = wt.repo.Worktrees().Add(ctx, n)
 		}
 	}

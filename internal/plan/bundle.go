@@ -80,9 +80,6 @@ func Fill(text string, values map[string]string) string {
 	})
 }
 
-// Loop is the name of the variable that a step's loop gives its items, "" without a loop.
-func (s Step) Loop() string { return s.loop() }
-
 // Called is the key of the file that a step of another one names.
 func (b *Bundle) Called(file, name string) string {
 	if file == "" {
@@ -92,11 +89,6 @@ func (b *Bundle) Called(file, name string) string {
 		return name
 	}
 	return path.Join(path.Dir(file), name)
-}
-
-// Manual reports whether a person is part of the proof.
-func (p *Proof) Manual() bool {
-	return p.has("manual")
 }
 
 // Provable reports whether there is something that proves a step: a step without a check is never proven.

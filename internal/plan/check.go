@@ -111,7 +111,7 @@ func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
 			p.within, p.loops, p.scope = append(slices.Clone(outer.within), outer.ID), slices.Clone(outer.loops), outer.scope
 		}
 		p.scope = p.scope.inside(&steps[i])
-		if v := s.loop(); v != "" {
+		if v := s.Loop(); v != "" {
 			p.loops = append(p.loops, v)
 			p.runs = min(runs*s.rounds(), maxRuns+1)
 		}
@@ -120,8 +120,8 @@ func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
 	}
 }
 
-// loop is the variable of the step's loop, "" when it has none.
-func (s Step) loop() string {
+// Loop is the variable of the step's loop, "" when it has none.
+func (s Step) Loop() string {
 	switch {
 	case s.ForEach == nil && s.Repeat == 0:
 		return ""

@@ -125,7 +125,7 @@ func (c *checker) confirmed() {
 		c.unconfirmed(&placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)})
 		return
 	}
-	if tail := c.p.Steps[c.p.VerificationAt():]; slices.ContainsFunc(tail, func(s Step) bool { return s.Kind() == Group || s.loop() != "" }) {
+	if tail := c.p.Steps[c.p.VerificationAt():]; slices.ContainsFunc(tail, func(s Step) bool { return s.Kind() == Group || s.Loop() != "" }) {
 		c.inRounds(want)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
@@ -72,16 +73,16 @@ func open(data []byte) (*document, *Problem) {
 
 // textOf is the text of a file, or what keeps it from being one.
 func textOf(data []byte) (string, *Problem) {
-	text := string(bytes.TrimPrefix(data, []byte("\ufeff")))
+	doc := string(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
 	case len(data) > MaxBytes:
 		return "", &Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", MaxBytes>>20)}
-	case !utf8.ValidString(text):
-		return "", &Problem{Line: 1 + strings.Count(text[:invalid(text)], "\n"), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
-	case strings.TrimSpace(text) == "":
+	case !utf8.ValidString(doc):
+		return "", &Problem{Line: 1 + strings.Count(doc[:text.InvalidUTF8(doc)], "\n"), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+	case strings.TrimSpace(doc) == "":
 		return "", &Problem{Line: 1, Message: "the file is empty"}
 	}
-	return text, nil
+	return doc, nil
 }
 
 func openJSON(text string) (*document, *Problem) {
@@ -107,16 +108,6 @@ func documentOf(text string, root *node) *document {
 		d.lines[pointer] = line
 	})
 	return d
-}
-
-// invalid is the byte at which text stops being UTF-8.
-func invalid(text string) int {
-	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
-			return i
-		}
-	}
-	return 0
 }
 
 // line is that of the value at a pointer, or of the nearest one around it.

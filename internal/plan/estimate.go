@@ -15,13 +15,13 @@ func (s *Step) takes(inner int) int {
 	if s.Provable() {
 		n++
 	}
-	if s.loop() != "" {
+	if s.Loop() != "" {
 		n = 2 + min(s.rounds(), manyActivities)*n
 		if s.ForEach != nil && s.ForEach.Command != "" {
 			n++
 		}
 	}
-	if s.asks() {
+	if s.Asks() {
 		n++
 	}
 	return min(n, manyActivities)

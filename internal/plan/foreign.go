@@ -89,10 +89,7 @@ func (c *converter) warn(n *node, hint, format string, args ...any) {
 
 // unknown warns of a key that the tool does not have, unless it has no value.
 func (c *converter) unknown(m member, known []string) {
-	hint := ""
-	if near := trellis.Nearest(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known); near != "" {
-		hint = "did you mean " + near + "?"
-	}
+	hint := trellis.Meant(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
 	c.warn(m.node, hint, "is not known as a key of %s, and passed over", c.tool)
 }
 

@@ -76,10 +76,7 @@ func (t *tascer) proofType(at *node, typ string) string {
 	case slices.Contains(learning, typ):
 		t.warn(at, "", "a proof of type %s is one of its command here: it exits with 0", typ)
 	default:
-		p := t.wrong(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ)
-		if near := trellis.Nearest(typ, types); near != "" {
-			p.Hint = "did you mean " + near + "?"
-		}
+		t.wrong(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ).Hint = trellis.Meant(typ, types)
 	}
 	return "script"
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,15 +154,7 @@ func (t *tascer) dependencies(n *node) *node {
 		case !isText:
 			out.items = append(out.items, item)
 		default:
-			p := t.wrong(item, "", "depends on %q, which is no tasc", s)
-			var ids []string
-			for id := range t.renamed {
-				ids = append(ids, id)
-			}
-			slices.Sort(ids)
-			if near := trellis.Nearest(s, ids); near != "" {
-				p.Hint = "did you mean " + near + "?"
-			}
+			t.wrong(item, "", "depends on %q, which is no tasc", s).Hint = trellis.Meant(s, slices.Sorted(maps.Keys(t.renamed)))
 		}
 	}
 	return out

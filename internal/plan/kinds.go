@@ -129,7 +129,7 @@ func each(kinds []string) string {
 }
 
 func (c *checker) looping(s *placed) {
-	v := s.Step.loop()
+	v := s.Step.Loop()
 	switch {
 	case s.ForEach != nil && s.Repeat > 0:
 		c.step(s, "repeat", "has for_each and repeat: a step has one loop").Hint = "put it into a group that has the other one"

@@ -222,8 +222,8 @@ func (l *loader) give(main *loaded) bool {
 
 // meantVar is the var that may have been meant, or all there are.
 func meantVar(name string, vars map[string]*string) string {
-	if near := trellis.Nearest(name, names(vars)); near != "" {
-		return "did you mean " + near + "?"
+	if hint := trellis.Meant(name, names(vars)); hint != "" {
+		return hint
 	}
 	if len(vars) == 0 {
 		return "it has no vars"

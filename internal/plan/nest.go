@@ -40,7 +40,7 @@ func (sc scope) into(file string, p *Plan, vars map[string]*string) scope {
 
 // inside is the scope of what a step does, each time that it does it.
 func (sc scope) inside(s *Step) scope {
-	if s.loop() != "" {
+	if s.Loop() != "" {
 		sc.loops = append(slices.Clone(sc.loops), s)
 	}
 	return sc
@@ -50,7 +50,7 @@ func (sc scope) inside(s *Step) scope {
 func (sc scope) items(name string) (items []string, ok bool) {
 	for i := len(sc.loops) - 1; i >= 0; i-- {
 		s := sc.loops[i]
-		if s.loop() != name {
+		if s.Loop() != name {
 			continue
 		}
 		for n := range s.Repeat {
@@ -147,7 +147,7 @@ func (l *loader) call(f *loaded, s *Step, at string, sc scope) (n int) {
 	}
 	list, unknown := sc.all(s.Workflow)
 	if unknown != "" {
-		loops := slices.ContainsFunc(sc.loops, func(s *Step) bool { return s.loop() == unknown })
+		loops := slices.ContainsFunc(sc.loops, func(s *Step) bool { return s.Loop() == unknown })
 		if _, declared := f.plan.Vars[unknown]; declared || loops {
 			l.wrong(f, at+"/workflow", "write the name, or the items of the loop, in full",
 				"step %s: its file has to be known before the run, and {{%s}} is not", s.ID, unknown)

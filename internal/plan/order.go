@@ -70,10 +70,7 @@ func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
 	for _, o := range neighbours {
 		ids = append(ids, o.ID)
 	}
-	p := c.add(at, "step %s depends on %s, which is no step", s.ID, id)
-	if near := trellis.Nearest(id, ids); near != "" {
-		p.Hint = "did you mean " + near + "?"
-	}
+	c.add(at, "step %s depends on %s, which is no step", s.ID, id).Hint = trellis.Meant(id, ids)
 }
 
 // ring finds circles.

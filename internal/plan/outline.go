@@ -202,13 +202,13 @@ func (s Step) times() string {
 	how := unless(s.Concurrency == 0, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	switch {
 	case s.Repeat > 0:
-		return fmt.Sprintf("{{%s}} from 1 to %d%s", s.loop(), s.Repeat, how)
+		return fmt.Sprintf("{{%s}} from 1 to %d%s", s.Loop(), s.Repeat, how)
 	case s.ForEach == nil:
 		return ""
 	case s.ForEach.Command != "":
-		return fmt.Sprintf("each {{%s}} that `%s` prints%s", s.loop(), s.ForEach.Command, how)
+		return fmt.Sprintf("each {{%s}} that `%s` prints%s", s.Loop(), s.ForEach.Command, how)
 	}
-	return fmt.Sprintf("each {{%s}} of %s%s", s.loop(), strings.Join(s.ForEach.Items, ", "), how)
+	return fmt.Sprintf("each {{%s}} of %s%s", s.Loop(), strings.Join(s.ForEach.Items, ", "), how)
 }
 
 func (s Step) failure() string {

@@ -38,7 +38,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 		for _, j := range before(steps, i) {
 			l.After = append(l.After, joined(path, steps[j].ID))
 		}
-		if s.loop() != "" {
+		if s.Loop() != "" {
 			l.Loop = s.goesThrough(sc)
 		}
 		list = append(list, l)
@@ -58,7 +58,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 
 func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	l := Line{Depth: depth, Path: joined(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: firstLine(Fill(s.Verify, sc.values)),
-		Proof: s.Proof.words(), Asks: s.asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
+		Proof: s.Proof.words(), Asks: s.Asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
 	switch l.Kind {
 	case Script:
 		l.Does = s.Command
@@ -78,8 +78,8 @@ func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	return l
 }
 
-// asks reports whether people are asked before a step.
-func (s *Step) asks() bool { return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual") }
+// Asks reports whether people are asked before a step.
+func (s *Step) Asks() bool { return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual") }
 
 // before are the places of the steps that one of a list waits for.
 func before(steps []Step, i int) (places []int) {
@@ -104,14 +104,14 @@ func joined(path, id string) string {
 func (s *Step) goesThrough(sc scope) string {
 	how := unless(s.Concurrency < 2, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	if s.ForEach != nil && s.ForEach.Command != "" {
-		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.loop(), firstLine(Fill(s.ForEach.Command, sc.values)), how)
+		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.Loop(), firstLine(Fill(s.ForEach.Command, sc.values)), how)
 	}
 	if s.Repeat > 0 {
-		return fmt.Sprintf("{{%s}}: 1 to %d%s", s.loop(), s.Repeat, how)
+		return fmt.Sprintf("{{%s}}: 1 to %d%s", s.Loop(), s.Repeat, how)
 	}
 	var items []string
 	for _, item := range s.ForEach.Items {
 		items = append(items, Fill(item, sc.values))
 	}
-	return fmt.Sprintf("{{%s}}: %s%s", s.loop(), strings.Join(items, ", "), how)
+	return fmt.Sprintf("{{%s}}: %s%s", s.Loop(), strings.Join(items, ", "), how)
 }

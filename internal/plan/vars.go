@@ -36,14 +36,14 @@ func (c *checker) namesFile(name string) bool {
 
 // texts are the fields of a step in which placeholders are replaced, and the variables that they can have:
 // what a loop goes through is known before its own variable is.
-func (s *placed) texts() (list []text) {
+func (s *placed) texts() (list []templated) {
 	outer := s.loops
-	if s.Step.loop() != "" {
+	if s.Step.Loop() != "" {
 		outer = s.loops[:len(s.loops)-1]
 	}
 	add := func(field, value string, vars []string) {
 		if value != "" {
-			list = append(list, text{field, value, vars})
+			list = append(list, templated{field, value, vars})
 		}
 	}
 	add("title", s.Title, s.loops)
@@ -66,8 +66,8 @@ func (s *placed) texts() (list []text) {
 	return list
 }
 
-// text is a field in which placeholders are replaced.
-type text struct {
+// templated is a field in which placeholders are replaced.
+type templated struct {
 	field, value string
 	loops        []string
 }
@@ -130,7 +130,7 @@ func (c *checker) file(s *placed, field, name string) (string, bool) {
 
 func (c *checker) output(s *placed) {
 	v, ok := c.file(s, "output", s.Output)
-	if loop := s.Step.loop(); ok && loop != "" && !slices.Contains(placeholders(v), loop) {
+	if loop := s.Step.Loop(); ok && loop != "" && !slices.Contains(placeholders(v), loop) {
 		c.step(s, "output", "every round of the loop writes the same file, %s", v).mild("put {{" + loop + "}} into the path")
 	}
 }

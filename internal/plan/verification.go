@@ -33,7 +33,7 @@ func (s Step) verifies() bool {
 	if s.Kind() != Group {
 		return s.proves()
 	}
-	own := s.ContinueOnError || s.asks() || s.Provable()
+	own := s.ContinueOnError || s.Asks() || s.Provable()
 	return !own && len(s.Steps) > 0 && !slices.ContainsFunc(s.Steps, func(inner Step) bool { return !inner.verifies() })
 }
 
@@ -123,12 +123,12 @@ type round struct {
 // step are the commands of a step that verifies, in all rounds of its own.
 func (r round) step(s Step) (list []Verification) {
 	r.path = joined(r.path, s.ID)
-	if s.loop() == "" {
+	if s.Loop() == "" {
 		return r.once(s)
 	}
 	for i, item := range s.items(r.values) {
-		in := round{fmt.Sprintf("%s.%d", r.path, i+1), maps.Clone(r.values), append(slices.Clone(r.loops), s.loop())}
-		in.values[s.loop()] = item
+		in := round{fmt.Sprintf("%s.%d", r.path, i+1), maps.Clone(r.values), append(slices.Clone(r.loops), s.Loop())}
+		in.values[s.Loop()] = item
 		list = append(list, in.once(s)...)
 	}
 	return list

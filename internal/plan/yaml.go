@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // openYAML reads YAML as the JSON that it stands for, with its own lines. Words and numbers that not every
@@ -46,9 +47,10 @@ func yamlOf(text string) (*yaml.Node, *Problem) {
 }
 
 // notYAML says where a text stops being YAML, and what mostly is the matter there.
-func notYAML(text string, err error) *Problem {
-	p := &Problem{Line: badLine(text, err), Message: "not valid YAML: " + withoutLine(err)}
-	lines := strings.Split(text, "\n")
+func notYAML(src string, err error) *Problem {
+	line, message := text.YAMLError(err)
+	p := &Problem{Line: badLine(src, line), Message: "not valid YAML: " + message}
+	lines := strings.Split(src, "\n")
 	at := strings.TrimRight(lines[min(p.Line, len(lines))-1], "\r")
 	indent := at[:len(at)-len(strings.TrimLeft(at, " \t"))]
 	switch {
@@ -66,7 +68,7 @@ func notYAML(text string, err error) *Problem {
 
 // badLine is the line that keeps a text from being YAML: what stands before it is. The parser's own number is
 // often that of the block around the mistake; it has to do where looking closer would take long.
-func badLine(text string, err error) int {
+func badLine(text string, said int) int {
 	lines := strings.SplitAfter(text, "\n")
 	size := len(text)
 	for n := len(lines) - 1; n > 0 && len(lines)*len(text) < 32*MaxBytes; n-- {
@@ -76,19 +78,7 @@ func badLine(text string, err error) int {
 			return n + 1
 		}
 	}
-	n := 1
-	_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &n)
-	return max(1, min(n, len(lines)))
-}
-
-func withoutLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		if _, message, ok := strings.Cut(rest, ": "); ok {
-			return message
-		}
-	}
-	return text
+	return min(said, len(lines))
 }
 
 // yamlReader makes a tree of a YAML document.
@@ -246,13 +236,11 @@ func trap(word string) string {
 
 // jsonText is a text as JSON has it.
 func jsonText(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
+	raw, err := text.JSON(s)
+	if err != nil {
 		panic(err) // every text has a JSON form
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(raw)
 }
 
 // hint says how to write a value of YAML that the schema does not take.

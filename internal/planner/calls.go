@@ -56,7 +56,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	limits, err := p.left(t.usage)
+	limits, err := p.sv.Limits.Left(p.rep.Usage.Add(t.usage))
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
@@ -79,22 +79,6 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	}
 	return asker.Call(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
 		Schema: schema, Data: data, Limits: limits})
-}
-
-// left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
-func (p *planning) left(used trellis.Usage) (agentcall.Limits, error) {
-	l, u := p.sv.Limits, p.rep.Usage.Add(used)
-	if l.Tokens > 0 {
-		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
-			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), p.sv.Limits.Tokens)
-		}
-	}
-	if l.CostUSD > 0 && u.CostUSD != nil {
-		if l.CostUSD -= *u.CostUSD; l.CostUSD <= 0 {
-			return l, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *u.CostUSD, p.sv.Limits.CostUSD)
-		}
-	}
-	return l, nil
 }
 
 // What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement

@@ -44,7 +44,7 @@ func (d Deps) Activities() []flow.Activity {
 func (d Deps) Equip(calls *agentcall.Caller) {
 	p := d.prompts()
 	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
-	calls.Watch = (&watcher{repo: d.Repo}).watch
+	calls.Watch = watchCheckout(&agentcall.Checkout{Repo: d.Repo})
 }
 
 func (d Deps) files() files           { return files{d.Dir, d.Disk} }

@@ -9,12 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -134,16 +133,9 @@ func (p *planning) back(a about, by, count string, said []string, before *agentc
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = agentcall.Truncate(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(first(kept))), 400)
+	a.Why = agentcall.Truncate(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(strings.Join(kept[:min(1, len(kept))], ""))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
-}
-
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
 }
 
 // drafter checks plans, and keeps one in which nothing is wrong.

@@ -112,7 +112,6 @@ func useless(fail *flow.Failure) bool {
 	return slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code))
 }
 
-// researcher turns an answer into research.md and the context files.
 type researcher struct {
 	files
 	checkout
@@ -212,7 +211,6 @@ func (r researcher) rows(name string, list []research.Cited) (rows []contextfile
 	return valid, warnings
 }
 
-// named are the rows of files that a person named.
 func named(paths []string) (rows []contextfiles.Row) {
 	for _, p := range paths {
 		row := contextfiles.Row{Path: p, Reason: "named with --context", Type: "file"}

@@ -25,7 +25,6 @@ type Survey struct {
 	Previous *agentcall.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
 }
 
-// surveyor finds out what is fixed for the whole planning.
 type surveyor struct {
 	files
 	checkout

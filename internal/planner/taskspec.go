@@ -58,7 +58,6 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 	return &out, err
 }
 
-// specifier keeps the TaskSpec.
 type specifier struct{ files }
 
 // maxConstraints is how many a TaskSpec has at most.

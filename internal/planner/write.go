@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -16,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -49,7 +48,6 @@ type checked struct {
 	Dropped  []string           `json:"dropped,omitempty"`
 }
 
-// planned is what is written of a plan.
 func (p *planning) planned(e explored, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
@@ -95,7 +93,6 @@ func (p *planning) publish(f flow.Flow, in writeIn) error {
 	return err
 }
 
-// writer makes prd.md and the fields of task.json that planning decides.
 type writer struct {
 	files
 	checkout
@@ -175,7 +172,6 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 // maxNotes is how much of the research's technical notes prd.md holds, in bytes.
 const maxNotes = 8 << 10
 
-// technicalNotes are those of the research.
 func (wr writer) technicalNotes(ref *agentcall.Ref) (string, error) {
 	if ref == nil {
 		return "", nil
@@ -184,7 +180,6 @@ func (wr writer) technicalNotes(ref *agentcall.Ref) (string, error) {
 	return agentcall.Truncate(research.Parse([]byte(text)).Notes, maxNotes), err
 }
 
-// plannedDocument is prd.md of a plan.
 func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
 	text, err := wr.read(*in.Plan)
 	if err != nil {
@@ -203,7 +198,6 @@ func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) 
 	return d, err
 }
 
-// checker runs the check of a directory that everyone runs.
 type checker struct {
 	files
 	checkout

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 const (
@@ -76,13 +78,8 @@ type Digest struct {
 // canonical is v as the JSON Canonicalization Scheme (RFC 8785) spells it, given that keys are declared in
 // their order and texts are valid UTF-8.
 func canonical(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return plainSeparators(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	raw, err := text.JSON(v)
+	return plainSeparators(raw), err
 }
 
 // plainSeparators undoes what encoding/json does for JavaScript's sake: it always escapes U+2028 and U+2029.

@@ -45,7 +45,7 @@ func (c *check) base(ctx context.Context) (string, error) {
 
 // named are the paths that the context files name and a worktree must have.
 func (c *check) named() []string {
-	names, _ := contextfiles.Names(c.Dir) // contexts reports what can't be read
+	names, _ := taskdir.ContextFiles(c.Dir) // contexts reports what can't be read
 	var paths []string
 	for _, name := range names {
 		data, _ := taskdir.ReadFile(c.Dir, name)

@@ -196,7 +196,7 @@ func blank(data []byte) bool {
 
 // contexts looks at every context file, and at whether the two that a run can't do without say anything.
 func (c *check) contexts(ctx context.Context) error {
-	names, err := contextfiles.Names(c.Dir)
+	names, err := taskdir.ContextFiles(c.Dir)
 	if err != nil {
 		return err
 	}

@@ -105,16 +105,13 @@ func (p Project) Missing(line string) string {
 	if Vacuous(line) {
 		return "it can't fail"
 	}
-	s := reading(line)
-	if s.list(""); !s.understood() {
+	s, _ := reading(line)
+	if s.broken {
 		return p.first(line)
 	}
 	for _, words := range s.commands {
-		for len(words) > 0 && assigns(words[0]) {
-			words = words[1:]
-		}
 		switch {
-		case len(words) == 0 || !words[0].fixed || strings.Contains(words[0].text, "{{"):
+		case !words[0].fixed || strings.Contains(words[0].text, "{{"):
 		case words[0].is("cd") && len(words) == 2 && words[1].fixed && filepath.IsLocal(words[1].text):
 			p.Root = filepath.Join(p.Root, filepath.FromSlash(words[1].text))
 		case words[0].is("cd"):

@@ -3,148 +3,172 @@ package research
 import (
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// token is an operator of the shell, or a word.
+// token is a word of the shell.
 type token struct {
-	op    string // "" for a word
-	text  string // of a word, without its quotes
+	text  string // without its quotes
 	fixed bool   // nothing in the word is put in by the shell
 	plain bool   // no quote stood in it
 }
 
-func (t token) is(word string) bool { return t.op == "" && t.plain && t.text == word }
+func (t token) is(word string) bool { return t.plain && t.text == word }
 
-// operators of the shell, longer ones first.
-var operators = []string{"&&", "||", "|&", ";;", ";", "&", "|", "(", ")", "\n"}
-
-// lex takes a command line apart. It reports false for what it does not understand.
-func lex(line string) (tokens []token, ok bool) {
-	for rest := line; rest != ""; {
-		switch c := rest[0]; {
-		case c == ' ' || c == '\t' || c == '\r':
-			rest = rest[1:]
-		case c == '#':
-			_, after, more := strings.Cut(rest, "\n")
-			if rest = after; more {
-				rest = "\n" + rest
-			}
-		case strings.HasPrefix(rest, "\\\n"):
-			rest = rest[2:]
-		case redirects(rest) > 0:
-			rest = strings.TrimLeft(rest[redirects(rest):], " \t")
-			if strings.HasPrefix(rest, "<") || strings.HasPrefix(rest, "(") { // a here document, a process
-				return nil, false
-			}
-			if _, rest, ok = word(rest); !ok {
-				return nil, false
-			}
-		default:
-			if i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest, op) }); i >= 0 {
-				tokens = append(tokens, token{op: operators[i]})
-				rest = rest[len(operators[i]):]
-				continue
-			}
-			var t token
-			if t, rest, ok = word(rest); !ok {
-				return nil, false
-			}
-			tokens = append(tokens, t)
-		}
-	}
-	return tokens, true
+// shell reads a command line.
+type shell struct {
+	line     string
+	broken   bool // there is something in it that this reader does not understand
+	exits    bool // it may end early with another code than 0
+	commands [][]token
 }
 
-// redirects is the length of the redirection that s begins with: >, 2>>, &>, 2>&, <.
-func redirects(s string) int {
-	i := len(s) - len(strings.TrimLeft(s, "0123456789"))
-	if strings.HasPrefix(s, "&>") {
-		i = 1
+// maxLine is the longest line that is read: the parser goes as deep as brackets stand in each other.
+const maxLine = 16 << 10
+
+// reading is a command line, and what is known of its exit code.
+func reading(line string) (*shell, truth) {
+	s := &shell{line: line, broken: len(line) > maxLine}
+	if s.broken {
+		return s, unknown
 	}
-	if i == len(s) || s[i] != '<' && s[i] != '>' {
-		return 0
+	file, err := syntax.NewParser().Parse(strings.NewReader(line), "")
+	if err != nil {
+		s.broken = true
+		return s, unknown
 	}
-	if i++; i < len(s) && s[i-1] == '>' && strings.ContainsRune(">&|", rune(s[i])) {
-		i++
-	}
-	return i
+	return s, s.list(file.Stmts)
 }
 
-// word reads one word.
-func word(s string) (t token, rest string, ok bool) {
-	t.fixed, t.plain = true, true
-	var b strings.Builder
-	i := 0
-	for i < len(s) && !strings.ContainsRune(" \t\r\n;&|()<>", rune(s[i])) {
-		n := 1
-		switch c := s[i]; {
-		case c == '\\' && i+1 < len(s):
-			b.WriteByte(s[i+1])
-			n, t.plain = 2, false
-		case c == '\'' || c == '"' || c == '`' || strings.HasPrefix(s[i:], "$("):
-			if n = quoted(s[i:]); n == 0 {
-				return t, "", false
-			}
-			t.plain = false
-			if c == '\'' || c == '"' {
-				b.WriteString(s[i+1 : i+n-1])
-			}
-			t.fixed = t.fixed && (c == '\'' || c == '"' && !strings.ContainsAny(s[i:i+n], "$`\\"))
-		default:
-			t.fixed = t.fixed && !strings.ContainsRune("$*?[", rune(c))
-			b.WriteByte(c)
+// list is some commands. Its exit code is that of the last one, or, after set -e, that of the first one that fails.
+func (s *shell) list(stmts []*syntax.Stmt) truth {
+	last, all, strict, over := succeeds, succeeds, false, false
+	for _, stmt := range stmts {
+		first := len(s.commands)
+		v := s.statement(stmt)
+		if !over {
+			last = v
 		}
-		i += n
+		if v != succeeds {
+			all = unknown
+		}
+		if len(s.commands) == first+1 {
+			strict = strict || strictly(s.commands[first])
+			over = over || s.commands[first][0].is("exit")
+		}
 	}
-	if i == 1 && s[0] == '[' || t.plain && s[:i] == "[[" {
+	if strict && all != succeeds {
+		return unknown
+	}
+	return last
+}
+
+// strictly reports whether a command is set -e.
+func strictly(words []token) bool {
+	return words[0].is("set") && slices.ContainsFunc(words[1:], func(t token) bool {
+		return t.text == "errexit" || strings.HasPrefix(t.text, "-") && strings.Contains(t.text, "e")
+	})
+}
+
+func (s *shell) statement(stmt *syntax.Stmt) truth {
+	v := s.command(stmt.Cmd)
+	switch {
+	case stmt.Background:
+		return succeeds
+	case stmt.Negated:
+		return v.not()
+	}
+	return v
+}
+
+func (s *shell) command(c syntax.Command) truth {
+	switch c := c.(type) {
+	case nil: // redirections alone
+		return succeeds
+	case *syntax.CallExpr:
+		if len(c.Args) == 0 {
+			return s.assigned(c.Assigns)
+		}
+		return s.words(s.tokens(c.Args))
+	case *syntax.BinaryCmd:
+		x, y := s.statement(c.X), s.statement(c.Y)
+		if c.Op == syntax.OrStmt {
+			return and(x.not(), y.not()).not()
+		}
+		return and(x, y) // a pipe too: commands run with pipefail
+	case *syntax.Subshell:
+		return s.list(c.Stmts)
+	case *syntax.Block:
+		return s.list(c.Stmts)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			return s.statement(c.Stmt)
+		}
+	case *syntax.DeclClause:
+		return s.words([]token{fixedToken(c.Variant.Value)})
+	case *syntax.TestClause:
+		return s.words(slices.Concat([]token{fixedToken("[[")}, s.test(c.X), []token{fixedToken("]]")}))
+	}
+	s.broken = true
+	return unknown
+}
+
+func (s *shell) words(words []token) truth {
+	s.commands = append(s.commands, words)
+	return s.simple(words)
+}
+
+func (s *shell) assigned(list []*syntax.Assign) truth {
+	for _, a := range list {
+		if a.Array != nil || a.Value != nil && !s.token(a.Value).fixed {
+			return unknown
+		}
+	}
+	return succeeds
+}
+
+// test is what stands between [[ and ]].
+func (s *shell) test(x syntax.TestExpr) []token {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return []token{s.token(x)}
+	case *syntax.UnaryTest:
+		return append([]token{fixedToken(x.Op.String())}, s.test(x.X)...)
+	case *syntax.BinaryTest:
+		return slices.Concat(s.test(x.X), []token{fixedToken(x.Op.String())}, s.test(x.Y))
+	}
+	return []token{{}} // brackets
+}
+
+func fixedToken(text string) token { return token{text, true, true} }
+
+func (s *shell) tokens(words []*syntax.Word) (list []token) {
+	for _, w := range words {
+		list = append(list, s.token(w))
+	}
+	return list
+}
+
+func (s *shell) token(w *syntax.Word) token {
+	t := fixedToken("")
+	for _, part := range w.Parts {
+		from, to, fixed := int(part.Pos().Offset()), int(part.End().Offset()), false
+		switch p := part.(type) {
+		case *syntax.Lit:
+			fixed = !strings.ContainsAny(p.Value, `*?[\`)
+		case *syntax.SglQuoted:
+			fixed, t.plain = !p.Dollar, false
+			from, to = from+1, to-1
+		case *syntax.DblQuoted:
+			fixed, t.plain = !p.Dollar && !strings.ContainsAny(s.line[from:to], "$`\\"), false
+			from, to = from+1, to-1
+		}
+		t.text += s.line[from:to]
+		t.fixed = t.fixed && fixed
+	}
+	if t.plain && (t.text == "[" || t.text == "[[") {
 		t.fixed = true
 	}
-	t.text = b.String()
-	return t, s[i:], i > 0
-}
-
-// quoted is the length of what is quoted at the start of s, or 0 when the quote does not end.
-func quoted(s string) int {
-	if s[0] == '$' {
-		return substitution(s)
-	}
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == s[0]:
-			return i + 1
-		case s[i] == '\\' && s[0] != '\'':
-			i++
-		case s[0] == '"' && strings.HasPrefix(s[i:], "$("):
-			n := substitution(s[i:])
-			if n == 0 {
-				return 0
-			}
-			i += n - 1
-		}
-	}
-	return 0
-}
-
-// substitution is the length of the $(…) at the start of s, or 0 when it does not end.
-func substitution(s string) int {
-	depth := 0
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '(':
-			depth++
-		case ')':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case '\\':
-			i++
-		case '\'', '"', '`':
-			n := quoted(s[i:])
-			if n == 0 {
-				return 0
-			}
-			i += n - 1
-		}
-	}
-	return 0
+	return t
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Desk is where the roadmaps of a repository are worked on, by several processes and by people with editors.
-type Desk struct {
+// Store is where the roadmaps of a repository are worked on, by several processes and by people with editors.
+type Store struct {
 	Root   string // main checkout
 	Disk   *durable.Disk
 	Holder durable.Holder // who we are, for others that wait
 }
 
 // locks are kept where git sees nothing, one for each roadmap's file and one for each of its steps.
-func (d Desk) locks(name string) string {
+func (d Store) locks(name string) string {
 	return filepath.Join(d.Root, ".trellis", ".runtime", "objectives", name)
 }
 
 // Claim takes a step for planning, until Unlock. *durable.HeldError: another process plans it. That it is planned
 // stands in the directory that its planning begins with; the lock only keeps two from beginning at once.
-func (d Desk) Claim(name, step string) (*durable.Lock, error) {
+func (d Store) Claim(name, step string) (*durable.Lock, error) {
 	sum := sha256.Sum256([]byte(step))
 	path, err := d.lock(name, "step-"+hex.EncodeToString(sum[:8])+".lock")
 	if err != nil {
@@ -37,7 +37,7 @@ func (d Desk) Claim(name, step string) (*durable.Lock, error) {
 	return durable.TryLock(path, d.Holder)
 }
 
-func (d Desk) lock(name, file string) (string, error) {
+func (d Store) lock(name, file string) (string, error) {
 	if err := CheckName(name); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -57,12 +57,12 @@ const (
 // file has changed meanwhile, which people may do at any time: nothing that was there when the file was replaced is
 // lost, as far as durable.Replace goes; and a file that is just being written is left to rest first. One that needs no
 // change is not written.
-func (d Desk) Edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
+func (d Store) Edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
 	return d.alone(ctx, name, func(ctx context.Context) error { return d.edit(ctx, name, change) })
 }
 
 // alone does something while nobody else edits the roadmap or notes what is in it.
-func (d Desk) alone(ctx context.Context, name string, do func(context.Context) error) error {
+func (d Store) alone(ctx context.Context, name string, do func(context.Context) error) error {
 	path, err := d.lock(name, "file.lock")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (d Desk) alone(ctx context.Context, name string, do func(context.Context) e
 	return do(ctx)
 }
 
-func (d Desk) edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
+func (d Store) edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
 	if _, err := Read(d.Root, name); err != nil { // which says best what is wrong
 		return err
 	}
@@ -94,7 +94,7 @@ func (d Desk) edit(ctx context.Context, name string, change func(src []byte) ([]
 	return fmt.Errorf("editing objective %s: %w", name, err)
 }
 
-func (d Desk) replace(ctx context.Context, name, path string, change func([]byte) ([]byte, error)) error {
+func (d Store) replace(ctx context.Context, name, path string, change func([]byte) ([]byte, error)) error {
 	src, err := d.calm(ctx, name, path)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (d Desk) replace(ctx context.Context, name, path string, change func([]byte
 }
 
 // calm reads a file that nobody has written for a moment.
-func (d Desk) calm(ctx context.Context, name, path string) ([]byte, error) {
+func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
 	for {
 		src, err := Read(d.Root, name)
 		if err != nil {

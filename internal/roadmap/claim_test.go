@@ -21,9 +21,9 @@ import (
 const steps = "# Objective: Steps\n\n| Step | Description | Status | PR |\n| --- | --- | --- | --- |\n| 1 | One | | |\n| 2 | Two | | |\n"
 
 // desk is a folder with an objective x.
-func desk(t *testing.T, text string) (roadmap.Desk, string) {
+func desk(t *testing.T, text string) (roadmap.Store, string) {
 	t.Helper()
-	d := roadmap.Desk{Root: t.TempDir(), Disk: &durable.Disk{}}
+	d := roadmap.Store{Root: t.TempDir(), Disk: &durable.Disk{}}
 	path := filepath.Join(d.Root, filepath.FromSlash(roadmap.File("x")))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

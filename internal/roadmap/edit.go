@@ -15,22 +15,9 @@ var (
 	ErrNoCell = errors.New("no such column")
 )
 
-// Set makes a cell of a step say value and changes no other byte of src; when it says so already, src is what it
-// returns. Bars in the value are escaped, and comments in the cell stay. A file that [Parse] refuses is left alone, and
-// so is one that it would refuse then.
+// set is the roadmap once a cell of a step says value, with no other byte changed. Bars in the value are escaped, and
+// comments in the cell stay. What [Parse] would refuse then is left alone.
 // Errors match ErrNoStep and ErrNoCell.
-func Set(src []byte, step string, c Cell, value string) ([]byte, error) {
-	r, err := Parse("", src)
-	if err != nil {
-		return nil, err
-	}
-	if r, err = r.set(step, c, value); err != nil {
-		return nil, err
-	}
-	return r.src, nil
-}
-
-// set is the roadmap as it reads once a cell of a step says value; see [Set].
 func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
 	s := r.Step(step)
 	if s == nil {

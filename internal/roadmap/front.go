@@ -5,10 +5,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -48,7 +48,7 @@ func (rd *reader) settings(block []byte) {
 		Auto bool `yaml:"auto_advance"`
 	}
 	if err := yaml.Unmarshal(block, &got); err != nil {
-		line, message := yamlError(err)
+		line, message := text.YAMLError(err)
 		rd.errorf(1+min(line, bytes.Count(block, []byte("\n"))), "auto_advance: true", "front matter: %s", message)
 	}
 	rd.Auto = got.Auto
@@ -61,16 +61,4 @@ func (rd *reader) settings(block []byte) {
 			rd.warnf(1, autoKey+": true", "%s in the front matter is not read: the key is %s", key, autoKey)
 		}
 	}
-}
-
-var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)line (\d+): (.*)`) })
-
-// yamlError is the line, from 1, and the words of what is wrong with YAML.
-func yamlError(err error) (line int, message string) {
-	message = strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine().FindStringSubmatch(message); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits, by the pattern
-		message = m[2]
-	}
-	return max(line, 1), message
 }

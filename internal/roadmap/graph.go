@@ -1,6 +1,7 @@
 package roadmap
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -28,7 +29,7 @@ func (r *Roadmap) mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for n, p := range r.Phases {
-		fmt.Fprintf(&b, "  subgraph p%d [\"%s\"]\n", n, label.Replace(or(p.Title, r.Title)))
+		fmt.Fprintf(&b, "  subgraph p%d [\"%s\"]\n", n, label.Replace(cmp.Or(p.Title, r.Title)))
 		for _, i := range p.Steps {
 			fmt.Fprintf(&b, "    s%d[\"%s\"]:::%s\n", i, label.Replace(r.Steps[i].label()), r.Steps[i].State)
 		}
@@ -86,11 +87,4 @@ func (s *Step) label() string {
 		return s.ID
 	}
 	return s.ID + ": " + s.Description
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -11,7 +11,7 @@ import (
 // Settle writes into a roadmap what is due of it, and returns that. Cut off at any moment it can be called again: the
 // cell is written before it is noted that it names a task, and that a status becomes blocked is noted before
 // it does.
-func (d Desk) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
+func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
 	err = d.alone(ctx, name, func(ctx context.Context) error {
 		err := d.edit(ctx, name, func(src []byte) ([]byte, error) {
 			r, err := Parse(name, src)
@@ -38,7 +38,7 @@ func (d Desk) Settle(ctx context.Context, s taskdir.Store, name string, w *Works
 }
 
 // NoteIssue notes that an issue holds the plan of a step's task.
-func (d Desk) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string, issue int) error {
+func (d Store) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string, issue int) error {
 	return d.alone(ctx, name, func(context.Context) error {
 		n := ReadNote(dir)
 		n.Issue = issue
@@ -47,7 +47,7 @@ func (d Desk) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string, 
 }
 
 // write is the text of the roadmap with all that is due in it.
-func (d Desk) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
+func (d Store) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
 	for _, one := range due {
 		if was := ReadNote(one.Work.Dir); one.Note.Blocked && !was.Blocked {
 			was.Blocked, was.Before = true, one.Note.Before

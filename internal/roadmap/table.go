@@ -257,7 +257,7 @@ func torn(r row, src []byte, n, width int) string {
 	if at := strings.LastIndex(raw, "<!--"); at >= 0 && !strings.Contains(raw[at:], "-->") && strings.Contains(later, "-->") && n < width-1 {
 		return "a comment"
 	}
-	if run := unclosed(raw); run != "" && closes(later, run) {
+	if run := unclosed(raw); run != "" && closing(later, run) >= 0 {
 		return "code"
 	}
 	return ""
@@ -279,8 +279,6 @@ func unclosed(s string) string {
 		s = rest[end:]
 	}
 }
-
-func closes(s, run string) bool { return closing(s, run) >= 0 }
 
 // closing is the offset after the next run of exactly that many backquotes, or -1.
 func closing(s, run string) int {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/yuin/goldmark/ast"
 	"go.yaml.in/yaml/v3"
 )
@@ -55,7 +56,7 @@ func (rd *reader) fence(n *ast.FencedCodeBlock) {
 	b.line = rd.line(b.lines[0].from)
 	var root yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(content)).Decode(&root); err != nil {
-		line, message := yamlError(err)
+		line, message := text.YAMLError(err)
 		rd.errorf(b.line+min(line, len(b.lines))-1, "", "the YAML of the roadmap: %s", message)
 		rd.yaml = b
 		return

@@ -1,12 +1,13 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -18,9 +19,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Deliveries brings finished work to where people look at it, when a person asks for that.
+type Deliveries struct{ *Site }
+
+// Deliveries works on s.
+func (s *Site) Deliveries() Deliveries { return Deliveries{s} }
+
 // Deliver pushes the branch of a task in review and opens its pull request, whatever is configured; a task whose
 // delivery failed gets another run, which goes on there. Errors that callers tell apart are those of Start.
-func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
+func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	t, in, err := s.deliverable(dir)
 	if err == nil {
 		err = s.guard().trustedRun(ctx, dir)
@@ -28,21 +35,20 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	if t.Status == trellis.InProgress {
-		return s.Starter().Start(ctx, dir, RunOptions{})
-	}
-	if t.Status == trellis.Failed {
-		if err := s.gathered(ctx, dir, in); err != nil {
-			return Result{Dir: dir}, err
+	done := false
+	switch t.Status {
+	case trellis.InProgress:
+	case trellis.Failed:
+		if err = s.gathered(ctx, dir, in); err == nil {
+			err = s.Orders().Retry(ctx, dir, false, RunOptions{Deliver: true})
 		}
-		if err := s.Orders().Retry(ctx, dir, false, RunOptions{Deliver: true}); err != nil {
-			return Result{Dir: dir}, err
-		}
-		return s.Starter().Start(ctx, dir, RunOptions{})
+	default:
+		done, err = s.caughtUp(ctx, dir, in)
 	}
-	if done, err := s.caughtUp(ctx, dir, in); err != nil {
+	switch {
+	case err != nil:
 		return Result{Dir: dir}, err
-	} else if !done {
+	case !done:
 		return s.Starter().Start(ctx, dir, RunOptions{})
 	}
 	lock, err := runlock.Take(dir, s.Clock())
@@ -54,8 +60,8 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 }
 
 // deliverNow delivers what a run left in review, and says so in task.json and report.md.
-func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn) (Result, error) {
-	done, err := s.deliver(ctx, flow.Call{}, in)
+func (s Deliveries) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn) (Result, error) {
+	done, err := s.TaskRunner().deliver(ctx, flow.Call{}, in)
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -71,26 +77,29 @@ func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	res := s.Starter().standing(t)
+	res := taskState(s.Store, t)
 	res.Report.Delivery, res.Failure = done, nil // what is said of the task is another matter
 	return res, nil
 }
 
-// PreviewDelivery is what Deliver would do. It changes nothing.
-func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delivered, error) {
+// Preview is what Deliver would do. It changes nothing.
+func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered, error) {
 	t, in, err := s.deliverable(dir)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
+	said := func(url, note string) delivery.Delivered {
+		return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Delivery: pipeline.Delivery{PRURL: url, Notes: []string{note}}}
+	}
 	if in.Job.Branch == "" { // the last run has no report yet
-		return delivery.Delivered{Title: in.Title, Notes: []string{"a delivery was cut off: the next one goes on with it"}}, nil
+		return said("", "a delivery was cut off: the next one goes on with it"), nil
 	}
 	if t.Status == trellis.Failed {
 		if again, err := s.drifted(ctx, dir, in); err != nil || again != "" {
-			return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Notes: []string{again}}, err
+			return said("", again), err
 		}
 	}
-	d, err := s.deliverer(ctx, in)
+	d, err := s.TaskRunner().deliverer(ctx, in)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
@@ -99,64 +108,45 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 		return delivery.Delivered{}, err
 	}
 	if over := (*RefusedError)(nil); errors.As(s.over(ctx, t), &over) {
-		return delivery.Delivered{Title: in.Title, URL: t.PRURL, Notes: []string{over.Why + ": `" + over.Hint + "` tells the task"}}, nil
+		return said(t.PRURL, over.Why+": `"+over.Hint+"` tells the task"), nil
 	}
-	w := s.work(in)
-	if first, err := s.unverified(ctx, w); err != nil || first != "" {
-		return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Notes: []string{first}}, err
-	}
-	out, err := d.Preview(ctx, w)
+	out, err := d.Preview(ctx, delivery.NewWork(s.Store, in))
 	if behind != "" {
 		out.Notes = append(out.Notes, behind)
 	}
 	return out, err
 }
 
-// unverified says what is committed on top of the work and is neither verified nor pushed, "" for nothing.
-func (s *Site) unverified(ctx context.Context, w delivery.Work) (string, error) {
-	tip, err := s.Repo.Refs().Branch(ctx, w.Branch)
-	if err != nil || tip == "" || tip == w.Commit {
-		return "", err
-	}
-	if within, err := s.Repo.History().IsAncestor(ctx, w.Commit, tip); err != nil || !within {
-		return "", err // the preview says so
-	}
-	if remote, err := s.Repo.Remotes().Remote(ctx, w.Base); err == nil && remote != "" {
-		tips, err := s.Repo.Remotes().RemoteBranches(ctx, remote, w.Branch)
-		if err != nil || tips[w.Branch] == tip {
-			return "", err
-		}
-	}
-	who, n, err := s.Repo.History().Authors(ctx, w.Commit, tip)
-	return "its branch has " + delivery.Commits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
-}
-
 // gathered takes into the branch of a task whose delivery failed what people pushed to it, and says when it is run anew.
-func (s *Site) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
+func (s Deliveries) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
 	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	with, err := s.strangers(ctx, in)
+	with, err := delivery.FindChanges(ctx, s.Repo, in)
 	if err != nil {
 		return err
 	}
-	said, err := with.takeIn(ctx)
+	said, err := with.TakeIn(ctx, s.guard().trustedPush)
 	if err != nil {
 		return err
 	}
 	again, err := s.drifted(ctx, dir, in)
-	for _, text := range []string{said, again} {
-		if text != "" {
-			s.Tell(Event{Task: in.Task, Message: in.Task + ": " + text})
-		}
-	}
+	s.tell(in.Task, said, again)
 	return err
 }
 
+func (s Deliveries) tell(task string, messages ...string) {
+	for _, m := range messages {
+		if m != "" {
+			s.Tell(Event{Task: task, Message: task + ": " + m})
+		}
+	}
+}
+
 // drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.
-func (s *Site) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
+func (s Deliveries) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
 	what, err := s.TaskRunner().effects(dir).Delivery.Drifted(ctx, in)
 	if err != nil || what == "" {
 		return "", err
@@ -165,7 +155,7 @@ func (s *Site) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (
 }
 
 // deliverable is a task with work that can be delivered.
-func (s *Site) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error) {
+func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error) {
 	var in pipeline.DeliverIn
 	t, err := s.Store.Load(dir)
 	if err != nil {
@@ -203,72 +193,67 @@ func begunByDeliver(h *journal.History) bool {
 	return err == nil && in.Deliver && in.React == nil && in.Undelivered != nil
 }
 
-// staffed is able for the run of a task. Where only the delivery is left no agent is asked, so none need be there; if it
-// turns out that something was changed since, the run itself says what is missing.
-func (s Roles) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
-	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
+// caughtUp reports whether work in review stands on its base as that is now, and has nothing that people did and nobody
+// verified; or is to be delivered as it is all the same. Else a run is begun that brings it there, has it checked and then
+// delivers it; so it is when that was cut off before.
+func (s Deliveries) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) (bool, error) {
+	j, err := s.open(dir, nil, nil)
 	if err != nil {
-		h = nil // whoever runs it says so
+		return false, err
 	}
+	defer j.Close()
+	h := j.History()
 	p, err := pipeline.ReadProgress(h)
-	if err == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.Standing.Phase) {
-		if held, err := s.TaskRunner().undelivered(ctx, t, p); err == nil && held != nil {
-			return nil
-		}
-	}
-	return s.able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag)
-}
-
-// deliver is what a run does at its end.
-func (s *Site) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) (pipeline.Delivery, error) {
-	by, err := s.deliverer(ctx, in)
 	if err != nil {
-		return pipeline.Delivery{}, err
+		return false, err
 	}
-	d, err := by.Deliver(ctx, s.work(in))
-	out := pipeline.Delivery{Remote: d.Remote, Pushed: d.Pushed, PRURL: d.URL, Number: d.Number, Commands: d.Commands, Notes: d.Notes}
-	for _, p := range d.Modules {
-		if p.URL != "" {
-			out.Modules = append(out.Modules, pipeline.ModulePR{Path: p.Path, URL: p.URL, Number: p.Number})
-		}
+	if !h.Ended {
+		return false, s.states().resume(dir, p)
 	}
-	return out, err
-}
-
-func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
-	want, dir := in.Job.Delivery, filepath.Join(s.Store.Tasks(), in.Task)
-	mask, err := s.TaskRunner().effects(dir).Leaks.Masker(ctx, in.Job)
+	t, err := s.Store.Load(dir)
+	if err == nil {
+		err = s.over(ctx, t) // else a branch that was deleted with it would be pushed again
+	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
+		return false, err
 	}
-	return &delivery.Deliverer{Repo: s.Repo, Forge: &github.Client{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
-		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: mask, Record: delivery.RecordFile(dir), Disk: s.Disk}, nil
+	with, err := delivery.FindChanges(ctx, s.Repo, in)
+	if err != nil {
+		return false, err
+	}
+	behind, err := s.TaskRunner().effects(dir).Upstream.Behind(ctx, in, cmp.Or(with.To, in.Report.Commit), true)
+	if err != nil || behind == "" && !with.Moved() {
+		return true, err
+	}
+	said, err := with.TakeIn(ctx, s.guard().trustedPush) // before anything is made that could not be pushed
+	if err != nil {
+		return false, err
+	}
+	s.tell(t.ID, said, behind)
+	next, err := s.TaskRunner().input(ctx, t, h, p, RunOptions{Deliver: true})
+	if err != nil {
+		return false, err
+	}
+	held := *p.Report
+	held.Delivery.Pushed = held.Delivery.Pushed || t.PRURL != "" // others have seen it: it is merged, not made anew
+	with.Hold(&held)
+	next.Undelivered, next.Revision = &held, max(p.Revision, t.Pipeline.Revision)
+	next.Retries++
+	if err := beginRun(j, next); err != nil {
+		return false, err
+	}
+	return false, s.states().resume(dir, p)
 }
 
-// work is a commit as it is delivered.
-func (s *Site) work(in pipeline.DeliverIn) delivery.Work {
-	j, r := in.Job, in.Report
-	w := delivery.Work{Task: in.Task, Path: filepath.ToSlash(s.Store.Rel(filepath.Join(s.Store.Tasks(), in.Task))), Title: in.Title, Summary: in.Summary,
-		Branch: j.Branch, Base: j.BaseBranch, BaseCommit: j.BaseCommit, Commit: r.Commit, Modules: j.Modules, Worktree: r.Worktree, StackedOn: r.Stacked,
-		Executed: r.Executed, Rounds: r.Rounds, Took: pipeline.Took(r.Usage), Mends: in.Mends}
-	if t, err := s.Store.Load(filepath.Join(s.Store.Tasks(), in.Task)); err == nil {
-		w.PR = t.PRURL
+// over says that the pull request of a task in review was merged or closed, and nobody told the task yet: work on it would
+// be for nothing. It is nil when it is open, and when nobody can tell.
+func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
+	if t.Status != trellis.Review || t.PRURL == "" {
+		return nil
 	}
-	if dir, err := s.Store.Find(w.StackedOn); w.StackedOn != "" && err == nil {
-		if on, err := s.Store.Load(dir); err == nil {
-			w.StackedBranch = on.BranchName()
-		}
+	pr, err := s.PullRequests().Remote().GitHub.Find(ctx, t.BranchName())
+	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == github.Open {
+		return context.Cause(ctx) // unless it is to end
 	}
-	for _, c := range r.Criteria {
-		level := "must"
-		if c.Should {
-			level = "should"
-		}
-		w.Criteria = append(w.Criteria, delivery.Criterion{ID: c.ID, Text: c.Text, Level: level, Verdict: c.Verdict, Evidence: c.Evidence})
-	}
-	w.Defining = r.Checks.Defining
-	for _, c := range r.Checks.Results {
-		w.Checks = append(w.Checks, delivery.Check{Command: c.Command, Code: c.Code, Seconds: c.Seconds, Known: c.Known})
-	}
-	return w
+	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + t.ID}
 }

@@ -73,10 +73,10 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 			w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "check: [{answer: fine}]", `check: [{run: ["echo check >> $TRELLIS_REPO/../calls.log"], answer: fine}]`, 1))
 			before := w.Calls()["check"]
 			c.do(w)
-			if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || strings.Contains(strings.Join(d.Notes, ""), "that nobody verified: a run checks what is there") != (c.checks > 0) || (d.Push == "") != (c.checks > 0) {
+			if d, err := w.Site.Deliveries().Preview(t.Context(), dir); err != nil || strings.Contains(strings.Join(d.Notes, ""), "that nobody verified: a run checks what is there") != (c.checks > 0) || (d.Push == "") != (c.checks > 0) {
 				t.Errorf("a preview is %q, %q, %v", d.Push, d.Notes, err)
 			}
-			res, err := w.Site.Deliver(t.Context(), dir)
+			res, err := w.Site.Deliveries().Deliver(t.Context(), dir)
 			if err != nil || res.Status != trellis.Review || res.Failure != nil {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 			}
@@ -95,7 +95,7 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 			if list := gh.State(t).PRs; len(list) != 1 {
 				t.Errorf("there are %v", list)
 			}
-			if again, err := w.Site.Deliver(t.Context(), dir); err != nil || again.Failure != nil || w.Calls()["check"]-before != c.checks {
+			if again, err := w.Site.Deliveries().Deliver(t.Context(), dir); err != nil || again.Failure != nil || w.Calls()["check"]-before != c.checks {
 				t.Errorf("again: got %v, %v", again.Failure, err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestDeliverBehindPeoplesCommits(t *testing.T) {
 	eve := w.reviewer()
 	theirs := w.ann(eve, "eve.txt", "eve\n")
 	w.Git("-C", eve, "push", "-q")
-	res, err := w.Site.Deliver(t.Context(), dir)
+	res, err := w.Site.Deliveries().Deliver(t.Context(), dir)
 	if err != nil || res.Status != trellis.Review || res.Failure != nil {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}
@@ -152,7 +152,7 @@ func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 			eve := w.reviewer()
 			c.do(w, eve)
 			there, here := w.pushed(), w.Git("rev-parse", "feature/bye")
-			_, err := w.Site.Deliver(t.Context(), dir)
+			_, err := w.Site.Deliveries().Deliver(t.Context(), dir)
 			fail := (*flow.Failure)(nil)
 			if !errors.As(err, &fail) || fail.Code != string(trellis.PushFailed) || !strings.Contains(fail.Detail, c.want) {
 				t.Fatalf("got %v", err)
@@ -171,7 +171,7 @@ func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 				t.Fatalf("`git %s`: %v\n%s", pull, err, out)
 			}
 			c.byHand(w)
-			if res, err := w.Site.Deliver(t.Context(), dir); err != nil || res.Failure != nil || w.pushed() != w.Git("rev-parse", "feature/bye") {
+			if res, err := w.Site.Deliveries().Deliver(t.Context(), dir); err != nil || res.Failure != nil || w.pushed() != w.Git("rev-parse", "feature/bye") {
 				t.Errorf("by hand: got %v, %v", res.Failure, err)
 			}
 		})
@@ -184,11 +184,11 @@ func TestDeliverOfWhatWasMerged(t *testing.T) {
 	w, gh, dir := behind(t, map[string]string{"greet.sh": "echo \"Hi, ${1:-world}!\"\n"})
 	gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	tip := w.Git("rev-parse", "feature/bye")
-	if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], "the pull request of 02-01-bye was merged: https://") {
+	if d, err := w.Site.Deliveries().Preview(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], "the pull request of 02-01-bye was merged: https://") {
 		t.Errorf("a preview is %+v, %v", d, err)
 	}
 	var refused *runner.RefusedError
-	if _, err := w.Site.Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was merged: https://") || refused.Hint != "trellis status --refresh 02-01-bye" {
+	if _, err := w.Site.Deliveries().Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was merged: https://") || refused.Hint != "trellis status --refresh 02-01-bye" {
 		t.Errorf("got %v", err)
 	}
 	if w.Task(dir).Status != trellis.Review || w.Git("rev-parse", "feature/bye") != tip || w.Debugs() != 0 {
@@ -204,7 +204,7 @@ func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 	theirs := w.ann(eve, "test.sh", "exit 1\n")
 	w.Git("-C", eve, "push", "-q")
 	w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, `when: "# From the pull request"`, `when: ""`, 1))
-	res, err := w.Site.Deliver(t.Context(), dir)
+	res, err := w.Site.Deliveries().Deliver(t.Context(), dir)
 	if err != nil || res.Status != trellis.Review || res.Failure == nil || w.pushed() != theirs {
 		t.Errorf("got %s, %v, %v, the remote has %s", res.Status, res.Failure, err, w.pushed())
 	}
@@ -229,7 +229,7 @@ func TestDeliverOfADeletedBranch(t *testing.T) {
 			gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"], s.PRs[0]["headRefOid"] = state, theirs })
 			w.Git("-C", "../origin.git", "branch", "-q", "-D", "feature/bye")
 			var refused *runner.RefusedError
-			if _, err := w.Site.Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was "+strings.ToLower(state)+": https://") {
+			if _, err := w.Site.Deliveries().Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was "+strings.ToLower(state)+": https://") {
 				t.Errorf("got %v", err)
 			}
 			if there := w.Git("-C", "../origin.git", "branch", "--list", "feature/bye"); there != "" || len(gh.State(t).PRs) != 1 {

@@ -67,7 +67,7 @@ func TestDeliveredWithoutSecrets(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	d, err := w.Site.PreviewDelivery(context.Background(), dir)
+	d, err := w.Site.Deliveries().Preview(context.Background(), dir)
 	for _, part := range []string{token[10:], other[10:]} {
 		if err != nil || strings.Contains(text+d.Title+d.Body+strings.Join(d.Commands, " "), part) {
 			t.Errorf("a secret is told, or %v:\n%s", err, text)
@@ -87,7 +87,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 		},
 		"deliver": func(w *world, dir string) (runner.Result, error) {
 			w.Site.Config.Delivery.PR = false
-			return w.Site.Deliver(context.Background(), dir)
+			return w.Site.Deliveries().Deliver(context.Background(), dir)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,16 +114,16 @@ func TestChangedSinceDeliveryFailed(t *testing.T) {
 	w, gh := hosted(t, githubtest.State{FailFrom: 1, FailTo: 1})
 	dir := w.Hand("02-01-bye", runnertest.ByePRD)
 	w.Start(dir)
-	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 0 {
+	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Notes) != 0 {
 		t.Errorf("before anything is changed: %q, %v", d.Notes, err)
 	}
 	w.Write("../repo-worktrees/feature/bye/more.sh", "echo more\n")
-	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "its worktree was changed") {
+	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "its worktree was changed") {
 		t.Errorf("it is foretold as %q, %v", d.Notes, err)
 	}
 	said := ""
 	w.Site.Event = func(e runner.Event) { said += e.Message + "\n" }
-	if res, err := w.Site.Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review {
+	if res, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}
 	if !strings.HasPrefix(said, "02-01-bye: its worktree was changed since it was verified: it is run anew first") {
@@ -141,7 +141,7 @@ func TestDeliverInReview(t *testing.T) {
 	w.Site.Config.Delivery.PR = false
 	dir := w.Hand("02-01-bye", runnertest.ByePRD)
 	var refused *runner.RefusedError
-	if _, err := w.Site.Deliver(context.Background(), dir); !errors.As(err, &refused) {
+	if _, err := w.Site.Deliveries().Deliver(context.Background(), dir); !errors.As(err, &refused) {
 		t.Errorf("got %v before there is a run", err)
 	}
 	w.Start(dir)
@@ -149,7 +149,7 @@ func TestDeliverInReview(t *testing.T) {
 		t.Fatal("it is delivered although nobody asked for it")
 	}
 	for range 2 {
-		if res, err := w.Site.Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.Number != 1 {
+		if res, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.Number != 1 {
 			t.Fatalf("got %+v, %v", res, err)
 		}
 		w.there(gh, dir)

@@ -81,7 +81,7 @@ func TestDeliverThatConflicts(t *testing.T) {
 			w, gh, dir := behind(t, map[string]string{"greet.sh": "echo \"Hi, ${1:-world}!\"\n"})
 			w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, `when: "# From the pull request"`, `when: "# Both sides"`, 1))
 			first, began := w.pushed(), w.Task(dir).Pipeline.BaseCommit
-			res, err := w.Site.Deliver(t.Context(), dir)
+			res, err := w.Site.Deliveries().Deliver(t.Context(), dir)
 			task := w.Task(dir)
 			if err != nil || res.Status != trellis.Review || res.Failure == nil || res.Failure.Code != string(trellis.Conflict) {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
@@ -94,7 +94,7 @@ func TestDeliverThatConflicts(t *testing.T) {
 			}
 			w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, `when: "# From the pull request"`, `files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}`, 1))
 			if again == "deliver" {
-				res, err = w.Site.Deliver(t.Context(), dir)
+				res, err = w.Site.Deliveries().Deliver(t.Context(), dir)
 			} else if err = w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err == nil {
 				res = w.Start(dir)
 			}
@@ -112,7 +112,9 @@ func TestDeliverThatConflicts(t *testing.T) {
 func TestDeliverIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(w *world, dir string) (runner.Result, error){
-		"deliver": func(w *world, dir string) (runner.Result, error) { return w.Site.Deliver(w.T.Context(), dir) },
+		"deliver": func(w *world, dir string) (runner.Result, error) {
+			return w.Site.Deliveries().Deliver(w.T.Context(), dir)
+		},
 		"start": func(w *world, dir string) (runner.Result, error) {
 			return w.Site.Starter().Start(w.T.Context(), dir, runner.RunOptions{})
 		},
@@ -132,16 +134,16 @@ func TestDeliverIsCutOff(t *testing.T) {
 					return nil
 				}}
 				w.Site.Event = func(e runner.Event) {
-					if at == "woken" && e.Standing != nil {
+					if at == "woken" && e.State != nil {
 						cancel()
 					}
 				}
-				res, err := w.Site.Deliver(ctx, dir)
+				res, err := w.Site.Deliveries().Deliver(ctx, dir)
 				if status := map[string]trellis.Status{"begun": trellis.Review, "woken": trellis.InProgress}[at]; err == nil && !res.Interrupted || w.Task(dir).Status != status {
 					t.Fatalf("got %+v, %v: it is %s", res, err, w.Task(dir).Status)
 				}
 				w.Site.Store.Disk, w.Site.Event = old, nil
-				if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "cut off") {
+				if d, err := w.Site.Deliveries().Preview(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "cut off") {
 					t.Errorf("a preview is %+v, %v", d, err)
 				}
 				if res, err = again(w, dir); err != nil || res.Status != trellis.Review || res.Failure != nil {
@@ -186,7 +188,7 @@ func TestClosedWhileItIsMended(t *testing.T) {
 	if list := gh.State(t).PRs; res.Status != trellis.Review || len(list) != 1 || !strings.Contains(strings.Join(res.Report.Notes, "\n"), "pull request 1 was closed: no other one is opened") {
 		t.Errorf("got %s, %q; there are %v", res.Status, res.Report.Notes, list)
 	}
-	if _, _, err := w.Site.Refresh(t.Context(), ""); err != nil || w.Task(dir).Status != trellis.Cancelled {
+	if _, _, err := w.Site.PullRequests().Refresh(t.Context(), ""); err != nil || w.Task(dir).Status != trellis.Cancelled {
 		t.Errorf("it is %s, %v", w.Task(dir).Status, err)
 	}
 }

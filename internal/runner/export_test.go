@@ -5,10 +5,10 @@ import (
 )
 
 // Counts says which decisions count.
-func (s *Site) Counts() proof.Filter { return s.Approvals().counts() }
+func (s *Site) Counts() proof.Filter { return s.guard().counts() }
 
-// Hear is what listens to the events of a task directory while its run goes on.
-var Hear = hear
+// Forward is what listens to the events of a task directory while its run goes on.
+var Forward = forward
 
 // AppendLine is how each process writes to the ledger of a day.
 var AppendLine = appendLine

@@ -77,7 +77,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 // proven are the records of a task's chain, which has to be whole.
 func (w *world) proven(dir string) string {
 	w.Helper()
-	audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir)
+	audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir)
 	if err != nil || !audit.OK() || audit.Overall == "" || audit.NotRechecked > 0 {
 		w.Errorf("the proofs: %+v, %v", audit, err)
 	}

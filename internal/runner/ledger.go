@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -29,7 +31,6 @@ type spending struct {
 	Used   trellis.Usage `json:"used"`
 }
 
-// sum is what the lines of data tell.
 func sum(data []byte) (all spending) {
 	for line := range bytes.Lines(data) {
 		var s spending
@@ -109,4 +110,82 @@ func fold(d *durable.Disk, path string) error {
 		return fmt.Errorf("encoding what was used today: %w", err)
 	}
 	return d.WriteFile(path, append(line, '\n'), 0o600)
+}
+
+// ledger is what the agents of a repository used on a local day: a file for each day, with a line for each time that
+// one told. All processes append to it, each in one write, and read what the others wrote. Lines are not synced; torn
+// and foreign ones mean nothing. A large file is folded into one line.
+type ledger struct {
+	mu   sync.Mutex
+	day  string
+	read int64         // bytes of that day's file
+	head []byte        // how it began
+	used trellis.Usage // by those
+	lost trellis.Usage // by lines that could not be written
+}
+
+// keepDays is how long the ledger of a day is kept.
+const keepDays = 14
+
+// add appends a line. What can't be written counts in this process all the same.
+func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, used trellis.Usage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(dir, now)
+	path := filepath.Join(dir, l.day+".jsonl")
+	if err := errors.Join(d.Step("note", path), appendLine(d, path, line)); err != nil {
+		l.lost = l.lost.Add(used)
+	}
+}
+
+// turn begins the file of another day, and removes those that are old.
+func (l *ledger) turn(dir string, now time.Time) {
+	day := now.Local().Format(time.DateOnly)
+	if day == l.day {
+		return
+	}
+	l.day, l.lost = day, trellis.Usage{}
+	l.anew()
+	old := now.Local().AddDate(0, 0, -keepDays).Format(time.DateOnly)
+	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // the next one looks again
+	for _, name := range names {
+		if filepath.Base(name) < old {
+			os.Remove(name)
+		}
+	}
+}
+
+func (l *ledger) anew() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
+
+// total reads what was written since it read last.
+func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(dir, now)
+	f, err := durable.OpenBelow(dir, l.day+".jsonl", durable.AnySize)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.anew()
+		return l.lost, nil
+	}
+	if err != nil {
+		return l.lost, err
+	}
+	defer f.Close()
+	head := make([]byte, headSize)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return l.lost, err
+	}
+	if st, err := f.Stat(); err == nil && st.Size() < l.read || !bytes.HasPrefix(head[:n], l.head) { // folded, or made anew
+		l.anew()
+	}
+	l.head = head[:n]
+	data, err := io.ReadAll(io.NewSectionReader(f, l.read, durable.MaxJournal))
+	if err != nil {
+		return l.lost, err
+	}
+	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	l.read += int64(len(data))
+	l.used = l.used.Add(sum(data).Used)
+	return l.used.Add(l.lost), nil
 }

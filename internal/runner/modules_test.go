@@ -77,7 +77,7 @@ func TestSubmodule(t *testing.T) {
 	if report := w.Read(".trellis/tasks/02-01-two/report.md"); !strings.Contains(report, "libs/cli/new.txt") || !strings.Contains(report, "git -C libs/cli push origin feature/two") {
 		t.Errorf("report.md is\n%s", report)
 	}
-	if audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir); err != nil || len(audit.Findings) > 0 {
+	if audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir); err != nil || len(audit.Findings) > 0 {
 		t.Errorf("the proofs: %+v, %v", audit, err)
 	}
 }
@@ -263,7 +263,7 @@ func TestSubmoduleDelivered(t *testing.T) {
 	if res.Status != trellis.Review || !res.Report.Delivery.Pushed {
 		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
 	}
-	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Commands) != 4 || !strings.HasPrefix(d.Commands[0], "git -C libs/cli push origin "+w.at("cli.git")) {
+	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Commands) != 4 || !strings.HasPrefix(d.Commands[0], "git -C libs/cli push origin "+w.at("cli.git")) {
 		t.Errorf("it is foretold as %q, %v", d.Commands, err)
 	}
 	for range 2 {
@@ -273,7 +273,7 @@ func TestSubmoduleDelivered(t *testing.T) {
 		if order := w.Read("../order"); !strings.Contains(order, w.at("cli.git")) {
 			t.Errorf("the superproject was pushed when the submodule's remote had %q", order)
 		}
-		if _, err := w.Site.Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
+		if _, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
 			t.Fatal(err)
 		}
 	}
@@ -335,7 +335,7 @@ func TestSubmoduleNotPushed(t *testing.T) {
 				t.Errorf("the remotes have %q and %q", w.at("origin.git"), w.at("cli.git"))
 			}
 			c.mend(w)
-			if _, err := w.Site.Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
+			if _, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
 				t.Fatal(err)
 			}
 			if w.at("cli.git") != w.Git("rev-parse", "feature/two:libs/cli") || w.at("origin.git") != w.Git("rev-parse", "feature/two") {
@@ -372,7 +372,7 @@ func TestSubmodulePullRequest(t *testing.T) {
 				s.PRs[0][name] = v
 			}
 		})
-		seen, _, err := w.Site.Refresh(t.Context(), dir)
+		seen, _, err := w.Site.PullRequests().Refresh(t.Context(), dir)
 		if err != nil || strings.Contains(strings.Join(seen.Notes, "\n"), "the pull request of libs/cli, which comes first, "+c.note) != (c.note != "") {
 			t.Errorf("%v: got %q, %v", c.says, seen.Notes, err)
 		}

@@ -7,31 +7,32 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
 // left to do, or task.json can't be read. All that tells people what comes next asks here. It changes nothing.
-func (s Assessor) Next(ctx context.Context, dir string) (string, error) {
-	n := next{s: s.Site, id: filepath.Base(dir)}
+func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
+	n := next{as: as, id: filepath.Base(dir)}
 	var err error
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
 	}
 	_, n.held = Held(dir)
-	t, err := s.Store.Load(dir)
-	if _, draft := drafted(dir); draft || err == nil && unplanned(n.h) && !settled(t.Status) {
+	t, err := as.store.Load(dir)
+	settled := []trellis.Status{trellis.Rejected, trellis.Review, trellis.Completed} // whatever a planning left behind
+	if drafted(dir) || err == nil && unplanned(n.h) && !slices.Contains(settled, t.Status) {
 		return n.planning(), nil
 	}
 	switch {
-	case errors.As(err, new(*trellis.Problem)), err == nil && filepath.Dir(dir) != s.Store.Tasks(): // archived
+	case errors.As(err, new(*trellis.Problem)), err == nil && filepath.Dir(dir) != as.store.Tasks(): // archived
 		return "", nil
 	case err != nil:
 		return "", err
@@ -40,14 +41,9 @@ func (s Assessor) Next(ctx context.Context, dir string) (string, error) {
 	return n.command(ctx)
 }
 
-// settled reports whether a status says what comes next whatever a planning left behind.
-func settled(s trellis.Status) bool {
-	return s == trellis.Rejected || s == trellis.Review || s == trellis.Completed
-}
-
 // next is what decides which command comes next for a task.
 type next struct {
-	s    *Site
+	as   Assessor
 	id   string
 	t    *taskdir.Task
 	h    *journal.History // nil without one
@@ -93,7 +89,7 @@ func (n next) unready(ctx context.Context) (string, error) {
 	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
 		return n.planning(), nil
 	}
-	err := n.s.Assessor().check(ctx, n.t.Dir, false)
+	err := n.as.check(ctx, n.t.Dir, false)
 	if err == nil {
 		return n.say("task ready"), nil
 	}
@@ -115,12 +111,11 @@ func (n next) planned() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// runnable is the command for a task that is to run, if nothing keeps it from that.
 func (n next) runnable(ctx context.Context) (string, error) {
-	if step, err := n.asks(); err != nil || step != "" {
+	if _, step, err := n.as.approvals.asks(n.t.Dir, n.h); err != nil || step != "" {
 		return n.say("approve") + " --step " + step, err
 	}
-	l, err := n.s.Assessor().Assess(ctx, n.t.Dir)
+	l, err := n.as.Assess(ctx, n.t.Dir)
 	switch {
 	case err != nil:
 		return "", err
@@ -138,31 +133,13 @@ func (n next) runnable(ctx context.Context) (string, error) {
 	return n.say("validate"), nil
 }
 
-// asks is the step of the run that waits for people, "" when none does.
-func (n next) asks() (string, error) {
-	if !underWay(n.h) {
-		return "", nil
-	}
-	open, err := workflow.Open(n.h)
-	if err != nil {
-		return "", err
-	}
-	for _, q := range open {
-		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.Approvals().counts(), n.s.Clock())
-		if err != nil || said.State == workflow.Pending {
-			return q.Path, err
-		}
-	}
-	return "", nil
-}
-
 // waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
 func (n next) waits() (string, error) {
-	if why, err := n.s.Approvals().approval(n.t, n.h); err != nil || why != "" {
+	if why, err := n.as.approvals.approval(n.t, n.h); err != nil || why != "" {
 		return n.say("approve"), err
 	}
 	for _, id := range n.t.Pipeline.DependsOn {
-		other, err := n.s.Store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
+		other, err := n.as.store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
 		if err == nil && other.Status != trellis.Completed {
 			return "trellis status " + id, nil
 		}
@@ -175,11 +152,11 @@ func (n next) started(ctx context.Context) (string, error) {
 	if n.held {
 		return n.say("logs -f"), nil
 	}
-	l, err := n.s.Assessor().lookStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
+	l, err := n.as.assessStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}
-	if _, watched := n.s.Starter().Watcher(); watched {
+	if _, watched := holder(watchLock(n.as.store.Root)); watched {
 		return n.say("logs -f"), nil
 	}
 	return n.say("start"), nil
@@ -194,11 +171,11 @@ func (n next) review(ctx context.Context) (string, error) {
 		}
 	case code != "":
 		p, err := pipeline.ReadProgress(n.h)
-		if err != nil || p.React != nil || p.Standing.Failure != nil {
+		if err != nil || p.React != nil || p.State.Failure != nil {
 			return n.say("retry"), err
 		}
 	}
-	tip, err := n.s.Repo.Refs().Branch(ctx, n.t.BranchName())
+	tip, err := n.as.repo.Refs().Branch(ctx, n.t.BranchName())
 	if tip == "" && n.t.Pipeline.BaseCommit != "" {
 		return n.say("task archive"), err
 	}

@@ -4,40 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// reviewed remembers, by task directory, where branch and bases were when nothing of it was found merged. The zero value
-// is ready to use.
-type reviewed struct {
-	mu   sync.Mutex
-	seen map[string]string
-}
-
-// known reports whether a task was looked at with branch and bases where they are now.
-func (r *reviewed) known(dir, tips string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seen[dir] == tips
-}
-
-func (r *reviewed) keep(dir, tips string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.seen == nil {
-		r.seen = map[string]string{}
-	}
-	r.seen[dir] = tips
-}
-
-// works are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
-// completed first. A dry look says the same of them and writes nothing.
+// SurveyWorks are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
+// completed first. A dry one says the same of them and writes nothing.
 func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
 	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
@@ -49,7 +25,7 @@ func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, 
 		if err != nil {
 			return nil, err
 		}
-		if s.shared().reviewed.known(t.Dir, tips) {
+		if last, _ := s.shared().reviewed.Load(t.Dir); last == tips {
 			continue
 		}
 		merged, err := s.completeMerged(ctx, t, dry)
@@ -57,7 +33,7 @@ func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, 
 			return nil, err
 		}
 		if !merged {
-			s.shared().reviewed.keep(t.Dir, tips)
+			s.shared().reviewed.Store(t.Dir, tips)
 		}
 	}
 	return works, nil
@@ -90,15 +66,15 @@ func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]
 // completeMerged completes a task in review whose work is in its base, and reports whether it is; t says so afterwards.
 // One that somebody is at work on is completed another time.
 func (s Objectives) completeMerged(ctx context.Context, t *taskdir.Task, dry bool) (merged bool, err error) {
-	clean := s.Remote().Cleaner
+	clean := s.PullRequests().Remote().Cleaner
 	left, err := clean.LookAt(ctx, t.Dir)
 	if err != nil || left.Proof == "" {
 		return false, err
 	}
-	list := []delivery.Leftover{left}
+	list := []cleanup.Leftover{left}
 	if dry {
 		list[0].Status = trellis.Completed
-	} else if _, err := clean.Settle(ctx, list); err != nil {
+	} else if _, err := clean.Completer().Settle(ctx, list); err != nil {
 		return true, err
 	}
 	if list[0].Status == trellis.Completed {

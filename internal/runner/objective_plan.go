@@ -3,6 +3,8 @@ package runner
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -65,7 +67,6 @@ func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (S
 	return res, err
 }
 
-// published reports whether the task has its name.
 func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 0 }
 
 // pick is the step that a person names, if it can be planned, or else those that come next: the first of them that
@@ -93,9 +94,9 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 	return []string{id}, nil
 }
 
-// planStep plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
+// PlanOne plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
 func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
-	claim, err := s.desk().Claim(name, o.Step)
+	claim, err := s.roadmaps().Claim(name, o.Step)
 	var held *durable.HeldError
 	if errors.As(err, &held) {
 		return res, &BusyError{name, o.Step, held}
@@ -182,7 +183,6 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	return res, false, err
 }
 
-// taken says why a step that is not pending is not planned.
 func (p stepPlanning) taken() string {
 	why := fmt.Sprintf("it is %s", p.step.State)
 	if p.step.Plan == "" {
@@ -222,7 +222,7 @@ func (s Objectives) link(ctx context.Context, name string, res *StepResult) erro
 	if err != nil {
 		return err
 	}
-	due, err := s.desk().Settle(ctx, s.Store, name, works)
+	due, err := s.roadmaps().Settle(ctx, s.Store, name, works)
 	if err != nil {
 		return err
 	}
@@ -247,3 +247,42 @@ func (s Objectives) link(ctx context.Context, name string, res *StepResult) erro
 	}
 	return nil
 }
+
+// openIssue puts the plan of a step into an issue, once, and has the roadmap name that. Nothing is ever read back
+// from it.
+func (s Objectives) openIssue(ctx context.Context, name string, f *github.Client, res *StepResult) error {
+	t, err := s.Store.Load(res.Dir)
+	if err != nil {
+		return err
+	}
+	if t.Status == trellis.Rejected || t.Status == trellis.Planning {
+		return nil // there is no plan
+	}
+	text, err := taskdir.ReadFile(res.Dir, taskdir.PRD)
+	if err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	sum := sha256.Sum256([]byte(name + "\x00" + res.Step.ID))
+	n := github.NewIssue{Title: t.Title, Label: PlanLabel, Mark: fmt.Sprintf("<!-- trellis plan %s %s -->", hex.EncodeToString(sum[:8]), t.ID)}
+	body := strings.ToValidUTF8(string(text[:min(len(text), maxIssue)]), "")
+	if len(text) > maxIssue {
+		body += "\n\n[cut here]"
+	}
+	n.Body = body + "\n\n" + n.Mark + "\n"
+	if res.Issue, err = f.EnsureIssue(ctx, n); err != nil {
+		return fmt.Errorf("step %s of %s is planned as %s, but %w: %w", res.Step.ID, name, res.Task, ErrNoIssue, err)
+	}
+	if err := s.roadmaps().NoteIssue(ctx, s.Store, name, res.Dir, res.Issue.Number); err != nil {
+		return err
+	}
+	return s.link(ctx, name, res)
+}
+
+// PlanLabel is the label of issues that hold plans.
+const PlanLabel = "trellis-plan"
+
+// ErrNoIssue says that a step is planned, and its plan in no issue yet.
+var ErrNoIssue = errors.New("its plan could not be put into an issue")
+
+// maxIssue is how much of a plan goes into an issue, in bytes. GitHub takes 65536 characters.
+const maxIssue = 60 << 10

@@ -193,7 +193,7 @@ func TestStepIsPlannedOnce(t *testing.T) {
 func TestStepIsBeingPlanned(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
-	claim, err := roadmap.Desk{Root: w.Dir, Disk: w.Site.Disk, Holder: durable.Holder{PID: 7}}.Claim("farewells", "1")
+	claim, err := roadmap.Store{Root: w.Dir, Disk: w.Site.Disk, Holder: durable.Holder{PID: 7}}.Claim("farewells", "1")
 	if err != nil {
 		t.Fatal(err)
 	}

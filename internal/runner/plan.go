@@ -28,24 +28,6 @@ import (
 // PlanRunner takes a requirement to a published task directory.
 type PlanRunner struct{ *Site }
 
-// PlanRunner works on s.
-func (s *Site) PlanRunner() PlanRunner { return PlanRunner{s} }
-
-// PlanOptions is a requirement and what a person says about its planning.
-type PlanOptions struct {
-	New         taskdir.New // name, type, title, priority, dependencies, …
-	Requirement string      // valid UTF-8
-	Agent       string
-	Quick       bool
-	Base        string
-	Verify      []string
-	Feedback    string
-	Context     []string // files of the repository that a person names, slash-separated, relative to its root
-	Background  []string // what a person says to understand the requirement by
-	Constraints []string // what must hold whatever is planned, one sentence each
-	NoTaskSpec  bool
-}
-
 // PlanResult is how a planning ended.
 type PlanResult struct {
 	Dir         string // of the task, published
@@ -141,11 +123,7 @@ func (s PlanRunner) beginPlan(j *journal.Run, final string, o PlanOptions, revis
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
 		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: nonce(), Revision: revision, Used: used}
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return in, fmt.Errorf("encoding the planning's input: %w", err)
-	}
-	return in, j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", in.Task, j.History().Number+1), Flow: planner.Flow, Code: in.Code, Input: raw})
+	return in, beginFlow(j, planner.Flow, in.Task, in.Code, in)
 }
 
 // Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
@@ -169,9 +147,9 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
 				return in, err
 			}
-			return in, s.replanned(dir) // it may have been cut off before that
+			return in, s.states().replanned(dir) // it may have been cut off before that
 		}
-		return s.again(j, dir, final, o)
+		return s.replan(j, dir, final, o)
 	})
 }
 
@@ -192,29 +170,8 @@ func (s PlanRunner) mendJournal(dir string) error {
 	return j.Close()
 }
 
-// asks reports whether something is asked for that an earlier planning was not.
-func (o PlanOptions) asks() bool {
-	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
-		len(o.Context) > 0 || len(o.Background) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
-}
-
-// replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
-// then it can be asked for again as if nothing had been.
-func (s PlanRunner) replanned(dir string) error {
-	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Planning {
-			e.Set("status", trellis.Planning)
-		}
-		e.Set("pipeline.outcome", "")
-		e.Set("pipeline.failure", taskdir.Failure{})
-		e.Set("pipeline.rejection", taskdir.Rejection{Suggestions: []string{}})
-		return nil
-	})
-	return err
-}
-
-// again begins another planning of a directory that has seen one.
-func (s PlanRunner) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+// replan begins another planning of a directory that has seen one.
+func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
@@ -225,7 +182,7 @@ func (s PlanRunner) again(j *journal.Run, dir, final string, o PlanOptions) (in 
 	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
 		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + t.ID}
 	}
-	used, err := s.TaskRunner().used(dir, j.History())
+	used, err := usedBy(t, j.History())
 	if err != nil {
 		return in, err
 	}
@@ -257,7 +214,7 @@ func (s PlanRunner) again(j *journal.Run, dir, final string, o PlanOptions) (in 
 	if in, err = s.beginPlan(j, final, o, t.Pipeline.Revision, used); err != nil {
 		return in, err
 	}
-	return in, s.replanned(dir)
+	return in, s.states().replanned(dir)
 }
 
 // keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
@@ -280,47 +237,6 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 	}
 }
 
-// remember takes the files and constraints of the planning before where no others are given. Of one that did not
-// come to a good end all that was asked for counts, so that what its failure hints at does the same again.
-func (o *PlanOptions) remember(h *journal.History) error {
-	if h.Flow != planner.Flow {
-		return nil
-	}
-	var last planner.Input
-	if err := json.Unmarshal(h.Input, &last); err != nil {
-		return fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
-	}
-	if len(o.Context)+len(o.Background) == 0 { // one flag gives both
-		o.Context, o.Background = last.Context, last.Background
-	}
-	if len(o.Constraints) == 0 {
-		o.Constraints = last.Constraints
-	}
-	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
-	if o.Requirement == "" && o.Feedback != "" && last.Feedback != "" {
-		o.Feedback = said(last.Feedback, o.Feedback)
-	}
-	if h.Ended && h.End == nil {
-		return nil
-	}
-	o.Agent, o.Quick, o.NoTaskSpec = cmp.Or(o.Agent, last.Agent), o.Quick || last.Quick, o.NoTaskSpec || last.NoTaskSpec
-	if o.Requirement == "" {
-		o.Feedback = cmp.Or(o.Feedback, last.Feedback)
-	}
-	return nil
-}
-
-// earlierFeedback is how much of what a person said before goes on beside what they say now, in bytes.
-const earlierFeedback = 8 << 10
-
-// said is what a person says now, behind what they said before.
-func said(before, now string) string {
-	if len(before) > earlierFeedback {
-		before = "…" + strings.ToValidUTF8(before[len(before)-earlierFeedback:], "")
-	}
-	return before + "\n\nAnd then, of the plan after that:\n\n" + now
-}
-
 // planning is what the effects of planning a directory are made of.
 func (s PlanRunner) planning(dir, final string) planner.Deps {
 	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
@@ -332,10 +248,10 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	marker := runlock.Marker(dir)
 	deps := s.planning(dir, final)
 	deps.Trusted = s.guard().trustedToPlan(dir)
-	crew := s.Roles().crew(dir, marker)
-	deps.Equip(crew)
+	caller := agentCallers(s.Site).caller(dir, marker)
+	deps.Equip(caller)
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, append(deps.Activities(), s.Roles().telling(dir, crew.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(dir, append(deps.Activities(), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}
@@ -344,9 +260,9 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, errors.Join(err, j.Close())
 	}
 	res.Before = in.Used
-	crew.Agents = s.Roles().cast(in.Nonce)
-	crew.Env = func(c flow.Call, r agentcall.Request) []string {
-		return append(s.Roles().env(dir, c, r), deps.Env(in)...)
+	caller.Agents = s.Roles().cast(in.Nonce)
+	caller.Env = func(c flow.Call, r agentcall.Request) []string {
+		return append(agentCallers(s.Site).env(dir, c, r), deps.Env(in)...)
 	}
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)
@@ -383,7 +299,6 @@ func (s PlanRunner) seen(ctx context.Context, dir string) error {
 	return nil
 }
 
-// publish gives a planned directory its name.
 func (s PlanRunner) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
 		s.guard().planned(dir, final)

@@ -166,7 +166,7 @@ func TestDeliveredByVerificationInALoop(t *testing.T) {
 	}
 	w.holds("report.md", w.File(dir, "report.md"), "| `sh test.sh` | 0 |", "| `sh greet.sh` | 0 |")
 	w.holds("proofs.jsonl", w.File(dir, "proofs.jsonl"), `"step":"each/item-1/run_it"`, `"step":"each/item-2/run_it"`)
-	audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir)
+	audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir)
 	if err != nil || !audit.OK() || !slices.Contains(audit.Proven, "each/run_it") {
 		t.Fatalf("got %+v, %v", audit, err)
 	}

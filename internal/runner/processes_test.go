@@ -51,7 +51,7 @@ func TestProcessesOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	calls := w.counting()
-	for i, most := range []int{24, 22} { // who commits, and what base has, is asked once
+	for i, most := range []int{25, 22} { // who commits, and what base has, is asked once
 		res := w.Start(w.Hand(fmt.Sprintf("03-01-counted-%d", i), runnertest.PrdText))
 		if res.Status != trellis.Review {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)

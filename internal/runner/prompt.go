@@ -16,12 +16,12 @@ import (
 )
 
 // Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
-func (s Roles) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
+func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return p, who, nil, err
 	}
-	if who, err = s.Choose(role, t.Pipeline.Agent, ""); err != nil {
+	if who, err = s.Roles().Choose(role, t.Pipeline.Agent, ""); err != nil {
 		return p, who, nil, err
 	}
 	switch {
@@ -34,10 +34,10 @@ func (s Roles) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		if err != nil {
 			return p, who, nil, err
 		}
-		p, err = s.cast(nonce()).Render(string(role), slots)
+		p, err = s.Roles().cast(nonce()).Render(string(role), slots)
 		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
-		deps := s.TaskRunner().pipelineDeps(dir)
+		deps := s.pipelineDeps(dir)
 		deps.TrustedTexts = nil // nobody is told it
 		p, notes, err = pipeline.New(deps).Preview.Preview(ctx, role, pipeline.Input{Task: t.ID})
 	default:
@@ -46,7 +46,6 @@ func (s Roles) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 	return p, who, notes, err
 }
 
-// remembered is what another planning of the directory would take from the one before.
 func (o *PlanOptions) remembered(dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {

@@ -27,7 +27,7 @@ func TestPromptsOfAPlannedTask(t *testing.T) {
 		trellis.Judge:    {"say bye", "no new program", "a --bye flag", "sh test.sh", "add_flag"},
 		trellis.PRD:      {"say bye", "no new program", "# README.md"},
 	} {
-		p, _, _, err := w.Site.Roles().Prompt(context.Background(), res.Dir, role)
+		p, _, _, err := w.Site.TaskRunner().Prompt(context.Background(), res.Dir, role)
 		if err != nil {
 			t.Errorf("%s: %v", role, err)
 		}

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/github"
@@ -25,16 +24,20 @@ type Reacted struct {
 	Waits bool     // some check is not at its end
 }
 
-// fetchWall is the time that a remote has to answer.
-const fetchWall = time.Minute
+// PullRequests asks what became of delivered work, and begins runs for what is found wrong with it.
+type PullRequests struct{ *Site }
 
-func (s *Site) Remote() *delivery.Remote {
-	clean := &delivery.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.Clock}
-	return &delivery.Remote{Cleaner: clean, Forge: &github.Client{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk, Wall: fetchWall}
+// PullRequests works on s.
+func (s *Site) PullRequests() PullRequests { return PullRequests{s} }
+
+// Remote is what asks.
+func (s PullRequests) Remote() *delivery.Remote {
+	clean := &cleanup.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.Clock}
+	return &delivery.Remote{Cleaner: clean, GitHub: &github.Client{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk}
 }
 
 // Refresh asks the remote what became of the work in review, in dir or with "" of all, and reacts to it.
-func (s *Site) Refresh(ctx context.Context, dir string) (delivery.Refreshed, Reacted, error) {
+func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refreshed, Reacted, error) {
 	seen, err := s.Remote().Refresh(ctx, dir)
 	if err != nil {
 		return seen, Reacted{}, err
@@ -46,7 +49,7 @@ func (s *Site) Refresh(ctx context.Context, dir string) (delivery.Refreshed, Rea
 // react begins a run for each pull request that checks or reviewers find wanting, once for all that they found: what a
 // run was begun for stands in its input, and is no reason for another one. Without delivery.react it only notes what is
 // wrong.
-func (s *Site) React(ctx context.Context, open []delivery.Seen) (out Reacted, err error) {
+func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Reacted, err error) {
 	for _, seen := range open {
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
@@ -54,7 +57,7 @@ func (s *Site) React(ctx context.Context, open []delivery.Seen) (out Reacted, er
 		if err := s.sayMergeable(seen); err != nil {
 			return out, err
 		}
-		if out.Waits = out.Waits || seen.Standing.Waits; s.quiet(seen) {
+		if out.Waits = out.Waits || seen.Status.Waits; s.quiet(seen) {
 			continue
 		}
 		begun, note, err := s.reactTo(ctx, seen, false)
@@ -78,8 +81,8 @@ func (s *Site) React(ctx context.Context, open []delivery.Seen) (out Reacted, er
 }
 
 // sayMergeable shows a task whose pull request can be merged as it is.
-func (s *Site) sayMergeable(seen delivery.Seen) error {
-	st := seen.Standing
+func (s PullRequests) sayMergeable(seen delivery.OpenPR) error {
+	st := seen.Status
 	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != github.Approved || st.Checks != github.Passed || st.Waits || len(st.Wanted) > 0 {
 		return nil
 	}
@@ -91,8 +94,8 @@ func (s *Site) sayMergeable(seen delivery.Seen) error {
 }
 
 // quiet reports whether there is nothing to do or to say about a pull request, and was not before.
-func (s *Site) quiet(seen delivery.Seen) bool {
-	if len(seen.Standing.Failed)+len(seen.Standing.Wanted) > 0 {
+func (s PullRequests) quiet(seen delivery.OpenPR) bool {
+	if len(seen.Status.Failed)+len(seen.Status.Wanted) > 0 {
 		return false
 	}
 	t, err := s.Store.Load(seen.Dir)
@@ -101,15 +104,16 @@ func (s *Site) quiet(seen delivery.Seen) bool {
 	return errors.Join(err, perr, herr) == nil && t.Pipeline.Failure.Code == "" && pull != nil && pull.Note == "" && h.Ended
 }
 
-// reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it.
-func (s *Site) reactTo(ctx context.Context, seen delivery.Seen, asked bool) (begun bool, note string, err error) {
-	j, err := s.open(seen.Dir, nil, nil)
+// reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it, whatever
+// the settings say, also for what there was a run for, and with as many rounds again.
+func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked bool) (begun bool, note string, err error) {
+	j, err := s.open(pr.Dir, nil, nil)
 	if err != nil {
 		return false, "", err
 	}
 	defer j.Close()
 	h := j.History()
-	t, err := s.Store.Load(seen.Dir)
+	t, err := s.Store.Load(pr.Dir)
 	if err != nil || t.Status != trellis.Review || h.Flow != pipeline.Flow {
 		return false, "", err // whoever brought it here did so elsewhere, or it went on meanwhile
 	}
@@ -121,116 +125,90 @@ func (s *Site) reactTo(ctx context.Context, seen delivery.Seen, asked bool) (beg
 		return false, "its delivery was cut off: trellis deliver " + t.ID, nil
 	}
 	if !h.Ended {
-		begun, err := s.cutOff(seen.Dir, h)
+		begun, err := s.states().resumeCutOff(pr.Dir, h)
 		return begun, p.React.Detail, err
 	}
-	r := reaction{s: s, seen: seen, task: t, past: p, asked: asked}
-	note, err = r.begin(ctx, j, h)
-	begun = err == nil && len(r.names) > 0 && note == ""
-	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds, Note: note}
-	if begun {
-		note = r.detail()
-		now := r.reactions()
-		noted.Note, noted.Reacted, noted.Rounds = "a run was begun for it: "+note, now.Seen, now.Rounds
-	}
-	if err != nil {
+	r := reaction{PullRequests: s, pr: pr, task: t, past: p, asked: asked, found: delivery.NewFindings(pr, p.Reactions, asked)}
+	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds}
+	begun, note, err = r.begin(ctx, j)
+	switch {
+	case err != nil:
 		noted.Note = err.Error()
+	case begun:
+		note = r.found.Detail()
+		now := r.found.Reactions()
+		noted = delivery.Noted{Note: "a run was begun for it: " + note, Reacted: now.Seen, Rounds: now.Rounds}
+	default:
+		noted.Note = note
 	}
-	return begun, note, errors.Join(err, delivery.NotePull(s.Disk, seen.Dir, noted))
+	return begun, note, errors.Join(err, delivery.NotePull(s.Disk, pr.Dir, noted))
 }
 
-// reaction is what is made of one open pull request.
+// reaction is what is made of what is wrong with one open pull request.
 type reaction struct {
-	s    *Site
-	seen delivery.Seen
-	task *taskdir.Task
-	past pipeline.Progress
-	// asked: whatever the settings say, also for what there was a run for, and with as many rounds again.
+	PullRequests
+	pr    delivery.OpenPR
+	task  *taskdir.Task
+	past  pipeline.Progress
 	asked bool
-
-	checks  []github.Check
-	reviews []github.Review
-	remarks []github.Remark
-	names   []string // of all that, where there was no reaction to it
+	found *delivery.Findings
 }
 
-// begin begins a run when there is something to react to; its names are set then. Else it says why there is none.
-func (r *reaction) begin(ctx context.Context, j *journal.Run, h *journal.History) (note string, err error) {
-	st := r.seen.Standing
-	r.checks, r.reviews = st.Failed, slices.DeleteFunc(slices.Clone(st.Wanted), func(v github.Review) bool { return !v.Trusted })
-	if len(r.checks)+len(r.reviews) == 0 {
-		return "", r.well(st)
+// begin begins a run when there is something to react to. Else it says why there is none.
+func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
+	if r.found.None() {
+		return false, "", r.well()
 	}
-	if st.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
-		return "", nil // until all have said what they have to say
+	if r.pr.Status.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
+		return false, "", nil // until all have said what they have to say
 	}
-	wrong := r.detail()
-	r.name()
-	switch limit := r.s.Config.Limits.Rounds; {
-	case len(r.names) == 0:
-		return wrong + ": a run was begun for that before, and there is nothing new", nil
-	case !r.s.Config.Delivery.React && !r.asked:
-		return r.not(wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID)
+	wrong := r.found.Detail()
+	switch limit := r.Config.Limits.Rounds; {
+	case len(r.found.New()) == 0:
+		return false, wrong + ": a run was begun for that before, and there is nothing new", nil
+	case !r.Config.Delivery.React && !r.asked:
+		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID, nil
 	case r.unpushed():
-		return r.not(wrong + ": a newer commit was verified and is not pushed: trellis deliver " + r.task.ID)
+		return false, wrong + ": a newer commit was verified and is not pushed: trellis deliver " + r.task.ID, nil
 	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
-		note, _ = r.not(wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, r.task.ID))
-		return note, r.s.leave(r.task, r.code(), note)
+		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, r.task.ID)
+		return false, note, r.leave(r.task, r.found.Code(), note)
 	}
-	return r.run(ctx, j, h)
+	return r.run(ctx, j)
 }
 
-// not is a note for which nothing is begun.
-func (r *reaction) not(note string) (string, error) {
-	r.names = nil
-	return note, nil
-}
-
-// run begins the run.
-func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) (note string, err error) {
-	d, err := r.s.Remote().Forge.Details(ctx, r.seen.PR.URL)
+func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
+	gh := r.Remote().GitHub
+	d, err := gh.Details(ctx, r.pr.PR.URL)
 	if err != nil {
-		return r.not("what is wrong with it could not be read: " + err.Error())
+		return false, "what is wrong with it could not be read: " + err.Error(), nil
 	}
-	if r.choose(d); len(r.names) == 0 {
-		return "only checks fail that its base branch does not require", nil
+	if r.found.Choose(d); len(r.found.New()) == 0 {
+		return false, "only checks fail that its base branch does not require", nil
 	}
 	head, err := r.follow(ctx)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	if head == "" {
-		return r.not(r.detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + r.task.ID + " brings both together")
+		return false, r.found.Detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + r.task.ID + " brings both together", nil
 	}
-	in, err := r.s.TaskRunner().input(ctx, r.seen.Dir, h, r.past, RunOptions{Deliver: true})
+	h := j.History()
+	in, err := r.TaskRunner().input(ctx, r.task, h, r.past, RunOptions{Deliver: true})
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
-	text, err := r.tell(ctx, h.Number+1)
+	text, err := r.found.Write(ctx, gh, r.Redact, r.Disk, r.pr.Dir, h.Number+1)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	in.Retries, in.Revision, in.Undelivered = in.Retries+1, max(r.past.Revision, r.task.Pipeline.Revision), nil
-	in.React = &pipeline.React{Code: r.code(), Detail: r.detail(), Text: text, Head: head, Base: r.past.Report.Base, Stacked: r.past.Report.Stacked, Agent: r.past.Agent, Session: r.past.Session}
-	in.Reactions = r.reactions()
-	if err := r.s.TaskRunner().beginRun(j, h, r.seen.Dir, in); err != nil {
-		return "", err
+	in.React = &pipeline.React{Code: r.found.Code(), Detail: r.found.Detail(), Text: text, Head: head, Base: r.past.Report.Base, Stacked: r.past.Report.Stacked, Agent: r.past.Agent, Session: r.past.Session}
+	in.Reactions = r.found.Reactions()
+	if err := beginRun(j, in); err != nil {
+		return false, "", err
 	}
-	return "", r.s.resume(r.seen.Dir, r.past)
-}
-
-// reactions are those that the task had, with this one.
-func (r *reaction) reactions() pipeline.Reactions {
-	all := pipeline.Reactions{Seen: slices.Clone(r.past.Reactions.Seen), Rounds: r.past.Reactions.Rounds}
-	for _, name := range r.names {
-		if !slices.Contains(all.Seen, name) {
-			all.Seen = append(all.Seen, name)
-		}
-	}
-	if r.asked {
-		all.Rounds = 0
-	}
-	return all
+	return true, "", r.states().resume(r.pr.Dir, r.past)
 }
 
 // rounds is a number of rounds and what became of them, in words.
@@ -244,13 +222,13 @@ func rounds(n int) string {
 // follow is the commit on which the run is to go on, "" when people have to decide: that at which the pull request is.
 // Where that is one which others pushed on ours, the worktree follows.
 func (r *reaction) follow(ctx context.Context) (string, error) {
-	ours, head := r.past.Report.Commit, r.seen.PR.HeadSHA
-	tip, err := r.s.Repo.Refs().Branch(ctx, r.task.BranchName())
+	ours, head := r.past.Report.Commit, r.pr.PR.HeadSHA
+	tip, err := r.Repo.Refs().Branch(ctx, r.task.BranchName())
 	if err != nil || tip == "" || head == "" {
 		return "", err
 	}
 	if head == ours && tip != ours { // a commit that is not there: only one of an earlier reaction may be gone on with
-		own, err := r.s.Repo.History().FindTrailer(ctx, head, tip, pipeline.TaskTrailer+": "+r.task.ID)
+		own, err := r.Repo.History().FindTrailer(ctx, head, tip, pipeline.TaskTrailer+": "+r.task.ID)
 		if err != nil || own != tip {
 			return "", err
 		}
@@ -261,8 +239,8 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	if len(r.past.Job.Modules) > 0 {
 		return "", nil // what they are at is for people to say
 	}
-	may := func(ctx context.Context) error { return r.s.guard().trustedPush(ctx, tip, head) }
-	there, err := r.s.Remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
+	may := func(ctx context.Context) error { return r.guard().trustedPush(ctx, tip, head) }
+	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
 	if err != nil || !there {
 		return "", err
 	}
@@ -270,22 +248,22 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 }
 
 // well is the end of what was noted of a pull request that nobody finds wanting any more.
-func (r *reaction) well(st github.PRStatus) error {
-	code := r.task.Pipeline.Failure.Code
+func (r *reaction) well() error {
+	st, code := r.pr.Status, r.task.Pipeline.Failure.Code
 	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // else it says something else
 	if st.Waits || st.Checks == github.Failed || !ours || r.unpushed() {
 		return nil
 	}
-	return r.s.leave(r.task, "", "")
+	return r.leave(r.task, "", "")
 }
 
 // unpushed reports whether a commit was verified that the pull request does not have.
 func (r *reaction) unpushed() bool {
-	return r.past.Undelivered && r.past.Report.Commit != r.seen.PR.HeadSHA
+	return r.past.Undelivered && r.past.Report.Commit != r.pr.PR.HeadSHA
 }
 
 // leave has a task in review say what is wrong with it; nothing for code "".
-func (s *Site) leave(t *taskdir.Task, code trellis.Code, detail string) error {
+func (s PullRequests) leave(t *taskdir.Task, code trellis.Code, detail string) error {
 	if old := t.Pipeline.Failure; old.Code == code && old.Detail == detail {
 		return nil
 	}
@@ -293,42 +271,9 @@ func (s *Site) leave(t *taskdir.Task, code trellis.Code, detail string) error {
 	if code != "" {
 		fail = taskdir.Failure{Code: code, Detail: detail, At: s.Clock()}
 	}
-	_, err := s.Store.Update(t.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+	return s.states().update(t.Dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.Review {
 			e.Set("pipeline.failure", fail)
 		}
-		return nil
 	})
-	return err
-}
-
-// cutOff reports whether a run was begun for a task in review by a look at its pull request, or by a delivery, that was cut
-// off then. The task is in progress after it.
-func (s *Site) cutOff(dir string, h *journal.History) (bool, error) {
-	if h == nil || h.Flow != pipeline.Flow || h.Ended {
-		return false, nil
-	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.React == nil && !p.Undelivered {
-		return false, err
-	}
-	return true, s.resume(dir, p)
-}
-
-// resume makes a task in review one whose run, which is begun, goes on. p is what the run before wrote.
-func (s *Site) resume(dir string, p pipeline.Progress) error {
-	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Review {
-			return nil
-		}
-		if t.Pipeline.Revision <= p.Revision {
-			e.Set("pipeline.revision", p.Revision+1)
-		}
-		e.Set("status", trellis.InProgress)
-		e.Set("pipeline.outcome", "")
-		e.Set("pipeline.failure", taskdir.Failure{})
-		e.Set("pipeline.resume_at", time.Time{})
-		return nil
-	})
-	return err
 }

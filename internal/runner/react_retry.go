@@ -22,7 +22,7 @@ func mends(t *taskdir.Task) bool {
 // mendPull begins a run for what checks or reviewers find wrong with the pull request of a task in review, since a person
 // wants it: whatever delivery.react says, also for what there was a run for before, and with as many rounds again.
 func (s Orders) mendPull(ctx context.Context, dir string) error {
-	seen, err := s.Remote().Pulls(ctx, dir)
+	seen, err := s.PullRequests().Remote().Pulls(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s Orders) mendPull(ctx context.Context, dir string) error {
 	case len(seen.Open) == 0:
 		return &RefusedError{strings.Join(append([]string{"nothing is known to be wrong with the pull request of " + t.ID}, seen.Notes...), ": "), "trellis status --refresh " + t.ID}
 	}
-	begun, note, err := s.reactTo(ctx, seen.Open[0], true)
+	begun, note, err := s.PullRequests().reactTo(ctx, seen.Open[0], true)
 	switch {
 	case err != nil || begun:
 		return err

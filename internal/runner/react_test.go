@@ -28,7 +28,7 @@ func (w *world) say(gh *githubtest.GH, fields map[string]any) runner.Reacted {
 			s.PRs[0][name] = v
 		}
 	})
-	_, done, err := w.Site.Refresh(w.T.Context(), "")
+	_, done, err := w.Site.PullRequests().Refresh(w.T.Context(), "")
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -54,9 +54,9 @@ type Site struct {
 	Secrets         []string            // values that must not be committed
 	Build           string              // of this binary: inputs are compared to the letter only within one
 	Event           func(Event)         // told what happens, from many goroutines; nil: nobody is
-	Seen            func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
+	Seen            func(*taskdir.Task) // shown each task that is assessed, as it is; nil: nobody is
 	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
-	// said of, at every look; nil: nobody is.
+	// said of, each time; nil: nobody is.
 	Mergeable func(t *taskdir.Task, commit string)
 	Disk      *durable.Disk
 	Now       func() time.Time
@@ -69,12 +69,12 @@ type Site struct {
 // goes on with it.
 type common struct {
 	identity   atomic.Bool      // git knows who commits
-	neighbours ready.Neighbours // what is known of the tasks from one look to the next
+	neighbours ready.Neighbours // what is known of the tasks from one assessment to the next
 	merges     bases.Merges     // and of their branches
-	reviewed   reviewed         // of those in review, which were not merged
-	spent      ledger           // of the day
-	phases     phases           // of runs
-	forgetful  sync.Once        // says that what is trusted can't be remembered
+	reviewed   sync.Map         // where branch and bases of those in review were, by directory, when nothing was found merged
+	ledger     ledger           // of the day
+	phases     sync.Map         // that runs entered last, by directory
+	unsaved    sync.Once        // says that what is trusted can't be remembered
 }
 
 func (s *Site) shared() *common {
@@ -86,31 +86,61 @@ func (s *Site) shared() *common {
 	return s.common
 }
 
+// What a site can do, in parts that know no more than they need.
+
+func (s *Site) Assessor() Assessor {
+	return Assessor{s.Store, s.Repo, s.Config, s.LookPath, s.Seen, &s.shared().neighbours, baseFinder(s), s.Approvals(), s.Budgets(), s.guard(), s.states()}
+}
+func (s *Site) Starter() Starter {
+	return Starter{s.Store, s.Assessor(), s.TaskRunner(), s.Orders(), s.guard(), s.states(), s.Tell, s.Clock}
+}
+func (s *Site) TaskRunner() TaskRunner { return TaskRunner{s} }
+func (s *Site) PlanRunner() PlanRunner { return PlanRunner{s} }
+func (s *Site) FileRunner() FileRunner { return FileRunner{s} }
+func (s *Site) Orders() Orders         { return Orders{s} }
+func (s *Site) Approvals() Approvals {
+	return Approvals{s.Store, s.Disk, s.Config, s.guard().counts(), s.SignWith, s.Account, s.Clock}
+}
+func (s *Site) Objectives() Objectives { return Objectives{s} }
+func (s *Site) Budgets() Budgets {
+	return Budgets{s.Config.Limits, &s.shared().ledger, filepath.Join(s.Store.Root, ".trellis", ".runtime", "spend"), s.Disk, s.Clock}
+}
+func (s *Site) Hooks() Hooks {
+	return Hooks{s.Config.Hooks, s.Store, s.Environ, s.Redact, s.guard(), s.Tell}
+}
+func (s *Site) Roles() Roles {
+	return Roles{s.Config, s.Instruct, s.Default, s.Available, s.guard().trustedAgent, s.Repo.Author(), &s.shared().identity}
+}
+func (s *Site) guard() trustGuard {
+	return trustGuard{s.Store, s.Repo, baseFinder(s), s.Trust, s.TrustedPrograms, s.Keys, s.Config.Agents.Commands, s.Agent, s.Environ, &s.shared().unsaved, s.Tell}
+}
+func (s *Site) states() states { return states{s.Store, s.Clock} }
+func agentCallers(s *Site) callers {
+	return callers{s.Disk, s.Repo.Main, s.Budgets(), s.Redact, s.Clock, s.Tell}
+}
+func baseFinder(s *Site) bases.Finder {
+	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
+}
+
 // Succeed has a site with newer settings take the place of another one: it goes on with what that learned and tells the
 // same people.
 func (s *Site) Succeed(old *Site) {
 	s.common, s.Event, s.Seen = old.shared(), old.Event, old.Seen
 }
 
-// Neighbours is what is known of the other tasks.
-func (s Assessor) Neighbours() *ready.Neighbours { return &s.shared().neighbours }
-
-// LastPhase is the last phase that a run of this process entered since it was asked before.
-func (s TaskRunner) LastPhase(dir string) (Phase, bool) { return s.shared().phases.take(dir) }
-
 // Event is something that happened in a run, for people who watch.
 type Event struct {
-	Task     string // directory name
-	Role     trellis.Role
-	Round    int
-	Call     string             // which call of an agent it is about, by its id in the run
-	Agent    agents.Event       // what the agent did, when all below are empty
-	Asked    *agentcall.Request // the call begins; told while planning
-	Reply    *agentcall.Reply   // the call came to this; told while planning
-	Standing *pipeline.Standing // where the run stands now
-	Step     *workflow.Event    // what a step of a file did
-	Message  string             // what is to be said beside that
-	Level    slog.Level         // of a Message: how much it matters
+	Task    string // directory name
+	Role    trellis.Role
+	Round   int
+	Call    string              // which call of an agent it is about, by its id in the run
+	Agent   agents.Event        // what the agent did, when all below are empty
+	Asked   *agentcall.Request  // the call begins; told while planning
+	Reply   *agentcall.Reply    // the call came to this; told while planning
+	State   *pipeline.TaskState // where the run stands now
+	Step    *workflow.Event     // what a step of a file did
+	Message string              // what is to be said beside that
+	Level   slog.Level          // of a Message: how much it matters
 }
 
 func (s *Site) Tell(e Event) {
@@ -133,7 +163,6 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// open takes the lock of a task and reads its journal.
 func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
 	clone, err := s.Repo.CloneID()
@@ -161,21 +190,5 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 	return j, nil
 }
 
-// parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
+// ParkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
 const ParkAfter = 6 * time.Minute
-
-// pipelineDeps are what the effects of a task's run are made of.
-func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
-	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
-		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
-		Step: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
-		Stand: func(st pipeline.Standing) {
-			s.shared().phases.put(dir, Phase{st.Phase, st.Round})
-			s.Tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
-		}}
-	s.guard().watchTrust(&d)
-	return d
-}
-
-// effects are those of a task that nobody runs.
-func (s TaskRunner) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }

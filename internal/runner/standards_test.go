@@ -188,7 +188,7 @@ func (w *world) editing(dir, before string, edit func(w *world, dir string) erro
 	}
 	var once sync.Once
 	w.Site.Event = func(e runner.Event) {
-		if e.Standing != nil && e.Standing.Phase == before {
+		if e.State != nil && e.State.Phase == before {
 			once.Do(func() { edited <- edit(w, dir) })
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -19,51 +19,57 @@ import (
 )
 
 // Starter begins a task that a person wants to run, or hands it to the watcher and follows it.
-type Starter struct{ *Site }
-
-// Starter works on s.
-func (s *Site) Starter() Starter { return Starter{s} }
+type Starter struct {
+	store    taskdir.Store
+	assessor Assessor
+	runner   TaskRunner
+	orders   Orders
+	guard    trustGuard
+	states   states
+	tell     func(Event)
+	now      func() time.Time
+}
 
 // Start runs one task, or goes on with it, to where it ends for now. With a live watcher, and nothing special
 // asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
 // ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
-func (s Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
-	t, res, err := s.startable(ctx, dir, o.Adopt)
+func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
+	t, res, err := st.startable(ctx, dir, o.Adopt)
 	if err != nil || t == nil {
 		return res, err
 	}
-	if err := s.Roles().CheckAgents(ctx, t, o.Agent); err != nil {
+	if err := st.runner.CheckAgents(ctx, t, o.Agent); err != nil {
 		return res, err
 	}
-	s.PrintAssumptions(dir)
-	hand := func() bool { _, ok := s.Starter().Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
-	if why := s.Assessor().others(t); why != "" && hand() {
-		s.Tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
+	st.PrintAssumptions(dir)
+	hand := func() bool { _, ok := st.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
+	if why := st.assessor.others(t); why != "" && hand() {
+		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
-		s.Tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
+		st.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
 	}
 	if hand() {
-		if runs, res, err := s.Admit(ctx, dir); err != nil || !runs {
+		if runs, res, err := st.Admit(ctx, dir); err != nil || !runs {
 			return res, err
 		}
 	}
 	for {
 		if !hand() {
-			res, err = s.TaskRunner().Run(ctx, dir, o, s.readied)
+			res, err = st.runner.Run(ctx, dir, o, st.readied)
 			if !runlock.Busy(err) || t.Status != trellis.InProgress {
 				return res, err
 			}
 		}
-		res, err = s.Follow(ctx, dir) // the holder, or the watcher, may be about to end without having ended the run
+		res, err = st.Follow(ctx, dir) // the holder, or the watcher, may be about to end without having ended the run
 		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil || res.Status != trellis.InProgress && res.Status != trellis.Ready {
 			return res, err
 		}
 	}
 }
 
-// foretell says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
-func (s Starter) PrintAssumptions(dir string) {
-	p, err := pipeline.ReadPlan(s.Store, dir)
+// PrintAssumptions says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
+func (st Starter) PrintAssumptions(dir string) {
+	p, err := pipeline.ReadPlan(st.store, dir)
 	if err != nil || len(pipeline.Assumed(p)) == 0 {
 		return // what is wrong is said when the task is claimed
 	}
@@ -72,32 +78,35 @@ func (s Starter) PrintAssumptions(dir string) {
 		return
 	}
 	for _, sentence := range pipeline.Assumed(p) {
-		s.Tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + ": make sure before the work begins: " + sentence})
+		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + ": make sure before the work begins: " + sentence})
 	}
 }
 
 // readied makes a task that a person wrote ready, once its run is begun: a watcher who sees it finds the run.
-func (s Starter) readied(dir string) error {
-	return s.Assessor().move(Assessment{Dir: dir}, trellis.Planning, trellis.Ready)
+func (st Starter) readied(dir string) error {
+	return st.states.move(dir, trellis.Planning, trellis.Ready)
 }
 
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
 // there is something to run.
-func (s Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
-	t, res, err := s.startable(ctx, dir, false)
+func (st Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
+	t, res, err := st.startable(ctx, dir, false)
 	if err != nil || t == nil {
 		return false, res, err
 	}
 	switch t.Status {
 	case trellis.Planning:
-		err = s.readied(dir)
+		err = st.readied(dir)
 	case trellis.Paused:
-		err = s.wake(ctx, dir)
+		err = st.wake(ctx, dir)
 	case trellis.Waiting:
-		_, err = s.Assessor().Settle(ctx, dir)
+		_, err = st.assessor.Settle(ctx, dir)
 	}
-	if err == nil {
-		err = touch(dir)
+	if err == nil { // a watcher sees that a person wants it, though nothing else about it may change
+		now := time.Now()
+		if err = os.Chtimes(filepath.Join(dir, taskdir.TaskJSON), now, now); err != nil {
+			err = fmt.Errorf("telling the watcher: %w", err)
+		}
 	}
 	return err == nil, res, err
 }
@@ -105,29 +114,29 @@ func (s Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
 // startable is the task when there is something to run, nil when there is not; Result says where it stands.
 // It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
 // What another process does for the task meanwhile is no fault of it: *durable.HeldError then.
-func (s Starter) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
-	t, res, err := s.judge(ctx, dir, adopt)
+func (st Starter) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
+	t, res, err := st.checkStartable(ctx, dir, adopt)
 	if !errors.As(err, new(*NotReadyError)) {
 		return t, res, err
 	}
 	if by, held := Held(dir); held {
 		return nil, res, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
-	return s.judge(ctx, dir, adopt) // whoever was at it when it was judged is done
+	return st.checkStartable(ctx, dir, adopt) // whoever was at it when it was assessed is done
 }
 
-// judge is startable for a task that no other process works on.
-func (s Starter) judge(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
+// checkStartable is startable for a task that no other process works on.
+func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
-	if _, draft := drafted(dir); draft {
+	if drafted(dir) {
 		return nil, res, ErrPlanning
 	}
-	t, err := s.Store.Load(dir)
+	t, err := st.store.Load(dir)
 	if err != nil {
 		return nil, res, err
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
-	if err := s.Orders().live(dir); err != nil && t.Status != trellis.Completed {
+	if err := live(st.store, dir); err != nil && t.Status != trellis.Completed {
 		return nil, res, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -137,49 +146,52 @@ func (s Starter) judge(ctx context.Context, dir string, adopt bool) (*taskdir.Ta
 	if unplanned(h) && !t.Status.Ended() {
 		return nil, res, ErrPlanning
 	}
-	if err := s.guard().trustedToStart(ctx, t, h); err != nil {
+	if err := st.guard.trustedToStart(ctx, t, h); err != nil {
 		return nil, res, err
 	}
 	switch t.Status {
 	case trellis.Review:
-		if cut, err := s.cutOff(dir, h); err != nil || !cut {
+		if cut, err := st.states.resumeCutOff(dir, h); err != nil || !cut {
 			return nil, res, err
 		}
-		t, err = s.Store.Load(dir)
+		t, err = st.store.Load(dir)
 		return t, res, err
 	case trellis.Rejected, trellis.Completed:
 		return nil, res, nil
 	case trellis.Failed, trellis.Cancelled:
 		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}
 	case trellis.Planning:
-		return s.written(ctx, t, res, adopt)
+		return st.written(ctx, t, res, adopt)
 	case trellis.Paused:
 		if done, err := delivered(h); err != nil || done == "" {
 			return t, res, err
 		}
-		res, err = s.restore(dir, h)
-		return nil, res, err
+		if t, err = st.states.restore(dir, h); err != nil {
+			return nil, Result{Dir: dir}, err
+		}
+		st.tell(Event{Message: t.ID + " was delivered before it was paused: it is " + string(t.Status) + " again, and not run twice"})
+		return nil, taskState(st.store, t), nil
 	}
-	return s.runnable(ctx, t, res, adopt)
+	return st.runnable(ctx, t, res, adopt)
 }
 
 // written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
-func (s Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
-	if err := s.Assessor().check(ctx, t.Dir, adopt); err != nil {
-		return nil, res, s.unplannedYet(ctx, t, err)
+func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
+	if err := st.assessor.check(ctx, t.Dir, adopt); err != nil {
+		return nil, res, st.unplannedYet(ctx, t, err)
 	}
 	l := Assessment{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
-	if l.Waits, err = s.Assessor().waits(ctx, l, nil); err != nil || l.Waits == "" {
+	if l.Waits, err = st.assessor.waits(ctx, t, nil); err != nil || l.Waits == "" {
 		return t, res, err
 	}
 	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-	return nil, res, s.Assessor().take(l)
+	return nil, res, st.assessor.take(l)
 }
 
 // unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
-func (s Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
+func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
 	again := "trellis plan --retry " + t.ID
-	if command, nerr := s.Assessor().Next(ctx, t.Dir); nerr != nil || command != again {
+	if command, nerr := st.assessor.Next(ctx, t.Dir); nerr != nil || command != again {
 		return err
 	}
 	if f := t.Pipeline.Failure; f.Code != "" {
@@ -189,8 +201,8 @@ func (s Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) e
 }
 
 // runnable is startable for a task of which a watcher would know what to do.
-func (s Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
-	l, err := s.Assessor().assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
+func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
+	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
 	retry := "trellis retry " + t.ID
 	switch {
 	case err != nil:
@@ -201,7 +213,7 @@ func (s Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adop
 		return nil, res, l.Untrusted
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-		return nil, res, s.Assessor().take(l)
+		return nil, res, st.assessor.take(l)
 	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retry:
 		return nil, res, &RefusedError{l.Problems[0].Message, retry}
 	}
@@ -220,71 +232,49 @@ func delivered(h *journal.History) (trellis.Outcome, error) {
 	return p.Outcome, nil
 }
 
-// restore has a task say again what its run, which delivered, said last.
-func (s Starter) restore(dir string, h *journal.History) (Result, error) {
-	p, err := pipeline.ReadProgress(h)
-	if err != nil {
-		return Result{Dir: dir}, err
-	}
-	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		e.Project(p.Standing.Status)
-		e.Set("pipeline.outcome", p.Outcome)
-		e.Set("pipeline.failure", taskdir.Failure{})
-		e.Set("pipeline.resume_at", time.Time{})
-		return nil
-	})
-	if err != nil {
-		return Result{Dir: dir}, err
-	}
-	s.Tell(Event{Message: t.ID + " was delivered before it was paused: it is " + string(t.Status) + " again, and not run twice"})
-	return s.standing(t), nil
-}
-
 // wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
-func (s Starter) wake(ctx context.Context, dir string) error {
+func (st Starter) wake(ctx context.Context, dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && h.Flow == pipeline.Flow && h.Ended {
-		return s.Orders().Retry(ctx, dir, false, RunOptions{})
+		return st.orders.Retry(ctx, dir, false, RunOptions{})
 	}
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	return s.TaskRunner().awake(dir)
+	return st.states.awake(dir)
 }
 
 // Follow waits until nobody runs the task any more and says where it stands. A Follow that is told to end
 // only stops following.
-func (s Starter) Follow(ctx context.Context, dir string) (Result, error) {
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		defer w.Close()
-		err = w.Add(dir)
-	}
-	var events <-chan fsnotify.Event
-	if err == nil { // without events there is still the clock
-		events = w.Events
-	}
+func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
+	changed := make(chan struct{}, 1)
+	defer watchEvents(dir, func() { // without events there is still the clock
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	begun := time.Now()
 	for {
-		t, err := s.Store.Load(dir)
+		t, err := st.store.Load(dir)
 		if err != nil && !errors.As(err, new(*trellis.Problem)) {
 			return Result{Dir: dir}, err
 		}
-		if err == nil && !s.active(t) {
-			return s.standing(t), nil
+		if err == nil && !st.active(t) {
+			return taskState(st.store, t), nil
 		}
-		if time.Since(begun) > patience && !IsHeld(dir) {
+		if _, held := Held(dir); !held && time.Since(begun) > patience {
 			begun = time.Now()
-			if res, why := s.untaken(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
+			if res, why := st.untaken(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
 				return res, why
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return Result{Dir: dir, Interrupted: true}, nil
-		case <-events:
+		case <-changed:
 		case <-tick.C:
 		}
 	}
@@ -294,8 +284,8 @@ func (s Starter) Follow(ctx context.Context, dir string) (Result, error) {
 const patience = 2 * time.Second
 
 // untaken says why a watcher does not take a task. The zero Result is one that it takes when it has room.
-func (s Starter) untaken(ctx context.Context, dir string) (Result, error) {
-	l, err := s.Assessor().Assess(ctx, dir)
+func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
+	l, err := st.assessor.Assess(ctx, dir)
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -305,63 +295,35 @@ func (s Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	if len(l.Problems) > 0 {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}
 	}
-	if why := s.givenUp(dir); why != "" {
+	if why := st.givenUp(dir); why != "" {
 		return Result{Dir: dir}, &NotReadyError{l.Because("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}
 	}
-	res := s.standing(l.Task)
+	res := taskState(st.store, l.Task)
 	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {
 		res.Failure = nil // what the watcher noted of a ready one keeps it from starting
 	}
 	switch {
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-	case l.Run && l.At.Sub(s.Clock()) > patience:
+	case l.Run && l.At.Sub(st.now()) > patience:
 		res.Waits, res.Until = []string{"its time: " + l.At.Format(time.RFC3339)}, l.At
 	}
 	return res, nil
 }
 
 // active reports whether a task runs or is about to.
-func (s Starter) active(t *taskdir.Task) bool {
-	switch t.Status {
-	case trellis.Ready, trellis.InProgress:
-		if _, ok := s.Starter().Watcher(); ok {
-			return true
-		}
-		return IsHeld(t.Dir)
-	}
-	return IsHeld(t.Dir) && !t.Status.Ended()
+func (st Starter) active(t *taskdir.Task) bool {
+	_, watched := st.Watcher()
+	_, held := Held(t.Dir)
+	return held && !t.Status.Ended() || watched && (t.Status == trellis.Ready || t.Status == trellis.InProgress)
 }
 
-func (s Starter) standing(t *taskdir.Task) Result {
-	r := Result{Dir: t.Dir, Status: t.Status, Outcome: t.Pipeline.Outcome}
-	if t.Status == trellis.Paused {
-		r.Until = t.Pipeline.ResumeAt
-	}
-	if c := t.Pipeline.Failure; c.Code != "" {
-		r.Failure = asFailure(c)
-	}
-	r.Rollback = s.TaskRunner().rollback(t)
-	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
-	r.Report.Delivery.PRURL = t.PRURL
-	return r
-}
-
-// touch tells a watcher that a person wants a task to run, though nothing else about it changes.
-func touch(dir string) error {
-	now := time.Now()
-	if err := os.Chtimes(filepath.Join(dir, taskdir.TaskJSON), now, now); err != nil {
-		return fmt.Errorf("telling the watcher: %w", err)
-	}
-	return nil
-}
-
-// givenUp is what a watcher says a task waits for that it has given up.
+// GivenUp is what a watcher says a task waits for that it has given up.
 const GivenUp = "somebody: its runs come to nothing"
 
 // givenUp is what the watcher says of a task whose runs came to nothing, "" while it tries.
-func (s Starter) givenUp(dir string) string {
-	for _, w := range pulse.Look(s.Store.Root, s.Clock()).Beat.Waiting {
+func (st Starter) givenUp(dir string) string {
+	for _, w := range pulse.Look(st.store.Root, st.now()).Beat.Waiting {
 		if w.Task == filepath.Base(dir) && w.For == GivenUp {
 			return w.For
 		}
@@ -369,7 +331,26 @@ func (s Starter) givenUp(dir string) string {
 	return ""
 }
 
-func drafted(dir string) (string, bool) {
-	base := filepath.Base(dir)
-	return base, len(base) > len(taskdir.DraftPrefix) && base[:len(taskdir.DraftPrefix)] == taskdir.DraftPrefix
+// drafted reports whether a folder is that of a planning which is not published.
+func drafted(dir string) bool {
+	name, draft := strings.CutPrefix(filepath.Base(dir), taskdir.DraftPrefix)
+	return draft && name != ""
 }
+
+// Held reports whether some process runs the task, and which.
+func Held(dir string) (durable.Holder, bool) { return holder(filepath.Join(dir, taskdir.RunLock)) }
+
+func holder(path string) (by durable.Holder, held bool) {
+	if held = durable.Held(path); held {
+		by, _ = durable.ReadHolder(path) // only for messages
+	}
+	return by, held
+}
+
+// Watcher is the process that watches this repository, if there is one.
+func (st Starter) Watcher() (durable.Holder, bool) { return holder(st.WatchLock()) }
+
+// WatchLock is the lock of who watches.
+func (st Starter) WatchLock() string { return watchLock(st.store.Root) }
+
+func watchLock(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.lock") }

@@ -66,7 +66,7 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 				}}
 			}
 			w.Site.Event = func(e runner.Event) {
-				if e.Standing != nil && e.Standing.Phase == s.when {
+				if e.State != nil && e.State.Phase == s.when {
 					once()
 				}
 			}
@@ -109,7 +109,7 @@ func TestCalledFileThatIsGone(t *testing.T) {
 			w.Git("checkout", "-q", "main")
 			once := sync.OnceFunc(func() { w.Git("checkout", "-q", "without") })
 			w.Site.Event = func(e runner.Event) {
-				if e.Standing != nil && e.Standing.Phase == phase {
+				if e.State != nil && e.State.Phase == phase {
 					once()
 				}
 			}
@@ -268,7 +268,7 @@ func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 	var theirs atomic.Bool
 	w.Site.TrustedPrograms = func(context.Context) error { return strangersSettings(&theirs) }
 	w.Site.Event = func(e runner.Event) {
-		if e.Standing != nil && e.Standing.Phase == "check" {
+		if e.State != nil && e.State.Phase == "check" {
 			theirs.Store(true)
 		}
 	}
@@ -312,7 +312,7 @@ func TestWordsAreJudgedAtEachCall(t *testing.T) {
 				return nil
 			}}
 			w.Site.Event = func(e runner.Event) {
-				if e.Standing != nil && e.Standing.Phase == when {
+				if e.State != nil && e.State.Phase == when {
 					theirs.Store(true)
 				}
 			}

@@ -89,7 +89,7 @@ func TestBaseMoved(t *testing.T) {
 				t.Errorf("got commits %q, want %q", got, commits)
 			}
 			w.report(dir, "main went on to "+w.Git("rev-parse", "main")[:12], "M greet.sh +1 -1\n```")
-			if audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir); err != nil || !audit.OK() {
+			if audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir); err != nil || !audit.OK() {
 				t.Errorf("the proofs: %+v, %v", audit, err)
 			}
 		})
@@ -409,10 +409,10 @@ func TestDeliverBringsUpToDate(t *testing.T) {
 	w.Git("-C", clone, "-c", "user.name=Bea", "-c", "user.email=b@example.org", "commit", "-q", "--allow-empty", "-m", "went on")
 	w.Git("-C", clone, "push", "-q", "origin", "main")
 	w.Git("fetch", "-q")
-	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "main went on to") {
+	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "main went on to") {
 		t.Errorf("got %+v, %v", d, err)
 	}
-	res, err := w.Site.Deliver(context.Background(), dir)
+	res, err := w.Site.Deliveries().Deliver(context.Background(), dir)
 	if err != nil || res.Status != trellis.Review {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}
@@ -426,7 +426,7 @@ func TestDeliverBringsUpToDate(t *testing.T) {
 	if got := w.Calls(); got["implement"] != calls["implement"] || got["debug"] != calls["debug"] {
 		t.Errorf("agents were asked: %v", got)
 	}
-	if res, err := w.Site.Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review || w.Git("rev-parse", "feature/bye") != tip {
+	if res, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review || w.Git("rev-parse", "feature/bye") != tip {
 		t.Errorf("again: got %s, %v", res.Status, err)
 	}
 }

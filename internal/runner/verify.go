@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -17,14 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Verifier compares proofs with all that there is of what they say.
-type Verifier struct{ *Site }
-
-// Verifier works on s.
-func (s *Site) Verifier() Verifier { return Verifier{s} }
-
 // VerifyFile compares the proofs of a file's run with all that there is of it.
-func (s Verifier) VerifyFile(dir string) (*proof.Report, error) {
+func VerifyFile(dir string) (*proof.Report, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return nil, err
@@ -39,8 +34,8 @@ func (s Verifier) VerifyFile(dir string) (*proof.Report, error) {
 }
 
 // VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
-func (s Verifier) VerifyTask(ctx context.Context, dir string) (*proof.Report, error) {
-	t, err := s.Store.Load(dir)
+func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir string) (*proof.Report, error) {
+	t, err := store.Load(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +43,15 @@ func (s Verifier) VerifyTask(ctx context.Context, dir string) (*proof.Report, er
 	if err := taskRuns(dir, &w); err != nil {
 		return nil, err
 	}
-	if err := s.planNow(dir, &w); err != nil {
+	if err := planNow(store, dir, &w); err != nil {
 		return nil, err
 	}
 	w.Delivered = w.Plan != "" && (t.Status == trellis.Review || t.Status == trellis.Completed) && t.Commit != ""
 	if w.Delivered {
-		if err := s.branchNow(ctx, t, &w); err != nil {
+		if w.Commit, err = refs.Branch(ctx, t.BranchName()); err == nil && w.Commit != "" {
+			w.Tree, err = refs.TreeAt(ctx, w.Commit)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +59,7 @@ func (s Verifier) VerifyTask(ctx context.Context, dir string) (*proof.Report, er
 }
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
-func (s Verifier) planNow(dir string, w *proof.ExpectedState) error {
+func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	data, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -70,7 +68,7 @@ func (s Verifier) planNow(dir string, w *proof.ExpectedState) error {
 		return fmt.Errorf("reading plan.json: %w", err)
 	}
 	w.Plan = pipeline.PlanSum(data)
-	if b, err := pipeline.LoadPlan(s.Store, dir); err == nil {
+	if b, err := pipeline.LoadPlan(store, dir); err == nil {
 		w.Steps = workflow.Provable(b)
 	}
 	return nil
@@ -94,13 +92,4 @@ func taskRuns(dir string, w *proof.ExpectedState) error {
 		w.Head = rep.Proofs
 	}
 	return nil
-}
-
-// branchNow takes in what the branch of a task holds.
-func (s Verifier) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
-	if w.Commit, err = s.Repo.Refs().Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
-		return err
-	}
-	w.Tree, err = s.Repo.Refs().TreeAt(ctx, w.Commit)
-	return err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -54,9 +54,9 @@ func TestAgentSwapsItsWorktree(t *testing.T) {
 			if err := w.Site.Orders().Cancel(dir); err != nil {
 				t.Log(err) // one that went well
 			}
-			c := delivery.Cleaner{Store: w.Site.Store, Repo: w.Site.Repo, Folder: w.Site.Config.Worktree.Dir, Now: w.Site.Now}
+			c := cleanup.Cleaner{Store: w.Site.Store, Repo: w.Site.Repo, Folder: w.Site.Config.Worktree.Dir, Now: w.Site.Clock}
 			_, err = c.Remove(context.Background(), dir, false)
-			if keeps := (*delivery.KeptError)(nil); strings.HasPrefix(name, "a link") && !errors.As(err, &keeps) {
+			if keeps := (*cleanup.KeptError)(nil); strings.HasPrefix(name, "a link") && !errors.As(err, &keeps) {
 				t.Errorf("cleanup: got %v", err)
 			}
 			if now := w.Git("status", "--porcelain=v2", "--branch", "--untracked-files=all", "--", ":!.trellis/tasks/02-01-bye"); now != before {

@@ -2,17 +2,15 @@ package scheduler
 
 import (
 	"cmp"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/runner"
-
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -23,51 +21,60 @@ const (
 	beatShare = 50
 )
 
-// beatAt is when the next beat is due: soon when there is news, else when it has to be.
-func (w *watch) beatAt() time.Time {
-	if w.news {
-		return w.beaten.Add(max(beatPause, beatShare*w.beatTook))
-	}
-	return w.beaten.Add(pulse.Every)
+// heartbeat writes watch.json, by which others see that there is a watcher and what it does.
+type heartbeat struct {
+	*settings
+	notices *notices
+	beat    pulse.Beat
+	news    bool // since it was written
+	written time.Time
+	took    time.Duration // to write it
+	phases  map[string]pulse.Work
 }
 
-// beat writes watch.json when it is due. What keeps it from being written stops nothing.
-func (w *watch) beat() {
-	if w.beatAt().After(time.Now()) {
-		return
-	}
-	w.beaten, w.news = time.Now(), false
-	w.life.At, w.life.Parallel = w.s.Clock(), w.o.Parallel
-	w.life.Running, w.life.Waiting = w.work(), w.waits()
-	if err := w.life.Write(nil, w.s.Store.Root); err != nil { // when it is written depends on the time: no step for tests
-		w.warn("watch.json", "watch.json is not up to date: "+err.Error())
-	}
-	w.beatTook = time.Since(w.beaten)
+// newHeartbeat says what stays the same of this process.
+func newHeartbeat(c *settings, n *notices) heartbeat {
+	h := runlock.Holder("", c.s.Clock())
+	beat := pulse.Beat{Version: c.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
+	return heartbeat{settings: c, notices: n, beat: beat, phases: map[string]pulse.Work{}}
 }
 
-// alive is what a watcher says of itself all the time.
-func (w *watch) alive() {
-	h := runlock.Holder("", w.s.Clock())
-	w.life = pulse.Beat{Version: w.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
+// next is when it is written next: soon when there is news, else when it has to be.
+func (h *heartbeat) next() time.Time {
+	if h.news || h.beat.Error != h.notices.trouble {
+		return h.written.Add(max(beatPause, beatShare*h.took))
+	}
+	return h.written.Add(pulse.Every)
+}
+
+// write writes it. What keeps it from being written stops nothing.
+func (h *heartbeat) write(running map[string]bool, waiting []pulse.Wait) {
+	h.written, h.news = time.Now(), false
+	h.beat.At, h.beat.Parallel, h.beat.Error = h.s.Clock(), h.slots(), h.notices.trouble
+	h.beat.Running, h.beat.Waiting = h.work(running), waiting
+	if err := h.beat.Write(nil, h.s.Store.Root); err != nil { // when it is written depends on the time: no step for tests
+		h.notices.warn("watch.json", "watch.json is not up to date: "+err.Error())
+	}
+	h.took = time.Since(h.written)
 }
 
 // enters notes the phase that a task is in.
-func (w *watch) enters(dir string, p runner.Phase) {
-	if at := w.phases[dir]; at.Since.IsZero() || at.Phase != p.Name || at.Round != p.Round {
-		w.phases[dir] = pulse.Work{Task: filepath.Base(dir), Phase: p.Name, Round: p.Round, Since: w.s.Clock()}
+func (h *heartbeat) enters(dir string, p runner.Phase) {
+	if at := h.phases[dir]; at.Since.IsZero() || at.Phase != p.Name || at.Round != p.Round {
+		h.phases[dir] = pulse.Work{Task: filepath.Base(dir), Phase: p.Name, Round: p.Round, Since: h.s.Clock()}
 	}
 }
 
 // work is what runs, with the phase that its run told.
-func (w *watch) work() []pulse.Work {
-	list := make([]pulse.Work, 0, len(w.running))
-	for _, dir := range slices.Sorted(maps.Keys(w.running)) {
-		if now, ok := w.s.TaskRunner().LastPhase(dir); ok {
-			w.enters(dir, now)
+func (h *heartbeat) work(running map[string]bool) []pulse.Work {
+	list := make([]pulse.Work, 0, len(running))
+	for _, dir := range slices.Sorted(maps.Keys(running)) {
+		if now, ok := h.s.TaskRunner().LastPhase(dir); ok {
+			h.enters(dir, now)
 		}
-		list = append(list, w.phases[dir])
+		list = append(list, h.phases[dir])
 	}
-	maps.DeleteFunc(w.phases, func(dir string, _ pulse.Work) bool { return !w.running[dir] })
+	maps.DeleteFunc(h.phases, func(dir string, _ pulse.Work) bool { return !running[dir] })
 	return list
 }
 
@@ -84,23 +91,23 @@ func (w *watch) waits() []pulse.Wait {
 	queued := make(map[string]bool, len(w.queue))
 	for _, l := range w.queue {
 		queued[l.Dir] = true
-		add(l.Dir, w.queued(l), time.Time{})
+		add(l.Dir, cmp.Or(w.admission.waits[l.Dir], "room"), time.Time{})
 	}
-	for dir, r := range w.last {
+	for dir, r := range w.results.last {
 		switch {
-		case w.running[dir] || queued[dir]:
+		case w.admission.tasks[dir] || queued[dir]:
 		case w.waiting[dir]:
 			add(dir, strings.Join(r.Waits, ", "), time.Time{})
 		case r.Until.After(w.s.Clock()):
 			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
 		case w.stalls[dir].over():
-		case r.Status == trellis.Ready && w.told[dir] != "":
-			why, _, _ := strings.Cut(w.told[dir], "\n")
+		case r.Status == trellis.Ready && w.notices.said[dir] != "":
+			why, _, _ := strings.Cut(w.notices.said[dir], "\n")
 			add(dir, "somebody: "+why, time.Time{})
 		}
 	}
-	for dir := range w.held {
-		if _, ok := w.due[dir]; ok {
+	for dir := range w.admission.held {
+		if _, ok := w.schedule.due[dir]; ok {
 			add(dir, "the process that holds it", time.Time{})
 		}
 	}
@@ -117,20 +124,8 @@ func (w *watch) waits() []pulse.Wait {
 		}
 	}
 	for dir, f := range w.failed {
-		add(dir, "another try: "+f.err.Error(), w.due[dir])
+		add(dir, "another try: "+f.err.Error(), w.schedule.due[dir])
 	}
 	slices.SortStableFunc(list, func(a, b pulse.Wait) int { return strings.Compare(a.Task, b.Task) })
 	return slices.CompactFunc(list, func(a, b pulse.Wait) bool { return a.Task == b.Task })
-}
-
-// queued is why a task that could run does not yet.
-func (w *watch) queued(l runner.Assessment) string { return cmp.Or(w.room.kept[l.Dir], "room") }
-
-// trouble says once what goes wrong, under a name, and keeps it for those who ask how the watcher is.
-func (w *watch) trouble(about, text string) {
-	if w.told[about] == text {
-		return
-	}
-	w.life.Error, w.news = &pulse.Trouble{At: w.s.Clock(), Text: text}, true
-	w.once(slog.LevelError, about, text)
 }

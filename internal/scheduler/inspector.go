@@ -2,15 +2,12 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
-
-	"github.com/fsnotify/fsnotify"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -142,19 +139,16 @@ type inspected struct {
 	dirs    []string // of the folder of tasks: those in it
 }
 
-// inspect looks at a task directory, and has events of it sent to notify, unless that is nil. traced asks for files.
-func inspect(ctx context.Context, s *runner.Site, dir string, notify *fsnotify.Watcher, traced bool) (f inspected) {
-	if notify != nil {
-		if err := notify.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, fsnotify.ErrClosed) {
-			f.deaf = err
-		}
-	}
+// inspect looks at a task directory, and listens to it. traced asks for files.
+func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced bool) (f inspected) {
+	f.deaf = e.add(dir)
 	f.Assessment, f.err = s.Assessor().Settle(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)
 	if !f.Run {
 		return f
 	}
-	f.held, f.touches = runner.IsHeld(dir), s.Assessor().Touches(f.Task)
+	_, f.held = runner.Held(dir)
+	f.touches = s.Assessor().Touches(f.Task)
 	if traced {
 		f.files = tracesOf(dir)
 	}

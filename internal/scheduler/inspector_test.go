@@ -125,7 +125,7 @@ func TestDependencyEndsDuringALook(t *testing.T) {
 	var ending atomic.Bool // what it waits for is all but done: a look that is held till then is not held for long
 	say := w.Site.Event
 	w.Site.Event = func(e runner.Event) {
-		if e.Task == "02-01-a" && e.Standing != nil && e.Standing.Phase == "final-verify" && !ending.Swap(true) {
+		if e.Task == "02-01-a" && e.State != nil && e.State.Phase == "final-verify" && !ending.Swap(true) {
 			w.Write(".trellis/tasks/02-02-next/info.md", "Look again.\n")
 		}
 		say(e)

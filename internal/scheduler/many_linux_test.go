@@ -92,10 +92,8 @@ func TestOverflowOfEvents(t *testing.T) {
 	}
 	close(free)
 	w.inReview(ids)
-	if w.Heard("events were lost") == 0 {
-		t.Error("no event was lost: this tested nothing")
-	}
-	ids = append(ids, "02-03-later") // seen by its events, as before
+	w.Until("told that overflowed", func() bool { return w.Heard("overflowed") > 0 }) // a rescan in between may find all first
+	ids = append(ids, "02-03-later")                                                  // seen by its events, as before
 	w.Hand("02-03-later", runnertest.PrdText)
 	w.inReview(ids)
 	w.launchedOnce(len(ids), func(i int) string { return ids[i] })

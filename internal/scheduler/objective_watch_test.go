@@ -132,7 +132,7 @@ func TestBrokenObjective(t *testing.T) {
 func TestEditedByHandMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
-	desk := roadmap.Desk{Root: w.Dir}
+	store := roadmap.Store{Root: w.Dir}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	typed := 0
@@ -143,7 +143,7 @@ func TestEditedByHandMeanwhile(t *testing.T) {
 				return
 			case <-time.After(60 * time.Millisecond):
 			}
-			err := desk.Edit(context.Background(), "farewells", func(src []byte) ([]byte, error) {
+			err := store.Edit(context.Background(), "farewells", func(src []byte) ([]byte, error) {
 				return fmt.Appendf(src, "\nline %d\n", typed), nil
 			})
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
-
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -23,13 +21,13 @@ func (w *watch) place(f inspected) {
 	dir, l := f.Dir, f.Assessment
 	w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
-	delete(w.soon, dir)
-	if w.noted[dir] {
-		delete(w.noted, dir)
-		delete(w.last, dir)
+	delete(w.schedule.soon, dir)
+	w.results.begin(dir)
+	if changed, waiting := w.promotion.promote(f); changed {
+		w.objectives.remind()
+		w.scan.left = append(w.scan.left, waiting...) // none is begun before all are seen
 	}
-	w.promote(f)
-	w.learn(f)
+	w.admission.learn(f)
 	if len(l.Problems) == 0 {
 		w.unrest.end(dir)
 	}
@@ -44,34 +42,52 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := w.unrest.until(dir); !w.o.Once && time.Now().Before(at) {
-			w.calendar(dir, at, false)
+		if at := w.unrest.until(dir); !w.options.Once && time.Now().Before(at) {
+			w.schedule.put(dir, at, false)
 		} else {
 			w.unrest.end(dir)
-			w.warn(dir, problemText(l.Problems))
+			w.notices.warn(dir, problemText(l.Problems))
 		}
 		w.note(l)
 	case l.Untrusted != nil:
 		w.awaits(dir, l.Untrusted)
 	case l.Waits != "":
 		w.waiting[dir] = true
-		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)
-		w.last[dir] = runner.Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}}
+		w.notices.inform(dir, filepath.Base(dir)+" waits for "+l.Waits)
+		w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}})
 	case l.Run && l.At.After(w.s.Clock()):
-		w.calendar(dir, w.real(l.At), l.Task.Status == trellis.Paused)
-		w.last[dir] = runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At}
+		w.schedule.put(dir, w.real(l.At), l.Task.Status == trellis.Paused)
+		w.results.put(dir, runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At})
 	case l.Run && !l.Early() && w.resting(l):
-		w.calendar(dir, w.rest[dir].until, true)
+		w.schedule.put(dir, w.rest[dir].until, true)
 	case l.Run && f.held:
-		w.otherwise(dir)
-	case l.Run && w.leaves(f):
+		w.retryLocked(dir)
+	case l.Run && w.stalled(f):
 	case l.Run:
-		if _, failing := w.failed[dir]; !failing && !w.refused(l) {
-			delete(w.told, dir)
+		if _, failing := w.failed[dir]; !failing && !w.results.unable(l) {
+			w.notices.over(dir)
 		}
-		delete(w.held, dir)
+		delete(w.admission.held, dir)
 		w.queue = append(w.queue, l)
 	}
+}
+
+// stalled leaves a task alone whose last runs came to nothing, if nobody did anything about it since, and reports whether
+// it is so.
+func (w *watch) stalled(f inspected) bool {
+	s, ok := w.stalls.of(f)
+	switch {
+	case !ok:
+		return false
+	case s.over():
+		w.notices.warn(f.Dir, problemText(s.problems(f.Assessment)))
+		w.results.note(f.Dir, runner.Result{Dir: f.Dir, Status: trellis.Ready})
+		return true
+	case s.until.After(time.Now()):
+		w.schedule.put(f.Dir, s.until, true)
+		return true
+	}
+	return false
 }
 
 // rested is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
@@ -129,71 +145,24 @@ func gone(dir string) bool {
 
 // forget lets go of a directory that is gone. Where its run ended belongs to the results of a watch --once.
 func (w *watch) forget(dir string) {
-	delete(w.seen, dir)
-	delete(w.told, dir)
+	delete(w.schedule.seen, dir)
+	w.notices.over(dir)
 	delete(w.failed, dir)
 	delete(w.rest, dir)
 	delete(w.stalls, dir)
 	w.promotion.forget(dir)
-	if !w.o.Once {
-		delete(w.last, dir)
+	if !w.options.Once {
+		w.results.drop(dir)
 	}
-}
-
-// refused reports whether a task was not started when it was tried last, as an agent could not work: that is said once,
-// and not at every try.
-func (w *watch) refused(l runner.Assessment) bool {
-	r := w.last[l.Dir]
-	if r.Failure == nil || r.Status != l.Task.Status {
-		return false
-	}
-	code := trellis.Code(r.Failure.Code)
-	return code == trellis.AgentMissing || code == trellis.AgentAuth
 }
 
 // note keeps what a task that can't run means for the end of a watch --once.
 func (w *watch) note(l runner.Assessment) {
-	switch {
-	case l.Task == nil:
-		w.last[l.Dir] = runner.Result{Dir: l.Dir}
-	case l.Task.Status == trellis.Ready:
-		w.last[l.Dir] = runner.Result{Dir: l.Dir, Status: trellis.Ready}
-	default:
-		return
+	if l.Task == nil {
+		w.results.note(l.Dir, runner.Result{Dir: l.Dir})
+	} else if l.Task.Status == trellis.Ready {
+		w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Ready})
 	}
-	w.noted[l.Dir] = true
-}
-
-// tell says something about a directory once.
-func (w *watch) tell(dir, text string) { w.once(slog.LevelInfo, dir, text) }
-
-// warn says once what somebody has to do something about.
-func (w *watch) warn(dir, text string) { w.once(slog.LevelWarn, dir, text) }
-
-func (w *watch) once(level slog.Level, dir, text string) {
-	if w.told[dir] == text {
-		return
-	}
-	w.told[dir] = text
-	e := runner.Event{Level: level, Message: text}
-	if filepath.IsAbs(dir) {
-		e.Task = filepath.Base(dir)
-	}
-	w.s.Tell(e)
-}
-
-func problemText(list []trellis.Problem) string {
-	var b strings.Builder
-	for i, p := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.Error())
-		if p.Hint != "" {
-			b.WriteString("\n  next: " + p.Hint)
-		}
-	}
-	return b.String()
 }
 
 // fill starts what fits: by priority, then by the day it was made, then by name. A task that does not fit now keeps its place, and what it
@@ -201,27 +170,50 @@ func problemText(list []trellis.Problem) string {
 func (w *watch) fill(ctx context.Context) {
 	now := w.s.Clock()
 	slices.SortFunc(w.queue, func(a, b runner.Assessment) int { return before(a.Task, b.Task, now) })
-	claims := w.claims()
+	claims := w.admission.claims()
 	var left []runner.Assessment
 	for i, l := range w.queue {
-		if w.working() >= max(1, w.o.Parallel) || ctx.Err() != nil || w.looks.at(l.Dir) { // which keeps its turn
+		if w.admission.full() || ctx.Err() != nil || w.looks.at(l.Dir) { // which keeps its turn
 			left = append(left, w.queue[i:]...)
 			break
 		}
-		h := w.keeps(l, claims)
+		h := w.admission.admit(l, claims)
 		if h.why == "" {
 			w.start(ctx, l)
 		} else {
-			w.keep(l, h)
+			w.postpone(l, h)
 		}
 		if h.until.IsZero() {
-			claims = w.claimed(claims, l.Dir)
+			claims = w.admission.claimed(claims, l.Dir)
 		}
 		if h.why != "" && h.until.IsZero() {
 			left = append(left, l)
 		}
 	}
 	w.queue = left
+}
+
+// postpone leaves a task for later, and says once why.
+func (w *watch) postpone(l runner.Assessment, h hold) {
+	if w.admission.waits[l.Dir] != h.why {
+		w.admission.waits[l.Dir], w.heartbeat.news = h.why, true
+		w.notices.task(l.Dir, "waits for "+h.why)
+	}
+	w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
+	if !h.until.IsZero() {
+		w.schedule.put(l.Dir, w.real(h.until), false)
+	}
+}
+
+// start runs a task beside the others.
+func (w *watch) start(ctx context.Context, l runner.Assessment) {
+	delete(w.admission.waits, l.Dir)
+	w.results.begin(l.Dir)
+	w.admission.tasks[l.Dir] = true
+	w.s.TaskRunner().LastPhase(l.Dir) // of a run before
+	w.heartbeat.enters(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
+	s := w.s // a reload takes another one
+	go func() { w.ended <- attempt(ctx, s, l) }()
 }
 
 // before is negative when task a runs before task b.
@@ -240,7 +232,7 @@ func priority(t *taskdir.Task) string {
 func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 	r.Assessment, r.files = l, tracesOf(l.Dir)
 	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // which the run writes; what people saved meanwhile counts as a change
-	if err := s.Roles().CheckAgents(ctx, l.Task, ""); err != nil {
+	if err := s.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, unable(s, l, err))
 		return r
 	}
@@ -257,24 +249,8 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
 func (w *watch) idle() bool {
-	if len(w.running) > 0 || w.pulls.asking || !w.stuck() || !w.roadsIdle() || w.scanning() || w.looks.waited(false) {
+	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.looks.waited(false) {
 		return false
 	}
-	for dir, at := range w.due {
-		if w.looks.late(dir) {
-			continue
-		}
-		if w.soon[dir] || time.Until(at) <= settle {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *watch) results() (list []runner.Result) {
-	for _, r := range w.last {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b runner.Result) int { return strings.Compare(a.Dir, b.Dir) })
-	return list
+	return w.schedule.idle(w.looks.late)
 }

@@ -99,7 +99,7 @@ func TestScanKeepsPriorities(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.Site.Available = func(context.Context, string) error { return nil }
 	w.Site.Event = func(e runner.Event) {
-		if e.Standing != nil {
+		if e.State != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			first = append(first, e.Task)

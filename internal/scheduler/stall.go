@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
-
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -49,49 +48,38 @@ func (t traces) add(dir, name string) {
 	}
 }
 
-// stalled takes in that a run came to nothing, or did not.
-func (w *watch) stalled(r ran) {
-	if r.res.Progress || !r.res.Until.IsZero() && !r.Assessment.Early() {
-		delete(w.stalls, r.Dir)
+// stalls are the directories whose runs came to nothing.
+type stalls map[string]stall
+
+// ran takes in that a run came to nothing, or did not.
+func (s stalls) ran(r ran) {
+	if r.res.Progress || !r.res.Until.IsZero() && !r.Early() {
+		delete(s, r.Dir)
 		return
 	}
-	s := w.stalls[r.Dir]
-	s.times++
-	s.until = time.Now().Add(time.Second << (s.times - 1))
-	s.left, s.why = r.files, strings.Join(r.res.Waits, ", ")
-	w.stalls[r.Dir] = s
+	last := s[r.Dir]
+	last.times++
+	last.until = time.Now().Add(time.Second << (last.times - 1))
+	last.left, last.why = r.files, strings.Join(r.res.Waits, ", ")
+	s[r.Dir] = last
 }
 
-// leaves reports whether a task that could run is left alone, as its last runs came to nothing and nobody did anything
-// about it since.
-func (w *watch) leaves(f inspected) bool {
-	l := f.Assessment
-	s, ok := w.stalls[l.Dir]
-	if ok && !maps.Equal(s.left, f.files) {
-		delete(w.stalls, l.Dir)
-		ok = false
+// of is the stall of a directory, if nobody has done anything about it since.
+func (s stalls) of(f inspected) (stall, bool) {
+	last, ok := s[f.Dir]
+	if ok && !maps.Equal(last.left, f.files) {
+		delete(s, f.Dir)
+		return stall{}, false
 	}
-	switch {
-	case !ok:
-		return false
-	case s.over():
-		w.giveUp(l, s)
-		return true
-	case s.until.After(time.Now()):
-		w.calendar(l.Dir, s.until, true)
-		return true
-	}
-	return false
+	return last, ok
 }
 
-// giveUp says that a person has to look at a task.
-func (w *watch) giveUp(l runner.Assessment, s stall) {
+// problems says that a person has to look at a task.
+func (s stall) problems(l runner.Assessment) []trellis.Problem {
 	what := fmt.Sprintf("its run was begun %d times and came to nothing", s.times)
 	if s.why != "" {
 		what += ": it waits for " + s.why
 	}
 	what += "; it is begun again when something in its directory changes"
-	w.warn(l.Dir, problemText(l.Because(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems))
-	w.last[l.Dir] = runner.Result{Dir: l.Dir, Status: trellis.Ready}
-	w.noted[l.Dir] = true
+	return l.Because(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems
 }

@@ -11,17 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/runner"
-
-	"github.com/fsnotify/fsnotify"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -45,9 +40,6 @@ type WatchOptions struct {
 	Hangup <-chan struct{}
 }
 
-// settle is how long events of one directory are collected after the first, which counts at once.
-const settle = 50 * time.Millisecond
-
 // Watch picks up ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left),
 // and returns where each task that ran stood at last, one that can't be read without a status, and what went
 // wrong and stayed so. One process watches a repository: a second gets a
@@ -63,91 +55,70 @@ func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result
 	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("making the folder of tasks: %w", err), lock.release())
 	}
-	w := newWatch(s, o)
-	w.lock = lock
-	w.limit()
-	w.alive()
-	defer w.events()()
-	if w.notify != nil {
-		s.Assessor().Neighbours().Follow()
-	}
+	w := newWatch(s, o, lock)
+	w.listen()
+	defer w.events.close()
 	all, err := w.loop(ctx)
 	if err := lock.release(); err != nil {
-		w.say("%v", err)
+		w.notices.say("%v", err)
 	}
 	return all, err
 }
 
 // watch is the state of a watcher. All of it belongs to the loop's goroutine.
 type watch struct {
-	s       *runner.Site
-	lock    *watchLock
-	o       WatchOptions
-	notify  *fsnotify.Watcher // nil: rescans alone
+	*settings
+	lock       *watchLock
+	events     events
+	notices    notices
+	schedule   schedule
+	admission  admission
+	results    results
+	heartbeat  heartbeat
+	objectives objectives
+	pulls      pulls
+	promotion  promotion
+	scan       scan
+	looks      inspector
+	clocks     clocks
+
 	queue   []runner.Assessment
-	running map[string]bool
-	due     map[string]time.Time // directories to look at, and when
-	seen    map[string]time.Time // when a directory was last looked at
-	told    map[string]string    // what was said last about a directory
-	waiting map[string]bool      // for another task's end
-	rest    map[string]rest      // directories that are left alone for a while
-	soon    map[string]bool      // due directories that a watch --once stays for
-	unrest  unrest               // directories that are wrong and written to
-	held    map[string]int       // how often a directory was found held by another process
-	stalls  map[string]stall     // directories whose runs came to nothing
-	last    map[string]runner.Result
-	noted   map[string]bool // whose last result is only why it can't run
+	ripe    time.Time          // when what could begin waits no longer for looks at what is due; zero: it need not
+	waiting map[string]bool    // directories that wait for another task's end, or for trust
+	rest    map[string]rest    // directories that are left alone for a while
+	unrest  unrest             // directories that are wrong and written to
+	stalls  stalls             // directories whose runs came to nothing
+	failed  map[string]failing // directories with which something keeps going wrong
 	ended   chan ran
-	failed  map[string]failing
-	room    room
-
-	scan  scan
-	looks inspector
-	ripe  time.Time // when what could begin waits no longer for looks at what is due; zero: it need not
-
-	parallel int // asked for; 0: what the settings say
-	reloadAt time.Time
-	wall     time.Time // when the loop turned last, by the clock on the wall
-	counted  time.Time // and by the one that only counts
-
-	life     pulse.Beat
-	news     bool // since the last beat
-	beaten   time.Time
-	beatTook time.Duration
-	phases   map[string]pulse.Work
-
-	lost      error // why this watcher has to end
-	promotion promotion
-	roads     roads
-	pulls     pulls
+	lost    error // why this watcher has to end
 }
 
-func newWatch(s *runner.Site, o WatchOptions) *watch {
-	return &watch{
-		s:        s,
-		o:        o,
-		running:  map[string]bool{},
-		due:      map[string]time.Time{},
-		seen:     map[string]time.Time{},
-		told:     map[string]string{},
-		waiting:  map[string]bool{},
-		rest:     map[string]rest{},
-		soon:     map[string]bool{},
-		unrest:   unrest{},
-		held:     map[string]int{},
-		stalls:   map[string]stall{},
-		last:     map[string]runner.Result{},
-		noted:    map[string]bool{},
-		ended:    make(chan ran),
-		looks:    newInspector(),
-		failed:   map[string]failing{},
-		parallel: o.Parallel,
-		wall:     s.Clock().Round(0),
-		counted:  time.Now(),
-		phases:   map[string]pulse.Work{},
-		roads:    newRoads(),
-		pulls:    pulls{ended: make(chan asked)},
+func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
+	c := &settings{s: s, options: o}
+	w := &watch{
+		settings:  c,
+		lock:      lock,
+		notices:   notices{settings: c, said: map[string]string{}},
+		schedule:  newSchedule(),
+		admission: newAdmission(c),
+		results:   results{map[string]runner.Result{}, map[string]bool{}},
+		promotion: newPromotion(),
+		looks:     newInspector(),
+		clocks:    clocks{s.Clock().Round(0), time.Now()},
+		waiting:   map[string]bool{},
+		rest:      map[string]rest{},
+		unrest:    unrest{},
+		stalls:    stalls{},
+		failed:    map[string]failing{},
+		ended:     make(chan ran),
 	}
+	w.heartbeat = newHeartbeat(c, &w.notices)
+	w.pulls = pulls{settings: c, notices: &w.notices, schedule: &w.schedule, ended: make(chan asked)}
+	w.objectives = objectives{
+		settings: c, notices: &w.notices, schedule: &w.schedule, admission: &w.admission, results: &w.results,
+		looked: make(chan lookedAt), ended: make(chan planned), backoff: map[step]backoff{},
+	}
+	return w
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.
@@ -173,86 +144,88 @@ type ran struct {
 	err               error
 }
 
-// events begins to listen before the first scan, so that nothing falls between. It falls back to rescans
-// when the system has no events to give.
-func (w *watch) events() (stop func()) {
-	if w.o.Poll {
-		return func() {}
+// listen begins to listen before the first scan, so that nothing falls between. It falls back to rescans when the system has
+// no events to give.
+func (w *watch) listen() {
+	if w.options.Poll {
+		return
 	}
-	n, err := fsnotify.NewBufferedWatcher(4096)
-	if err == nil {
-		if err = n.Add(w.s.Store.Tasks()); err != nil {
-			err = errors.Join(err, n.Close())
-		}
+	var err error
+	if w.events, err = listenTo(w.s.Store.Tasks()); err != nil {
+		w.notices.say("file events are unavailable (%v): looking every %v instead", err, w.options.Rescan)
+		return
 	}
-	if err != nil {
-		w.say("file events are not to be had (%v): looking every %v instead", err, w.o.Rescan)
-		return func() {}
+	w.s.Assessor().Neighbours().Follow()
+	w.listenToObjectives()
+	if path := w.ledger(); path != "" {
+		_ = w.events.add(filepath.Dir(path)) // without, a rescan sees what is trusted by then
 	}
-	w.notify = n
-	w.hearRoads()
-	w.hearLedger()
-	if err := n.Add(w.settingsDir()); err != nil {
-		w.say("file events for .trellis are not to be had (%v): the settings are looked at every %v", err, w.o.Rescan)
+	if err := w.events.add(w.settingsDir()); err != nil {
+		w.notices.say("file events for .trellis are unavailable (%v): the settings are looked at every %v", err, w.options.Rescan)
 	}
-	return func() { n.Close() }
 }
 
-func (w *watch) say(format string, args ...any) {
-	w.s.Tell(runner.Event{Message: fmt.Sprintf(format, args...)})
+// listenToObjectives listens to the folder of objectives, if there is one.
+func (w *watch) listenToObjectives() {
+	if err := w.events.add(w.objectivesDir()); err != nil {
+		w.notices.warn("objectives", fmt.Sprintf("file events for the objectives are unavailable (%v): they are looked at every %v", err, w.options.Rescan))
+	}
 }
 
 func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	tick := time.NewTicker(w.o.Rescan)
+	tick := time.NewTicker(w.options.Rescan)
 	defer tick.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	w.rescan()
-	w.remind()
+	w.lookAtAll()
 	for ctx.Err() == nil && w.keepLock(stop) {
 		w.hear()
-		if w.woke() {
+		if w.clocks.woke(w.s.Clock()) {
 			w.rescan()
 		}
-		w.reloadDue()
+		if w.reloadDue() {
+			w.reload()
+		}
 		w.inspect(ctx)
-		w.askPulls(ctx)
+		w.pulls.ask(ctx)
 		w.begin(ctx)
-		w.wake()
-		w.advance(ctx)
-		w.beat()
-		if w.o.Once && w.idle() {
+		w.objectives.wake()
+		w.objectives.advance(ctx)
+		if !w.heartbeat.next().After(time.Now()) {
+			w.heartbeat.write(w.admission.tasks, w.waits())
+		}
+		if w.options.Once && w.idle() {
 			break
 		}
 		timer.Reset(w.untilNext())
 		select {
 		case <-ctx.Done():
-		case e, ok := <-w.fsEvents():
+		case e, ok := <-w.events.happened():
 			if ok {
 				w.event(e)
 			}
-		case err := <-w.fsErrors():
+		case err := <-w.events.errors():
 			w.missed(err)
 		case f := <-w.looks.found:
 			w.take(ctx, f)
 		case r := <-w.ended:
 			w.end(r)
-		case l := <-w.roads.looked:
-			w.seeRoads(l)
-		case p := <-w.roads.ended:
-			w.endRoad(p)
+		case l := <-w.objectives.looked:
+			w.objectives.take(l)
+			w.heartbeat.news = true
+		case p := <-w.objectives.ended:
+			w.objectives.end(p)
+			w.heartbeat.news = true
 		case a := <-w.pulls.ended:
-			w.pullsAsked(a)
-		case <-w.o.Hangup:
+			w.pulls.take(a)
+		case <-w.options.Hangup:
 			w.reload()
-			w.rescan()
-			w.remind()
+			w.lookAtAll()
 		case <-tick.C:
 			w.reload()
-			w.rescan()
-			w.remind()
+			w.lookAtAll()
 		case <-timer.C:
 		}
 	}
@@ -266,7 +239,7 @@ func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	switch {
 	case anew:
 		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.Starter().WatchLock()) + " was removed: it is made anew"})
-		w.beaten = time.Time{} // watch.json may be gone as well
+		w.heartbeat.written = time.Time{} // watch.json may be gone as well
 	case err != nil:
 		w.lost = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.Starter().WatchLock()), err)
 		w.s.Tell(runner.Event{Level: slog.LevelError, Message: w.lost.Error()})
@@ -281,101 +254,72 @@ func (w *watch) leave(why error) ([]runner.Result, error) {
 	if w.pulls.asking {
 		<-w.pulls.ended
 	}
-	for len(w.running) > 0 {
+	for len(w.admission.tasks) > 0 {
 		w.end(<-w.ended)
 	}
-	for w.roads.looking || len(w.roads.planning) > 0 {
+	for w.objectives.looking || len(w.admission.steps) > 0 {
 		select {
-		case l := <-w.roads.looked:
-			w.seeRoads(l)
-		case p := <-w.roads.ended:
-			w.endRoad(p)
+		case l := <-w.objectives.looked:
+			w.objectives.take(l)
+		case p := <-w.objectives.ended:
+			w.objectives.end(p)
 		}
 	}
-	errs := append(w.roadErrors(), why)
+	errs := append(w.objectives.errors(), why)
 	for _, dir := range slices.Sorted(maps.Keys(w.failed)) {
 		errs = append(errs, w.failed[dir].err)
 	}
-	return w.results(), errors.Join(errs...)
+	return w.results.all(), errors.Join(errs...)
 }
 
-func (w *watch) fsEvents() <-chan fsnotify.Event {
-	if w.notify == nil {
-		return nil
-	}
-	return w.notify.Events
+// lookAtAll has every task and objective looked at.
+func (w *watch) lookAtAll() {
+	w.rescan()
+	w.objectives.remind()
 }
 
-func (w *watch) fsErrors() <-chan error {
-	if w.notify == nil {
-		return nil
-	}
-	return w.notify.Errors
-}
-
-// mark notes that something happened at path: at once the first time, collected after that.
-func (w *watch) mark(path string) {
-	rel, err := filepath.Rel(w.s.Store.Tasks(), path)
-	if err != nil || rel == "." {
+// reload goes on with the settings as they are now. Runs under way keep theirs, and settings that are wrong leave those before.
+func (w *watch) reload() {
+	changed, err := w.settings.reload()
+	if err != nil {
+		w.notices.fail("settings", err.Error()+"\n  the settings before stay")
 		return
 	}
-	name, rest, _ := strings.Cut(filepath.ToSlash(rel), "/")
-	if !taskName(name) || rest == taskdir.Run || strings.HasPrefix(rest, durable.TempPrefix) {
-		return
-	}
-	dir := filepath.Join(w.s.Store.Tasks(), name)
-	w.s.Assessor().Neighbours().Changed(dir)
-	at := w.seen[dir].Add(settle)
-	if old, ok := w.due[dir]; !ok || old.After(at) {
-		w.due[dir] = at
+	w.notices.over("settings")
+	if changed {
+		clear(w.stalls)
+		w.notices.say("the settings were read again; %d at once", w.slots())
+		w.lookAtAll() // what could not run may be able to
 	}
 }
-
-// taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
-func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }
 
 func (w *watch) untilNext() time.Duration {
 	if w.scan.list && !w.looks.at(w.s.Store.Tasks()) {
 		return 0
 	}
-	next := w.looks.next(time.Until(w.beatAt()))
+	next := w.looks.next(time.Until(w.heartbeat.next()))
 	if !w.ripe.IsZero() {
 		next = min(next, time.Until(w.ripe))
 	}
 	if !w.reloadAt.IsZero() {
 		next = min(next, time.Until(w.reloadAt))
 	}
-	if w.pullsDue() {
+	if w.pulls.due() {
 		next = min(next, time.Until(w.pulls.next))
 	}
-	free := w.looks.free()
-	for dir, at := range w.due {
-		if free && !w.looks.at(dir) { // else what is found has it looked at
-			next = min(next, time.Until(at))
-		}
+	if w.looks.free() {
+		next = w.schedule.next(next, w.looks.at) // what is being looked at is due again when that is done
 	}
-	if at := w.nextRoad(); !at.IsZero() {
+	if at := w.objectives.next(); !at.IsZero() {
 		next = min(next, time.Until(at))
 	}
 	return max(next, 0)
 }
 
-// real is a time of the site's clock as one of the real clock.
-func (w *watch) real(at time.Time) time.Time { return time.Now().Add(at.Sub(w.s.Clock())) }
-
-// calendar has a directory looked at again at a time, for which a watch --once stays when it is work to come
-// that a run would sit out as well.
-func (w *watch) calendar(dir string, at time.Time, work bool) {
-	w.due[dir] = at
-	w.soon[dir] = work && time.Until(at) <= runner.ParkAfter
-}
-
-// otherwise looks again at a directory that another process holds: a moment later, for an order that is being
-// given, and ever more seldom. Nothing tells when a lock is free.
-func (w *watch) otherwise(dir string) {
-	again := 250 * time.Millisecond << min(w.held[dir], 4)
-	w.held[dir]++
-	w.calendar(dir, time.Now().Add(again), again <= time.Second)
+// retryLocked has a directory looked at again that another process holds.
+func (w *watch) retryLocked(dir string) {
+	delay := w.admission.locked(dir)
+	w.schedule.put(dir, time.Now().Add(delay), delay <= time.Second)
 }
 
 // resting reports whether a directory is to be left alone. Who changes its status means to have it looked at.
@@ -405,9 +349,9 @@ func unable(s *runner.Site, l runner.Assessment, err error) error {
 
 // end takes in how a run ended.
 func (w *watch) end(r ran) {
-	delete(w.running, r.Dir)
-	w.news = true
-	w.last[r.Dir] = r.res
+	delete(w.admission.tasks, r.Dir)
+	w.heartbeat.news = true
+	w.results.put(r.Dir, r.res)
 	var fail *flow.Failure
 	var nobody *git.IdentityError
 	var not *runner.NotReadyError
@@ -415,45 +359,45 @@ func (w *watch) end(r ran) {
 	switch {
 	case errors.As(r.err, &untrusted):
 		w.awaits(r.Dir, untrusted)
-		w.stalled(r)
-		w.due[r.Dir] = time.Now().Add(settle) // which is looked at for itself
+		w.stalls.ran(r)
+		w.schedule.settled(r.Dir) // which is looked at for itself
 	case errors.As(r.err, &not):
-		w.warn(r.Dir, problemText(not.Problems))
-		w.last[r.Dir] = runner.Result{Dir: r.Dir, Status: trellis.Ready}
-		w.stalled(r)
-		w.due[r.Dir] = time.Now().Add(settle) // it may have been mended meanwhile
+		w.notices.warn(r.Dir, problemText(not.Problems))
+		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready})
+		w.stalls.ran(r)
+		w.schedule.settled(r.Dir) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
-		w.warn("", "no task is started: "+nobody.Error())
+		w.notices.warn("", "no task is started: "+nobody.Error())
 	case runlock.Busy(r.err):
-		delete(w.last, r.Dir) // someone else runs it
-		w.otherwise(r.Dir)
+		w.results.drop(r.Dir) // someone else runs it
+		w.retryLocked(r.Dir)
 	case errors.As(r.err, &fail):
 		r.res.Failure = fail
-		w.last[r.Dir] = r.res
-		w.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
+		w.results.put(r.Dir, r.res)
+		w.notices.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
 	case errors.Is(r.err, context.Canceled): // before it began: this watcher ends, and the next one has it
 	case r.err != nil:
 		w.fail(r.Assessment, r.err)
 	default:
 		delete(w.failed, r.Dir)
 		if r.res.Status == trellis.Review {
-			w.pullsSoon()
+			w.pulls.hurry()
 		}
 		if !r.res.Until.IsZero() {
 			w.rest[r.Dir] = rest{w.real(r.res.Until), r.res.Status}
 		}
-		w.stalled(r)
-		w.due[r.Dir] = time.Now() // a paused one says when, a changed one runs again
+		w.stalls.ran(r)
+		w.schedule.now(r.Dir) // a paused one says when, a changed one runs again
 	}
 }
 
 // fail says what went wrong with a directory and has it tried again: most such things pass.
 func (w *watch) fail(l runner.Assessment, err error) {
-	w.trouble(l.Dir, filepath.Base(l.Dir)+": "+err.Error())
+	w.notices.fail(l.Dir, filepath.Base(l.Dir)+": "+err.Error())
 	f := failing{err, w.failed[l.Dir].times + 1}
 	w.failed[l.Dir] = f
 	at := time.Now().Add(min(time.Second<<min(f.times-1, 5), 30*time.Second))
-	w.calendar(l.Dir, at, f.times <= tries)
+	w.schedule.put(l.Dir, at, f.times <= tries)
 	if l.Task != nil {
 		w.rest[l.Dir] = rest{at, l.Task.Status}
 	}

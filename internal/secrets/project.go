@@ -12,28 +12,30 @@ import (
 // with adds what a project's .gitleaks.toml says: its rules, which change those of the same name, its allowlists, and
 // the rules that it turns off. What can't be used is told and left out.
 func (s *Scanner) with(text string) (wrong []string) {
-	doc, err := parseTOML(text)
+	doc, err := document{}, bounded(text)
+	if err == nil {
+		doc, err = parse(text)
+	}
 	if err != nil {
 		return []string{err.Error()}
 	}
-	rules, global, wrong := rulesOf(doc)
+	rules, global, wrong := doc.rules()
 	byID := map[string]*rule{}
 	for _, r := range s.rules {
-		byID[r.id] = r
+		byID[r.ID] = r
 	}
 	for _, r := range rules {
-		r, err := r.over(byID[r.id])
+		r, err := r.over(byID[r.ID])
 		if err != nil {
 			wrong = append(wrong, err.Error())
 			continue
 		}
-		byID[r.id] = r
+		byID[r.ID] = r
 	}
-	extend, _ := doc["extend"].(table)
-	for _, id := range extend.texts("disabledRules") {
+	for _, id := range doc.Extend.DisabledRules {
 		delete(byID, id)
 	}
-	if extend.text("path") != "" || extend.text("url") != "" {
+	if doc.Extend.Path+doc.Extend.URL != "" {
 		wrong = append(wrong, "what it extends by path or url is not read")
 	}
 	s.rules = nil
@@ -54,39 +56,39 @@ func (s *Scanner) with(text string) (wrong []string) {
 func (r *rule) over(base *rule) (*rule, error) {
 	merged := *r
 	if base != nil {
-		if r.regex == nil {
-			merged.regex = base.regex
+		if r.Regex == nil {
+			merged.Regex = base.Regex
 		}
-		if r.path == nil {
-			merged.path = base.path
+		if r.Path == nil {
+			merged.Path = base.Path
 		}
-		if r.group == 0 {
-			merged.group = base.group
+		if r.SecretGroup == 0 {
+			merged.SecretGroup = base.SecretGroup
 		}
-		if r.entropy == 0 {
-			merged.entropy = base.entropy
+		if r.Entropy == 0 {
+			merged.Entropy = base.Entropy
 		}
-		merged.keywords = slices.Concat(base.keywords, r.keywords)
-		merged.allowed = slices.Concat(base.allowed, r.allowed)
+		merged.Keywords = slices.Concat(base.Keywords, r.Keywords)
+		merged.Allowlists = slices.Concat(base.Allowlists, r.Allowlists)
 	}
-	if merged.id == "" || merged.regex == nil && merged.path == nil {
-		return nil, fmt.Errorf("rule %q says nothing", r.id)
+	if merged.ID == "" || merged.Regex == nil && merged.Path == nil {
+		return nil, fmt.Errorf("rule %q says nothing", r.ID)
 	}
-	for _, p := range []*pattern{r.regex, r.path} {
+	for _, p := range []*pattern{r.Regex, r.Path} {
 		if err := p.broken(); err != nil {
-			return nil, fmt.Errorf("rule %s: %w", r.id, err)
+			return nil, fmt.Errorf("rule %s: %w", r.ID, err)
 		}
 	}
-	for _, a := range r.allowed {
+	for _, a := range r.Allowlists {
 		if err := a.broken(); err != nil {
-			return nil, fmt.Errorf("rule %s: %w", r.id, err)
+			return nil, fmt.Errorf("rule %s: %w", r.ID, err)
 		}
 	}
 	return &merged, nil
 }
 
 func (a *allowlist) broken() error {
-	for _, p := range slices.Concat(a.paths, a.regexes) {
+	for _, p := range slices.Concat(a.Paths, a.Regexes) {
 		if err := p.broken(); err != nil {
 			return fmt.Errorf("an allowlist: %w", err)
 		}

@@ -11,29 +11,48 @@ import (
 
 // rule says what a kind of secret looks like, in the words of gitleaks.
 type rule struct {
-	id       string
-	regex    *pattern
-	path     *pattern
-	group    int
-	entropy  float64
-	keywords []string // lower case; one of them stands in every text that the rule is asked about
-	allowed  []*allowlist
+	ID          string
+	Regex       *pattern
+	Path        *pattern
+	SecretGroup int
+	Entropy     float64
+	Keywords    []string   // lower case; one of them stands in every text that the rule is asked about
+	Allowlist   *allowlist // the old form
+	Allowlists  []*allowlist
+	Required    any
 }
 
 // allowlist is what is no secret although it looks like one.
 type allowlist struct {
-	all       bool // everything that it lists must fit, not any of it
-	paths     []*pattern
-	regexes   []*pattern
-	target    string // what regexes are held against: match, line, or else the secret
-	stopwords []string
+	Condition   string // "AND": everything that it lists must fit, not any of it
+	Paths       []*pattern
+	Regexes     []*pattern
+	RegexTarget string   // what regexes are held against: match, line, or else the secret
+	Stopwords   []string // lower case
+	TargetRules []string // whose it is; of none: of all
 }
+
+func (a *allowlist) all() bool { return strings.EqualFold(a.Condition, "AND") || a.Condition == "&&" }
 
 // pattern is a regular expression that is compiled when it is used first; few of them ever are.
 type pattern struct {
 	text string
 	once sync.Once
 	re   *regexp.Regexp
+}
+
+// UnmarshalText keeps the text of a pattern, whatever it is.
+func (p *pattern) UnmarshalText(text []byte) error {
+	p.text = string(text)
+	return nil
+}
+
+// said is nil for a pattern without text, as for none.
+func (p *pattern) said() *pattern {
+	if p == nil || p.text == "" {
+		return nil
+	}
+	return p
 }
 
 // get panics if the text is no regular expression: what a project wrote is tried before.
@@ -56,35 +75,35 @@ type candidate struct {
 
 // allowsPath reports whether nothing in a file needs to be looked at.
 func (a *allowlist) allowsPath(path string) bool {
-	if a.all && len(a.regexes)+len(a.stopwords) > 0 {
+	if a.all() && len(a.Regexes)+len(a.Stopwords) > 0 {
 		return false // the rest of it must fit too
 	}
-	return anyFits(a.paths, path)
+	return anyFits(a.Paths, path)
 }
 
 func (a *allowlist) allows(c candidate) bool {
 	target := c.secret
-	switch a.target {
+	switch a.RegexTarget {
 	case "match":
 		target = c.match
 	case "line":
 		target = c.line
 	}
-	if !a.all {
-		return target != "" && anyFits(a.regexes, target) || a.stops(c.secret)
+	if !a.all() {
+		return target != "" && anyFits(a.Regexes, target) || a.stops(c.secret)
 	}
-	return (len(a.paths) == 0 || anyFits(a.paths, c.path)) && (len(a.regexes) == 0 || anyFits(a.regexes, target)) &&
-		(len(a.stopwords) == 0 || a.stops(c.secret))
+	return (len(a.Paths) == 0 || anyFits(a.Paths, c.path)) && (len(a.Regexes) == 0 || anyFits(a.Regexes, target)) &&
+		(len(a.Stopwords) == 0 || a.stops(c.secret))
 }
 
 func (a *allowlist) stops(secret string) bool {
 	secret = strings.ToLower(secret)
-	return slices.ContainsFunc(a.stopwords, func(w string) bool { return strings.Contains(secret, w) })
+	return slices.ContainsFunc(a.Stopwords, func(w string) bool { return strings.Contains(secret, w) })
 }
 
 // candidates are the matches of a rule in a text that are random enough to be a secret.
 func (r *rule) candidates(path, text string) (list []candidate) {
-	for _, at := range r.regex.get().FindAllStringIndex(text, -1) {
+	for _, at := range r.Regex.get().FindAllStringIndex(text, -1) {
 		match := strings.Trim(text[at[0]:at[1]], "\n")
 		end := at[0] + len(match)
 		from := strings.LastIndexByte(text[:at[0]], '\n') + 1
@@ -93,7 +112,7 @@ func (r *rule) candidates(path, text string) (list []candidate) {
 			to = end + i
 		}
 		c := candidate{path: path, match: match, secret: r.secretIn(match), line: text[from:to], number: strings.Count(text[:at[0]], "\n")}
-		if r.entropy == 0 || entropy(c.secret) > r.entropy {
+		if r.Entropy == 0 || entropy(c.secret) > r.Entropy {
 			list = append(list, c)
 		}
 	}
@@ -102,9 +121,9 @@ func (r *rule) candidates(path, text string) (list []candidate) {
 
 // secretIn is the group that a rule names, or else the first that matched something, or else all.
 func (r *rule) secretIn(match string) string {
-	groups := r.regex.get().FindStringSubmatch(match)
-	if r.group > 0 && r.group < len(groups) {
-		return groups[r.group]
+	groups := r.Regex.get().FindStringSubmatch(match)
+	if r.SecretGroup > 0 && r.SecretGroup < len(groups) {
+		return groups[r.SecretGroup]
 	}
 	for i, g := range groups {
 		if i > 0 && g != "" {
@@ -127,83 +146,40 @@ func entropy(s string) (bits float64) {
 	return bits
 }
 
-// rulesOf are the rules and allowlists of a gitleaks configuration. What can't be used is told and left out.
-func rulesOf(doc table) (rules []*rule, global []*allowlist, wrong []string) {
-	said := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+// rules are the rules and allowlists of a gitleaks configuration. What can't be used is told and left out.
+func (d document) rules() (rules []*rule, global []*allowlist, wrong []string) {
 	byID := map[string]*rule{}
-	for _, t := range doc.tables("rules") {
-		r := &rule{id: t.text("id"), regex: t.pattern("regex"), path: t.pattern("path"), keywords: lower(t.texts("keywords"))}
-		r.entropy, _ = t["entropy"].(float64)
-		group, _ := t["secretGroup"].(float64)
-		r.group = int(group)
-		for _, a := range append(t.tables("allowlists"), t.tables("allowlist")...) {
-			r.allowed = append(r.allowed, a.allowlist())
-		}
-		if t["required"] != nil {
-			said("rule %s depends on another", r.id)
+	for _, r := range d.Rules {
+		if r.Required != nil {
+			wrong = append(wrong, fmt.Sprintf("rule %s depends on another", r.ID))
 			continue
 		}
-		rules, byID[r.id] = append(rules, r), r
+		r.Regex, r.Path = r.Regex.said(), r.Path.said()
+		r.Keywords, r.Allowlists = lower(r.Keywords), both(r.Allowlists, r.Allowlist)
+		rules, byID[r.ID] = append(rules, r), r
 	}
-	for _, t := range append(doc.tables("allowlists"), doc.tables("allowlist")...) {
-		targets := t.texts("targetRules")
-		if len(targets) == 0 {
-			global = append(global, t.allowlist())
+	for _, a := range both(d.Allowlists, d.Allowlist) {
+		if len(a.TargetRules) == 0 {
+			global = append(global, a)
 		}
-		for _, id := range targets {
+		for _, id := range a.TargetRules {
 			if byID[id] == nil {
-				byID[id] = &rule{id: id}
+				byID[id] = &rule{ID: id}
 				rules = append(rules, byID[id])
 			}
-			byID[id].allowed = append(byID[id].allowed, t.allowlist())
+			byID[id].Allowlists = append(byID[id].Allowlists, a)
 		}
 	}
 	return rules, global, wrong
 }
 
-func (t table) allowlist() *allowlist {
-	condition := strings.ToUpper(t.text("condition"))
-	return &allowlist{all: condition == "AND" || condition == "&&", paths: t.patterns("paths"), regexes: t.patterns("regexes"),
-		target: t.text("regexTarget"), stopwords: lower(t.texts("stopwords"))}
-}
-
-func (t table) text(name string) string { s, _ := t[name].(string); return s }
-
-func (t table) texts(name string) (list []string) {
-	values, _ := t[name].([]any)
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			list = append(list, s)
-		}
+// both are allowlists of the two forms.
+func both(list []*allowlist, old *allowlist) []*allowlist {
+	if old != nil {
+		list = append(list, old)
 	}
-	return list
-}
-
-// tables are the tables of a list, or a table that stands alone.
-func (t table) tables(name string) (list []table) {
-	if one, ok := t[name].(table); ok {
-		return []table{one}
-	}
-	values, _ := t[name].([]any)
-	for _, v := range values {
-		if one, ok := v.(table); ok {
-			list = append(list, one)
-		}
-	}
-	return list
-}
-
-// pattern is nil where there is none.
-func (t table) pattern(name string) *pattern {
-	if s := t.text(name); s != "" {
-		return &pattern{text: s}
-	}
-	return nil
-}
-
-func (t table) patterns(name string) (list []*pattern) {
-	for _, s := range t.texts(name) {
-		list = append(list, &pattern{text: s})
+	for _, a := range list {
+		a.Stopwords = lower(a.Stopwords)
 	}
 	return list
 }

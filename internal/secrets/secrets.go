@@ -20,12 +20,12 @@ var defaults = sync.OnceValue(func() (d struct {
 	rules  []*rule
 	global []*allowlist
 }) {
-	doc, err := parseTOML(builtIn)
+	doc, err := parse(builtIn)
 	if err != nil {
 		panic(fmt.Sprintf("reading the rules of gitleaks: %v", err))
 	}
 	var wrong []string
-	if d.rules, d.global, wrong = rulesOf(doc); len(wrong) > 0 {
+	if d.rules, d.global, wrong = doc.rules(); len(wrong) > 0 {
 		panic(fmt.Sprintf("reading the rules of gitleaks: %s", wrong))
 	}
 	return d
@@ -104,10 +104,10 @@ func (s *Scanner) Scan(path string, first int, text string) []Finding {
 	}
 	for i, r := range s.rules {
 		switch {
-		case r.path != nil && !r.path.fits(path), slices.ContainsFunc(r.allowed, func(a *allowlist) bool { return a.allowsPath(path) }):
-		case r.regex == nil:
-			found = append(found, Finding{Path: path, Rule: r.id})
-		case !binary && (len(r.keywords) == 0 || near[i]):
+		case r.Path != nil && !r.Path.fits(path), slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.allowsPath(path) }):
+		case r.Regex == nil:
+			found = append(found, Finding{Path: path, Rule: r.ID})
+		case !binary && (len(r.Keywords) == 0 || near[i]):
 			found = append(found, s.matches(r, path, first, text)...)
 		}
 	}
@@ -130,8 +130,8 @@ func (s *Scanner) values(path string, first int, text string) (found []Finding) 
 func (s *Scanner) matches(r *rule, path string, first int, text string) (found []Finding) {
 	for _, c := range r.candidates(path, text) {
 		allows := func(a *allowlist) bool { return a.allows(c) }
-		if !slices.ContainsFunc(s.global, allows) && !slices.ContainsFunc(r.allowed, allows) {
-			found = append(found, Finding{path, first + c.number, r.id, &c.secret})
+		if !slices.ContainsFunc(s.global, allows) && !slices.ContainsFunc(r.Allowlists, allows) {
+			found = append(found, Finding{path, first + c.number, r.ID, &c.secret})
 		}
 	}
 	return found

@@ -173,14 +173,18 @@ func TestProjectSettings(t *testing.T) {
 func TestBrokenSettingsAreTold(t *testing.T) {
 	token := "gh" + "p_" + made(letters, 36)
 	for config, want := range map[string]string{
-		"x = [1, 2\ny = 3":                                         "line 2: , or ] is missing",
-		"[[rules]]\nid = 'a'\nregex = '('":                         "rule a: error parsing regexp: missing closing ): `(`",
-		"[[rules]]\nid = 'a'":                                      `rule "a" says nothing`,
-		"[[allowlists]]\nregexes = ['[']":                          "an allowlist: error parsing regexp: missing closing ]: `[`",
-		"[extend]\npath = '/etc/passwd'":                           "what it extends by path or url is not read",
-		"a = 1\na.b = 2":                                           "line 2: a is no table",
-		"a = " + strings.Repeat("[", 100):                          "line 1: values within more than 32 values",
-		"[[rules]]\nid='a'\nregex='a'\n[[rules.required]]\nid='b'": "rule a depends on another",
+		"x = [1, 2\ny = 3":                         "line 2 (last key \"x\"): expected a comma (',') or array terminator (']'), but got 'y'",
+		"[[rules]]\nid = 'a'\nregex = '('":         "rule a: error parsing regexp: missing closing ): `(`",
+		"[[rules]]\nid = 'a'":                      `rule "a" says nothing`,
+		"[[allowlists]]\nregexes = ['[']":          "an allowlist: error parsing regexp: missing closing ]: `[`",
+		"[extend]\npath = '/etc/passwd'":           "what it extends by path or url is not read",
+		"a = 1\na.b = 2":                           "line 2 (last key \"a.b\"): Key 'a' has already been defined.",
+		"a = " + strings.Repeat("[", 100):          "line 1: values within more than 32 values",
+		"[[rules]]\nid = 3":                        "line 2 (last key \"rules.id\"): incompatible types: TOML value has type int64; destination has type string",
+		"\n" + strings.Repeat("a.", 100) + "a = 1": "line 2: values within more than 32 values",
+		strings.Repeat(`["""""""",`, 100):          "line 1: values within more than 32 values",
+		"[" + strings.Repeat("a", 9000) + "]\n" + strings.Repeat("a=1\n", 9000): "it is too large",
+		"[[rules]]\nid='a'\nregex='a'\n[[rules.required]]\nid='b'":              "rule a depends on another",
 	} {
 		s, wrong := secrets.New(secrets.Options{Config: config})
 		if len(wrong) != 1 || wrong[0] != want {

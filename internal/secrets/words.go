@@ -16,7 +16,7 @@ func newWords(rules []*rule) *words {
 	w := &words{lists: make([][]word, 1), rules: len(rules)}
 	at := map[string][]int{}
 	for i, r := range rules {
-		for _, k := range r.keywords {
+		for _, k := range r.Keywords {
 			at[k] = append(at[k], i)
 		}
 	}

@@ -147,7 +147,6 @@ func (r *runLog) next(h *journal.History) (lines []Line) {
 	return lines
 }
 
-// shown reports whether an activity is asked for.
 func (r *runLog) shown(c journal.Entry) bool {
 	return r.log.Phase == "" || r.log.Phase == c.Activity
 }

@@ -6,10 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -59,7 +58,7 @@ func (r *runLog) told(c journal.Entry) string {
 			return text.Clip(text.OneLine(plan.Fill(s.Prompt, about.Values)), maxTold)
 		}
 	case c.Activity == string(trellis.Heal) && about.Ran != nil:
-		return text.Clip(fmt.Sprintf("%s ended with %d", about.Ran.Command, about.Ran.Code), maxTold)
+		return text.Clip(fmt.Sprintf("%s exited with %d", about.Ran.Command, about.Ran.Code), maxTold)
 	}
 	return ""
 }
@@ -67,7 +66,6 @@ func (r *runLog) told(c journal.Entry) string {
 // maxTold is how much of what an agent is to do stands in a log, in letters.
 const maxTold = 300
 
-// stepSays is what a step, or a round of its loop, is.
 func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
 	var in struct {
 		Kind      string

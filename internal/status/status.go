@@ -4,6 +4,7 @@ package status
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,7 @@ type Task struct {
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
+	Slots  string        `json:"-"` // how many of the watcher's are busy, in words, when the task waits for one
 	Retry  string        `json:"-"` // why the planning at work asks once more
 
 	step string // that people are asked about
@@ -208,7 +210,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}
 	if t.PRURL != "" {
 		v.PR, _ = delivery.ReadPull(e.Dir) // one that can't be read is looked at anew
-		if r, err := delivery.ReadRecord(delivery.RecordFile(e.Dir)); err == nil && r.Modules != nil {
+		if r, err := delivery.ReadRecord(e.Dir); err == nil && r.Modules != nil {
 			v.Modules = r.Modules
 		}
 	}
@@ -222,6 +224,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	}
 	if at := r.phase(e.ID); at != nil {
 		v.Since = stamp(at.Since)
+	}
+	if v.WaitingFor == ForSlot {
+		v.Slots = fmt.Sprintf("%d of %d slots busy", len(r.Watcher.Beat.Running), r.Watcher.Beat.Parallel)
 	}
 	if v.WaitingFor == "approval" {
 		v.step, v.WaitingFor = r.asks(e.Dir)
@@ -238,7 +243,6 @@ func problem(err error, dir string) trellis.Problem {
 	return trellis.Problem{File: dir, Message: err.Error()}
 }
 
-// updated is when task.json or the journal was last written.
 func updated(dir string) string {
 	last := written(filepath.Join(dir, taskdir.TaskJSON))
 	if j := written(filepath.Join(dir, taskdir.Journal)); j.After(last) {

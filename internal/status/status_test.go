@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/status"
-
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )

@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// isRole reports whether an activity is the work of an agent.
 func isRole(activity string) bool { return slices.Contains(trellis.Roles, trellis.Role(activity)) }
 
 // agentOf is the agent that plays in an activity, "" when it is no agent's work.
@@ -102,7 +100,6 @@ func notes(list []string) []string {
 	return lines
 }
 
-// outcome is how a run says that it ended.
 func outcome(out json.RawMessage) string {
 	var end struct {
 		Outcome string

@@ -5,12 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What a task waits for that could run at once.
+const (
+	ForWatcher = "watcher: none is running"
+	ForSlot    = "room" // as the watcher says it
 )
 
 // waitingFor says what a task that stands still waits for, "" when it does not. held tells that a process is at work
@@ -81,7 +86,7 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 func (r Reader) turn(id string) string {
 	switch {
 	case !r.Watcher.Alive:
-		return "watcher: none is running"
+		return ForWatcher
 	case r.Watcher.Hangs:
 		return "watcher: it hangs"
 	}
@@ -122,7 +127,6 @@ func (r Reader) phase(id string) *pulse.Work {
 	return nil
 }
 
-// health is the state of a watcher in a word.
 func health(s pulse.State) string {
 	switch {
 	case s.Hangs:

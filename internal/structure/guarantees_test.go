@@ -41,7 +41,6 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(text), head+"\n| --- | --- | --- |\n")
-	known := map[string]map[string]bool{}
 	for line := range strings.Lines(table) {
 		if !strings.HasPrefix(line, "| ") {
 			break
@@ -57,10 +56,7 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 			t.Errorf("%d tests can be read in %s", len(tests), cells[2])
 		}
 		for _, m := range tests {
-			if known[m[1]] == nil {
-				known[m[1]] = testsOf(t, filepath.Join(repository(t), m[1]))
-			}
-			if !known[m[1]][m[2]] {
+			if !testsOf(t, m[1])[m[2]] {
 				t.Errorf("there is no %s in %s", m[2], m[1])
 			}
 			if script := filepath.Join(repository(t), m[1], "testdata", m[3]+".txtar"); m[3] != "" {
@@ -73,11 +69,18 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 	return rows
 }
 
+// tested are the tests of the packages that were asked for.
+var tested = map[string]map[string]bool{}
+
 // testsOf are the tests of a package, on whatever system they run.
 func testsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
+	if found := tested[dir]; found != nil {
+		return found
+	}
 	found := map[string]bool{}
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	tested[dir] = found
+	files, err := filepath.Glob(filepath.Join(repository(t), dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,6 @@ import (
 // maxMethods is the most methods that a type of the product may have: one with more is several things.
 const maxMethods = 40
 
-// wide are types that still have more: none is added.
-var wide = []string{
-	"internal/delivery.Cleaner", "internal/scheduler.watch",
-	"internal/pipeline.Acts", "internal/pipeline.run",
-}
-
 func TestTypesAreNarrow(t *testing.T) {
 	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "templates", "agents") {
 		if slices.Contains(testingPackages, strings.TrimPrefix(p.PkgPath, module)) {
@@ -27,7 +21,7 @@ func TestTypesAreNarrow(t *testing.T) {
 				continue
 			}
 			name, n := strings.TrimPrefix(p.PkgPath, module)+"."+name, named.NumMethods()
-			if n > maxMethods && !slices.Contains(wide, name) {
+			if n > maxMethods {
 				t.Errorf("%s has %d methods, more than %d", name, n, maxMethods)
 			}
 		}

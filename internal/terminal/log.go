@@ -6,12 +6,11 @@ import (
 	"io"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/text"
-	"github.com/trellis-tasks/trellis/internal/workflow"
-
-	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // quiet are activities that only keep the books.
@@ -32,7 +31,7 @@ func PrintLine(w io.Writer, of status.Line, style Style) error {
 		at = l.At.Local().Format("15:04:05")
 	}
 	var b strings.Builder
-	for i, part := range strings.Split(Safe(shown), "\n") {
+	for i, part := range strings.Split(trellis.Visible(shown), "\n") {
 		if i > 0 {
 			at = strings.Repeat(" ", len("15:04:05"))
 		}
@@ -123,9 +122,6 @@ func eventText(e agents.Event) string {
 	}
 	return ""
 }
-
-// Safe is s as a terminal can show it.
-func Safe(s string) string { return trellis.Visible(s) }
 
 // SafeWriter shows what is written to it as a terminal can, line by line. Close writes a last line without an end.
 type SafeWriter struct {

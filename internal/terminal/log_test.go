@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 

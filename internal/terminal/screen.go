@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // screen is the end of an output. On a terminal it has lines that are written over; elsewhere it has none.
@@ -17,31 +19,43 @@ type screen struct {
 	frame func(width int) []string // the lines that are written over, called with the mutex
 
 	mu     sync.Mutex
-	drawn  int // lines on the screen that are ours
+	drawn  int  // lines on the screen that are ours
+	stale  bool // something happened that they do not show
 	closed bool
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// open begins to draw what frame tells, at every change and every so often, so that people see that time passes.
-// close must be called.
-func (s *screen) open(every time.Duration) {
+// Lines are drawn anew at every tick when something was noted, and every tenth all the same, so that people see that
+// time passes.
+const (
+	tickEvery = 100 * time.Millisecond
+	drawEvery = 10 * tickEvery
+)
+
+// open begins to draw what frame tells, at every change and with time. close must be called.
+func (s *screen) open() {
 	s.stop, s.done = make(chan struct{}), make(chan struct{})
 	if !s.live {
 		close(s.done)
 		return
 	}
-	go s.tick(every)
+	go s.tick()
 }
 
-func (s *screen) tick(every time.Duration) {
+func (s *screen) tick() {
 	defer close(s.done)
-	clock := time.NewTicker(every)
+	clock := time.NewTicker(tickEvery)
 	defer clock.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-clock.C:
-			s.change(func() {})
+			s.mu.Lock()
+			due := s.stale || n%int(drawEvery/tickEvery) == 0
+			s.mu.Unlock()
+			if due {
+				s.change(func() {})
+			}
 		case <-s.stop:
 			return
 		}
@@ -66,6 +80,7 @@ func (s *screen) note(do func()) {
 	defer s.mu.Unlock()
 	if !s.closed {
 		do()
+		s.stale = true
 	}
 }
 
@@ -84,7 +99,7 @@ func (s *screen) close(last func()) {
 
 // print prints lines that stay, within change.
 func (s *screen) print(text string) {
-	for line := range strings.SplitSeq(Safe(text), "\n") {
+	for line := range strings.SplitSeq(trellis.Visible(text), "\n") {
 		fmt.Fprintln(s.w, "trellis: "+line)
 	}
 }
@@ -105,6 +120,7 @@ func (s *screen) draw() {
 	if s.style.Width == 0 {
 		width = 79
 	}
+	s.stale = false
 	lines := s.frame(width)
 	if len(lines) > 0 {
 		fmt.Fprintln(s.w, strings.Join(lines, "\n"))

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/agentcall"
-	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -28,70 +29,79 @@ type call struct {
 	last   string // that it did
 }
 
-// Ahead says which roles plannings ask from now on, stage by stage; those of one stage work at the same time.
-func (p *Progress) Ahead(stages ...[]trellis.Role) {
-	p.change(func() { p.ahead = stages })
+// shortWay are the stages of a planning without a plan.
+var shortWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
+
+// Stages are the roles that a planning with these options asks, as far as one can tell before the requirement is
+// evaluated, stage by stage; those of one stage work at the same time.
+func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
+	if o.Quick {
+		return shortWay
+	}
+	list := [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.Plan}}
+	if c.TaskSpec && !o.NoTaskSpec {
+		list[1] = append(list[1], trellis.TaskSpec)
+	}
+	if c.Judge {
+		list = append(list, []trellis.Role{trellis.Judge})
+	}
+	return list
 }
 
-// Asked says that a planning begins to ask an agent. A request that is made once more is told of with its reason.
-func (p *Progress) Asked(task, id string, r agentcall.Request) {
-	p.change(func() {
-		t := p.find(task)
-		if t.stages == nil {
-			t.phase, t.stages = "planning", append([][]trellis.Role{}, p.ahead...)
-		}
-		t.reach(r.Role)
-		earlier := t.of(r.Role)
-		c := t.call(id)
-		*c = call{id: id, role: r.Role, since: p.now()}
-		switch why := status.Again(r); {
-		case why != "":
-			p.print(task + ": " + why)
-		case len(earlier) > 0 && earlier[len(earlier)-1].failed:
-			p.print(task + ": " + string(r.Role) + " again")
-		case !p.live:
-			p.print(task + ": " + string(r.Role))
-		}
-	})
+// Ahead says which stages plannings have from now on.
+func (l *Live) Ahead(stages [][]trellis.Role) { l.change(func() { l.ahead = stages }) }
+
+// asked says that a planning begins to ask an agent. A request that is made once more is told of with its reason.
+func (l *Live) asked(t *working, id string, r agentcall.Request) {
+	if t.stages == nil {
+		t.phase, t.stages = "planning", append([][]trellis.Role{}, l.ahead...)
+	}
+	t.reach(r.Role)
+	earlier := t.of(r.Role)
+	*t.call(id) = call{id: id, role: r.Role, since: l.now()}
+	switch why := status.Again(r); {
+	case why != "":
+		l.print(t.name + ": " + why)
+	case len(earlier) > 0 && earlier[len(earlier)-1].failed:
+		l.print(t.name + ": " + string(r.Role) + " again")
+	case !l.live:
+		l.print(t.name + ": " + string(r.Role))
+	}
 }
 
-// Replied says what a call came to.
-func (p *Progress) Replied(task, id string, r agentcall.Reply) {
-	p.change(func() {
-		t := p.find(task)
-		c := t.call(id)
-		c.ended, c.took, c.used = true, p.now().Sub(c.since), r.Usage
-		c.failed = r.Failure != nil
-		c.broken = c.failed || len(r.Problems) > 0 || status.OpinionOf(c.role, r).Refused()
-		if status.OpinionOf(c.role, r).Size == trellis.Tiny {
-			t.stages = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
-		}
-		switch {
-		case c.failed:
-			p.print(fmt.Sprintf("%s: %s: %v", task, c.role, r.Failure) + p.again(r.Failure))
-		case !p.live && len(r.Problems) == 0:
-			p.print(fmt.Sprintf("%s: %s", task, c.told(r)))
-		}
-	})
+func (l *Live) replied(t *working, id string, r agentcall.Reply) {
+	c := t.call(id)
+	opinion := status.OpinionOf(c.role, r)
+	c.ended, c.took, c.used = true, l.now().Sub(c.since), r.Usage
+	c.failed = r.Failure != nil
+	c.broken = c.failed || len(r.Problems) > 0 || opinion.Refused()
+	if opinion.Size == trellis.Tiny {
+		t.stages = slices.Clone(shortWay)
+	}
+	switch {
+	case c.failed:
+		l.print(fmt.Sprintf("%s: %s: %v", t.name, c.role, r.Failure) + l.again(r.Failure))
+	case !l.live && len(r.Problems) == 0:
+		l.print(fmt.Sprintf("%s: %s", t.name, c.told(r)))
+	}
 }
 
 // again says when a call that failed is made once more by itself, as far as that is known.
-func (p *Progress) again(f *flow.Failure) string {
+func (l *Live) again(f *flow.Failure) string {
 	if f.Code == string(trellis.ProviderDown) && f.ResumeAt.IsZero() {
 		return "; it is asked again within five minutes"
 	}
-	return p.GoesOn(f.ResumeAt)
+	return l.goesOn(f.ResumeAt)
 }
 
-// GoesOn says when what waits goes on, "" when it does not by itself.
-func (p *Progress) GoesOn(at time.Time) string {
+// goesOn says when what waits goes on, "" when it does not by itself.
+func (l *Live) goesOn(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; goes on at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(p.now()).Round(time.Second))
+	return fmt.Sprintf("; goes on at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(l.now()).Round(time.Second))
 }
 
-// call is the call of that id, a new one if need be.
 func (t *working) call(id string) *call {
 	for _, c := range t.calls {
 		if c.id == id {
@@ -103,7 +113,6 @@ func (t *working) call(id string) *call {
 	return c
 }
 
-// of are the calls of a role, in order.
 func (t *working) of(role trellis.Role) (list []*call) {
 	for _, c := range t.calls {
 		if c.role == role {
@@ -120,7 +129,6 @@ func (t *working) reach(role trellis.Role) {
 	}
 }
 
-// told is what a finished call came to.
 func (c *call) told(r agentcall.Reply) string {
 	parts := []string{string(c.role) + " done in " + text.Duration(c.took)}
 	if v := status.OpinionOf(c.role, r).String(); v != "" {

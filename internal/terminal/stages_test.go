@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -27,50 +28,50 @@ func request(role trellis.Role, round int, why string) agentcall.Request {
 func answer(text string) agentcall.Reply { return agentcall.Reply{Answer: json.RawMessage(text)} }
 
 // planned plays a planning: the checks and the judge each send a plan back once.
-func planned(p *terminal.Progress) {
+func planned(p telling) {
 	const id = "02-01-auth"
 	tool := func(call, input string) {
-		p.Agent(id, call, agents.Event{Kind: agents.EventTool, Tool: "Read", Input: input})
+		p.agent(id, call, agents.Event{Kind: agents.EventTool, Tool: "Read", Input: input})
 	}
-	p.Asked(id, "evaluate#1", request(trellis.Evaluate, 0, ""))
+	p.asked(id, "evaluate#1", request(trellis.Evaluate, 0, ""))
 	time.Sleep(3100 * time.Millisecond)
-	p.Replied(id, "evaluate#1", answer(`{"decision": "accept", "category": "", "size": "small"}`))
-	p.Asked(id, "research#1", request(trellis.Research, 0, ""))
-	p.Asked(id, "taskspec#1", request(trellis.TaskSpec, 0, ""))
+	p.replied(id, "evaluate#1", answer(`{"decision": "accept", "category": "", "size": "small"}`))
+	p.asked(id, "research#1", request(trellis.Research, 0, ""))
+	p.asked(id, "taskspec#1", request(trellis.TaskSpec, 0, ""))
 	tool("research#1", "main.go")
-	p.Agent(id, "taskspec#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 300}})
-	p.Agent(id, "research#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 700}})
+	p.agent(id, "taskspec#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 300}})
+	p.agent(id, "research#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 700}})
 	tool("research#1", "api/list.go")
 	time.Sleep(2 * time.Second)
 	cost := 0.25
-	p.Replied(id, "taskspec#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 500, CostUSD: &cost}, Problems: []string{"/goals: missing", "/actions: too long"}})
+	p.replied(id, "taskspec#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 500, CostUSD: &cost}, Problems: []string{"/goals: missing", "/actions: too long"}})
 	fixed := request(trellis.TaskSpec, 0, "")
 	fixed.Repair = &agentcall.Repair{Problems: []string{"/goals: missing", "/actions: too long"}}
-	p.Asked(id, "taskspec#2", fixed)
+	p.asked(id, "taskspec#2", fixed)
 	time.Sleep(time.Second + time.Millisecond)
 }
 
-func finish(p *terminal.Progress) {
+func finish(p telling) {
 	const id = "02-01-auth"
-	p.Replied(id, "taskspec#2", answer(`{}`))
-	p.Replied(id, "research#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 700}})
-	p.Asked(id, "plan#1", request(trellis.Plan, 1, ""))
-	p.Replied(id, "plan#1", agentcall.Reply{Problems: []string{"/steps/2/verify: can't fail"}})
-	p.Asked(id, "plan#2", request(trellis.Plan, 2, "checks, 1 of 2: /steps/2/verify: can't fail"))
-	p.Replied(id, "plan#2", answer(`{}`))
-	p.Asked(id, "judge#1", request(trellis.Judge, 1, ""))
-	p.Replied(id, "judge#1", answer(`{"pass": false, "feedback": "step b\nis two steps"}`))
-	p.Asked(id, "plan#3", request(trellis.Plan, 3, "judge, 1 of 2: step b\nis two steps"))
-	p.Replied(id, "plan#3", agentcall.Reply{Failure: flow.Fail("agent_exit", "exit 3")})
-	p.Asked(id, "plan#4", request(trellis.Plan, 3, ""))
+	p.replied(id, "taskspec#2", answer(`{}`))
+	p.replied(id, "research#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 700}})
+	p.asked(id, "plan#1", request(trellis.Plan, 1, ""))
+	p.replied(id, "plan#1", agentcall.Reply{Problems: []string{"/steps/2/verify: can't fail"}})
+	p.asked(id, "plan#2", request(trellis.Plan, 2, "checks, 1 of 2: /steps/2/verify: can't fail"))
+	p.replied(id, "plan#2", answer(`{}`))
+	p.asked(id, "judge#1", request(trellis.Judge, 1, ""))
+	p.replied(id, "judge#1", answer(`{"pass": false, "feedback": "step b\nis two steps"}`))
+	p.asked(id, "plan#3", request(trellis.Plan, 3, "judge, 1 of 2: step b\nis two steps"))
+	p.replied(id, "plan#3", agentcall.Reply{Failure: flow.Fail("agent_exit", "exit 3")})
+	p.asked(id, "plan#4", request(trellis.Plan, 3, ""))
 }
 
 // A planning shows its stages, those ahead too, what the agents at work do, and why something is asked again.
 func TestStagesOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := terminal.NewProgress(s, terminal.Style{Width: 80}, true, time.Now)
-		p.Ahead(longWay...)
+		p := show(s, terminal.Style{Width: 80}, true)
+		p.Ahead(longWay)
 		planned(p)
 		again := "trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)"
 		s.want(t, again,
@@ -95,10 +96,10 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 	for _, width := range []int{1, 8, 24, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &screen{}
-			p := terminal.NewProgress(s, terminal.Style{Width: width}, true, time.Now)
-			p.Ahead(longWay...)
+			p := show(s, terminal.Style{Width: width}, true)
+			p.Ahead(longWay)
 			planned(p)
-			p.Agent("02-01-auth", "research#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("調べ\x1b[2Jる", 40)})
+			p.agent("02-01-auth", "research#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("調べ\x1b[2Jる", 40)})
 			for _, line := range s.lines {
 				n := 0
 				for _, r := range line {
@@ -125,11 +126,11 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 func TestStagesOfTheShortWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := terminal.NewProgress(s, terminal.Style{Width: 80, Colour: true}, true, time.Now)
-		p.Ahead(longWay...)
-		p.Asked("a", "evaluate#1", request(trellis.Evaluate, 0, ""))
-		p.Replied("a", "evaluate#1", answer(`{"decision": "accept", "size": "tiny"}`))
-		p.Asked("a", "research#1", request(trellis.Research, 0, ""))
+		p := show(s, terminal.Style{Width: 80, Colour: true}, true)
+		p.Ahead(longWay)
+		p.asked("a", "evaluate#1", request(trellis.Evaluate, 0, ""))
+		p.replied("a", "evaluate#1", answer(`{"decision": "accept", "size": "tiny"}`))
+		p.asked("a", "research#1", request(trellis.Research, 0, ""))
 		s.want(t, "a: planning · 0s", "  \x1b[32mevaluate ✓ 0.0s\x1b[0m · research 0s · \x1b[2mprd\x1b[0m")
 		p.Close()
 	})
@@ -139,7 +140,7 @@ func TestStagesOfTheShortWay(t *testing.T) {
 func TestStagesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := terminal.NewProgress(&out, terminal.Style{}, false, time.Now)
+		p := show(&out, terminal.Style{}, false)
 		planned(p)
 		finish(p)
 		p.Close()
@@ -163,4 +164,29 @@ trellis: 02-01-auth: plan again
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
+}
+
+// The stages ahead are those that flags and settings leave.
+func TestStages(t *testing.T) {
+	for want, c := range map[string]struct {
+		taskspec, judge bool
+		o               runner.PlanOptions
+	}{
+		"evaluate|research taskspec|plan|judge": {true, true, runner.PlanOptions{}},
+		"evaluate|research|plan|judge":          {true, true, runner.PlanOptions{NoTaskSpec: true}},
+		"evaluate|research|plan":                {false, false, runner.PlanOptions{}},
+		"evaluate|research|prd":                 {true, true, runner.PlanOptions{Quick: true}},
+	} {
+		var list []string
+		for _, stage := range terminal.Stages(config.Planning{TaskSpec: c.taskspec, Judge: c.judge}, c.o) {
+			var names []string
+			for _, role := range stage {
+				names = append(names, string(role))
+			}
+			list = append(list, strings.Join(names, " "))
+		}
+		if got := strings.Join(list, "|"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Steps prints steps as a run is going to do them.
@@ -40,7 +40,7 @@ func Steps(w io.Writer, steps []plan.Line) error {
 		}
 		say("after", strings.Join(s.After, ", "))
 	}
-	_, err := io.WriteString(w, Safe(b.String()))
+	_, err := io.WriteString(w, trellis.Visible(b.String()))
 	return err
 }
 

@@ -1,16 +1,17 @@
 package terminal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -27,17 +28,9 @@ var statusColour = map[trellis.Status]string{
 	trellis.Waiting: "33", trellis.Paused: "33",
 }
 
-// Table prints tasks one a line: directory, status, what is special about it, priority, title.
-func Table(w io.Writer, tasks []status.Task, style Style) error {
-	return table(w, tasks, style, time.Time{})
-}
-
-// TableWithAges is [Table] with how long, at now, each has stood like that.
-func TableWithAges(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
-	return table(w, tasks, style, now)
-}
-
-func table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
+// Table prints tasks one a line: directory, status, for how long at now unless that is zero, what is special about it,
+// priority, title.
+func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	rows := [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}}
 	if !now.IsZero() {
 		rows[0][2] = "FOR"
@@ -66,6 +59,15 @@ func table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Columns prints rows with their cells below each other's.
+func Columns(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
 }
 
 // tableLine is the cells of a row below each other's, no longer than limit; the second one in a colour.
@@ -111,7 +113,7 @@ func (t task) remark() string {
 	case t.Status == "" && len(t.Problems) > 0:
 		return t.Problems[0].Error()
 	case t.WaitingFor != "":
-		return t.WaitingFor
+		return cmp.Or(t.unstarted(), t.WaitingFor)
 	case t.Status == trellis.InProgress && t.Round > 0:
 		return fmt.Sprintf("%s, round %d", t.Phase, t.Round)
 	case t.Status == trellis.InProgress:
@@ -125,9 +127,14 @@ func (t task) remark() string {
 }
 
 // JSON prints v as one indented document, with its letters as they are.
-func JSON(w io.Writer, v any) error {
+func JSON(w io.Writer, v any) error { return encode(w, v, "  ") }
+
+// JSONLine prints v on one line, with its letters as they are.
+func JSONLine(w io.Writer, v any) error { return encode(w, v, "") }
+
+func encode(w io.Writer, v any, indent string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	return e.Encode(v)
 }

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -29,17 +28,14 @@ func Show(w io.Writer, of status.Task, style Style) error {
 		title = "\x1b[1m" + t.ID + "\x1b[0m"
 	}
 	fmt.Fprintf(&b, "%s  %s\n", title, text.Clip(t.Title, 200))
-	for _, row := range t.rows() {
-		if row[1] != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", row[0], text.Clip(row[1], 400))
-		}
-	}
+	rows := t.rows()
 	if len(t.Defining) > 0 {
-		fmt.Fprintf(&b, "  %-9s %s\n", "checks", text.Clip("changed: "+strings.Join(t.Defining, ", "), 400))
+		rows = append(rows, [2]string{"checks", "changed: " + strings.Join(t.Defining, ", ")})
 	}
 	for _, c := range t.Criteria {
-		fmt.Fprintf(&b, "  %-9s %s\n", "criterion", text.Clip(stated(c), 400))
+		rows = append(rows, [2]string{"criterion", stated(c)})
 	}
+	printRows(&b, rows)
 	for i := range t.Problems {
 		fmt.Fprintf(&b, "  %-9s %s\n", "problem", &t.Problems[i])
 	}
@@ -47,8 +43,16 @@ func Show(w io.Writer, of status.Task, style Style) error {
 	return err
 }
 
+func printRows(b *strings.Builder, rows [][2]string) {
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(b, "  %-9s %s\n", row[0], text.Clip(row[1], 400))
+		}
+	}
+}
+
 func (t task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
 	if t.Source != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.Source.WorktreePath}, [2]string{"commit", t.Source.Commit},
 			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
@@ -73,7 +77,26 @@ func (t task) standing() string {
 	return s
 }
 
-// subtasks are how many are done, and which there are.
+// unstarted says why nobody is at work on a task that could run, "" when it waits for something else.
+func (t task) unstarted() string {
+	switch {
+	case t.WaitingFor == status.ForSlot:
+		return "queued (" + t.Slots + ")"
+	case t.WaitingFor == status.ForWatcher && t.Working():
+		return "cut off: run `trellis watch`"
+	case t.WaitingFor == status.ForWatcher:
+		return "not started: run `trellis watch`"
+	}
+	return ""
+}
+
+func (t task) waitsFor() string {
+	if t.unstarted() != "" {
+		return ""
+	}
+	return t.WaitingFor
+}
+
 func (t task) subtasks() string {
 	if t.Subtasks.Of == 0 {
 		return ""
@@ -81,7 +104,6 @@ func (t task) subtasks() string {
 	return fmt.Sprintf("%d of %d done: %s", t.Subtasks.Done, t.Subtasks.Of, strings.Join(t.Source.Children, ", "))
 }
 
-// holder is the process at work on the task.
 func (t task) holder() string {
 	if t.HeldBy == nil {
 		return ""
@@ -126,7 +148,6 @@ func (t task) pull() string {
 	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, stands(p.State, p.Checks, p.Failing, p.Review), p.At, first)
 }
 
-// stands is how a pull request stands, in words.
 func stands(state, checks string, failing []string, review string) string {
 	words := state
 	if checks != "" {
@@ -208,7 +229,6 @@ func Files(w io.Writer, dir string) error {
 	})
 }
 
-// subtasksDone says how many are; "" without subtasks.
 func subtasksDone(s status.Subtasks) string {
 	if s.Of == 0 {
 		return ""
@@ -241,7 +261,7 @@ func (t task) planned() [][2]string {
 		left = append(left, u.Item+" ("+u.Reason+")")
 	}
 	list := func(items []string) string { return strings.Join(items, "; ") }
-	return [][2]string{{"decided", list(t.Plan.DesignDecisions)}, {"assumed", list(t.Plan.Assumptions)}, {"left out", list(left)}, {"excluded", list(t.Plan.OutOfScope)}}
+	return [][2]string{{"decided", list(t.Plan.DesignDecisions)}, {"assumed", list(t.Plan.Assumptions)}, {"left out", list(left)}, {"out of scope:", list(t.Plan.OutOfScope)}}
 }
 
 // touches are the globs of what the task changes, as task.json says or else its plan.
@@ -251,4 +271,15 @@ func (t task) touches() string {
 		globs = t.Plan.Touches
 	}
 	return strings.Join(globs, ", ")
+}
+
+// ShowRun prints the run of a file for people.
+func ShowRun(w io.Writer, r status.Run) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", r.ID, text.Clip(r.File, 200))
+	t := task{status.Task{HeldBy: r.HeldBy, Failure: r.Failure}}
+	printRows(&b, [][2]string{{"status", r.Status}, {"began", r.Began}, {"held by", t.holder()}, {"at", r.At}, {"done", fmt.Sprintf("%d steps", r.Done)},
+		{"waits for", strings.Join(r.Waits, ", ")}, {"failure", t.failure()}, {"updated", r.UpdatedAt}, {"next", r.Next()}})
+	_, err := io.WriteString(w, b.String())
+	return err
 }

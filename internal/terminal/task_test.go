@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 		{ID: "02-02-bad", Problems: []trellis.Problem{{File: "task.json", Line: 3, Message: "no comma"}}},
 	}
 	var got bytes.Buffer
-	if err := terminal.Table(&got, tasks, terminal.Style{}); err != nil {
+	if err := terminal.Table(&got, tasks, terminal.Style{}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	want := "TASK        STATUS                                  TITLE\n" +
@@ -85,7 +85,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
 	got.Reset()
-	if err := terminal.Table(&got, tasks, terminal.Style{Colour: true, Width: 30}); err != nil {
+	if err := terminal.Table(&got, tasks, terminal.Style{Colour: true, Width: 30}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "02-01-auth  \x1b[36min_progress\x1b[0m  chec…\n"; !strings.Contains(got.String(), want) {
@@ -97,7 +97,7 @@ func TestTable(t *testing.T) {
 func TestTableWithAges(t *testing.T) {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
 	tasks := []status.Task{
-		{ID: "a", Status: trellis.Ready, Since: ago(-time.Hour), WaitingFor: "room", Title: "A"}, // the clock was set back
+		{ID: "a", Status: trellis.Ready, Since: ago(-time.Hour), WaitingFor: "room", Slots: "3 of 3 slots busy", Title: "A"}, // the clock was set back
 		{ID: "b", Status: trellis.Review, Since: ago(59 * time.Second), Title: "B"},
 		{ID: "c", Status: trellis.Review, Since: ago(59*time.Minute + 59*time.Second), Title: "C"},
 		{ID: "d", Status: trellis.Review, Since: ago(47 * time.Hour), Title: "D"},
@@ -105,16 +105,16 @@ func TestTableWithAges(t *testing.T) {
 		{ID: "f", Status: trellis.Review, Title: "F"},
 	}
 	var got bytes.Buffer
-	if err := terminal.TableWithAges(&got, tasks, terminal.Style{}, noon); err != nil {
+	if err := terminal.Table(&got, tasks, terminal.Style{}, noon); err != nil {
 		t.Fatal(err)
 	}
-	want := "TASK  STATUS  FOR         TITLE\n" +
-		"a     ready   0s    room  A\n" +
-		"b     review  59s         B\n" +
-		"c     review  59m         C\n" +
-		"d     review  47h         D\n" +
-		"e     review  120d        E\n" +
-		"f     review              F\n"
+	want := "TASK  STATUS  FOR                               TITLE\n" +
+		"a     ready   0s    queued (3 of 3 slots busy)  A\n" +
+		"b     review  59s                               B\n" +
+		"c     review  59m                               C\n" +
+		"d     review  47h                               D\n" +
+		"e     review  120d                              E\n" +
+		"f     review                                    F\n"
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
@@ -140,7 +140,7 @@ func TestShowPlan(t *testing.T) {
 	}
 	got := show(`{"schema_version": 1, "title": "Log in", "design_decisions": ["cookies"], "assumptions": ["one domain", "HTTPS"], "uncovered": [{"item": "logout", "reason": "later"}],
 		"out_of_scope": ["OAuth"], "touches": ["web/**", "db/users.sql"], "steps": [{"id": "s", "prompt": "P", "llm_as_judge": true}], "acceptance": [{"criterion": "c"}]}`)
-	for _, want := range []string{"  decided   cookies\n", "  assumed   one domain; HTTPS\n", "  left out  logout (later)\n", "  excluded  OAuth\n", "  touches   web/**, db/users.sql\n"} {
+	for _, want := range []string{"  decided   cookies\n", "  assumed   one domain; HTTPS\n", "  left out  logout (later)\n", "  out of scope: OAuth\n", "  touches   web/**, db/users.sql\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q", got, want)
 		}

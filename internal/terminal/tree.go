@@ -1,30 +1,26 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Tree shows a run of steps while it happens. On a terminal it is a tree that is written over: what runs with its
-// time and the last that it said or did, what is done and what is to come, groups and loops with their counts.
-// Elsewhere there are lines for the begin and the end of every step, and its output. Its methods may be called by
-// several goroutines.
-type Tree struct {
-	screen
-	now   func() time.Time
+// tree is a run of steps on a terminal: what runs with its time and the last that it said or did, what is done and what
+// is to come, groups and loops with their counts.
+type tree struct {
 	title string
 	began time.Time
 	used  trellis.Usage
-	root  *node
+	root  node
 	nodes map[string]*node // by path
 }
 
@@ -45,28 +41,29 @@ type node struct {
 	children []*node
 }
 
-// treeEvery is how often the tree is drawn: output comes faster than anybody reads.
-const treeEvery = 100 * time.Millisecond
+// Follow begins to show a run of these steps, of which past happened before anybody looked.
+func (l *Live) Follow(title string, steps []plan.Line, past []workflow.Event) {
+	l.change(func() {
+		l.tree = newTree(title, l.now(), steps)
+		for _, e := range past {
+			l.tree.take(e)
+		}
+	})
+}
 
-// NewTree is the tree of these steps on w, which is a terminal when live. [Tree.Close] must be called.
-func NewTree(w io.Writer, style Style, live bool, now func() time.Time, title string, steps []plan.Line) *Tree {
-	t := &Tree{screen: screen{w: w, style: style, live: live}, now: now, title: title, began: now(), root: &node{}, nodes: map[string]*node{}}
+func newTree(title string, began time.Time, steps []plan.Line) *tree {
+	t := &tree{title: title, began: began, nodes: map[string]*node{}}
 	var loops []string
 	for _, l := range steps {
 		if inside(l.Path, loops) {
 			continue // its rounds are steps of their own
 		}
 		n := t.find(l.Path)
-		n.kind, n.does = l.Kind, text.OneLine(l.Does)
-		if n.does == "" {
-			n.does = text.OneLine(l.Title)
-		}
+		n.kind, n.does = l.Kind, text.OneLine(cmp.Or(l.Does, l.Title))
 		if l.Loop != "" {
 			loops = append(loops, l.Path)
 		}
 	}
-	t.frame = t.lines
-	t.open(treeEvery)
 	return t
 }
 
@@ -80,11 +77,11 @@ func inside(path string, loops []string) bool {
 }
 
 // find is the node of a path, a new one below the one that it belongs to if need be.
-func (t *Tree) find(path string) *node {
+func (t *tree) find(path string) *node {
 	if n := t.nodes[path]; n != nil {
 		return n
 	}
-	parent, name := t.root, path
+	parent, name := &t.root, path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		parent, name = t.find(path[:i]), path[i+1:]
 	}
@@ -97,29 +94,7 @@ func (t *Tree) find(path string) *node {
 	return n
 }
 
-// Past takes in what happened before anybody looked.
-func (t *Tree) Past(list []workflow.Event) {
-	t.change(func() {
-		for _, e := range list {
-			t.take(e, false)
-		}
-	})
-}
-
-// Take takes in what happens.
-func (t *Tree) Take(e workflow.Event) {
-	if t.live && e.Type == workflow.StepOutput && e.Stream != "log" {
-		t.note(func() { t.take(e, true) })
-		return
-	}
-	t.change(func() { t.take(e, true) })
-}
-
-// Close takes the tree off the screen. After it nothing is shown.
-func (t *Tree) Close() { t.close(func() { t.root.children = nil; t.title = "" }) }
-
-// take changes the tree, and says what stays on the screen.
-func (t *Tree) take(e workflow.Event, told bool) {
+func (t *tree) take(e workflow.Event) {
 	n := t.find(e.Step)
 	switch e.Type {
 	case workflow.StepStarted, workflow.StepIteration:
@@ -134,17 +109,14 @@ func (t *Tree) take(e workflow.Event, told bool) {
 			n.last = "judge: yes"
 		}
 	case workflow.StepHealing:
-		n.last = fmt.Sprintf("attempt %d ended with %d, healing", e.Attempt, e.Code)
+		n.last = fmt.Sprintf("attempt %d exited with %d, healing", e.Attempt, e.Code)
 		if e.State != workflow.Running {
 			n.last = "healing: " + text.OneLine(e.Text)
 		}
 	}
-	if told {
-		t.tell(n, e)
-	}
 }
 
-func (t *Tree) begin(n *node, e workflow.Event) {
+func (t *tree) begin(n *node, e workflow.Event) {
 	n.state, n.began, n.said = workflow.Running, e.At, nil
 	if n.kind == "" {
 		n.kind, n.does = e.Kind, text.OneLine(e.Title)
@@ -158,7 +130,7 @@ func (t *Tree) begin(n *node, e workflow.Event) {
 	t.find(e.Step[:strings.LastIndexByte(e.Step, '.')]).of = e.Of
 }
 
-func (t *Tree) end(n *node, e workflow.Event) {
+func (t *tree) end(n *node, e workflow.Event) {
 	n.state, n.took, n.detail, n.last = e.State, e.Seconds, text.OneLine(e.Text), ""
 	if i := strings.LastIndexByte(e.Step, '.'); i >= 0 && n.of == 0 {
 		if loop := t.find(e.Step[:i]); loop.of > 0 {
@@ -176,7 +148,7 @@ func (t *Tree) end(n *node, e workflow.Event) {
 // maxSaid is how many of its last lines a step that failed shows.
 const maxSaid = 10
 
-func (t *Tree) output(n *node, e workflow.Event) {
+func (t *tree) output(n *node, e workflow.Event) {
 	switch {
 	case e.Usage != nil:
 		t.used = t.used.Add(*e.Usage)
@@ -199,58 +171,56 @@ func (t *Tree) output(n *node, e workflow.Event) {
 }
 
 // tell prints what stays: on a terminal what went wrong, and messages; elsewhere all.
-func (t *Tree) tell(n *node, e workflow.Event) {
+func (l *Live) tell(e workflow.Event) {
+	n := l.tree.find(e.Step)
 	switch {
 	case e.Type == workflow.StepFinished && e.State == workflow.Failed && n.kind != plan.Group && n.kind != plan.Workflow && n.of == 0:
-		t.print(e.Step + ": failed: " + n.detail)
-		if t.live {
+		l.print(e.Step + ": failed: " + n.detail)
+		if l.live {
 			for _, line := range n.said {
-				t.print("  " + line)
+				l.print("  " + line)
 			}
 		}
 	case e.Stream == "log":
-		t.print(e.Step + ": " + e.Text)
-	case t.live, n.kind == plan.Log && n.of == 0:
+		l.print(e.Step + ": " + e.Text)
+	case l.live, n.kind == plan.Log && n.of == 0:
 	case e.Type == workflow.StepFinished:
-		t.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, text.Duration(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
+		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, text.Duration(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
-		t.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))
+		l.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))
 	case e.Type == workflow.StepOutput && e.Usage == nil:
-		t.plain(n, e)
+		l.plain(n, e)
 	case e.Type == workflow.StepJudge, e.Type == workflow.StepHealing:
-		t.print(e.Step + ": " + n.last)
+		l.print(e.Step + ": " + n.last)
 	}
 }
 
 // plain prints output as it is, behind the step that it is of.
-func (t *Tree) plain(n *node, e workflow.Event) {
+func (l *Live) plain(n *node, e workflow.Event) {
 	switch {
 	case e.State == workflow.Waiting:
-		t.print(e.Step + ": waits: " + e.Text)
+		l.print(e.Step + ": waits: " + e.Text)
 		return
 	case e.Tool != "":
-		t.print(e.Step + ": " + n.last)
+		l.print(e.Step + ": " + n.last)
 		return
 	}
-	for line := range strings.SplitSeq(strings.TrimRight(Safe(e.Text), "\n"), "\n") {
-		fmt.Fprintln(t.w, e.Step+" | "+line)
+	for line := range strings.SplitSeq(strings.TrimRight(trellis.Visible(e.Text), "\n"), "\n") {
+		fmt.Fprintln(l.w, e.Step+" | "+line)
 	}
 }
 
 // lines are what is written over: the head, and as much of the tree as there is room for.
-func (t *Tree) lines(width int) []string {
-	if t.title == "" {
-		return nil
-	}
+func (t *tree) lines(now time.Time, width int, style Style) []string {
 	var rows []row
 	ended, all := 0, 0
 	for _, n := range t.root.children {
-		rows = append(rows, t.rows(n, 0)...)
+		rows = append(rows, n.rows(now, 0)...)
 		if all++; n.state != "" && n.state != workflow.Running && n.state != workflow.Waiting {
 			ended++
 		}
 	}
-	head := fmt.Sprintf("%s: %s · %d of %d steps", text.OneLine(t.title), text.Seconds(t.now().Sub(t.began).Seconds()), ended, all)
+	head := fmt.Sprintf("%s: %s · %d of %d steps", text.OneLine(t.title), text.Seconds(now.Sub(t.began).Seconds()), ended, all)
 	if n := t.used.Tokens(); n > 0 {
 		head += " · " + text.Tokens(n) + " tokens"
 	}
@@ -258,12 +228,112 @@ func (t *Tree) lines(width int) []string {
 		head += fmt.Sprintf(" · $%.2f", *t.used.CostUSD)
 	}
 	lines := []string{fit(head, width)}
-	room := t.style.Height - 2
-	if t.style.Height == 0 {
+	room := style.Height - 2
+	if style.Height == 0 {
 		room = len(rows)
 	}
 	for _, r := range shorten(rows, max(room, 3)) {
-		lines = append(lines, r.paint(width, t.style.Colour))
+		lines = append(lines, r.paint(width, style.Colour))
 	}
 	return lines
+}
+
+// row is a line of the tree.
+type row struct {
+	depth int
+	state workflow.State
+	text  string
+}
+
+// marks are what states look like, and their colours.
+var marks = map[workflow.State][2]string{
+	"": {"·", "2"}, workflow.Running: {"▸", ""}, workflow.Done: {"✓", "32"}, workflow.Failed: {"✗", "31"}, workflow.Waiting: {"?", "33"},
+	workflow.Skipped: {"–", "2"}, workflow.Blocked: {"✗", "2"},
+}
+
+func (r row) paint(width int, colour bool) string {
+	mark := marks[r.state]
+	line := fit(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width)
+	if colour && mark[1] != "" {
+		return "\x1b[" + mark[1] + "m" + line + "\x1b[0m"
+	}
+	return line
+}
+
+// rows are a step and, while it runs or when it failed, what is in it. Of a loop those rounds are shown that run, and
+// those that failed.
+func (n *node) rows(now time.Time, depth int) []row {
+	list := []row{{depth, n.state, n.text(now)}}
+	if n.state != workflow.Running && n.state != workflow.Waiting && n.state != workflow.Failed {
+		return list
+	}
+	for _, c := range n.children {
+		if n.of > 0 && c.state != workflow.Running && c.state != workflow.Waiting && c.state != workflow.Failed {
+			continue
+		}
+		list = append(list, c.rows(now, depth+1)...)
+	}
+	return list
+}
+
+func (n *node) text(now time.Time) string {
+	parts := []string{n.name}
+	switch n.state {
+	case workflow.Running, workflow.Waiting:
+		parts = append(parts, text.Seconds(now.Sub(n.began).Seconds()))
+	case workflow.Done, workflow.Failed:
+		if n.took > 0 {
+			parts = append(parts, text.Duration(time.Duration(n.took*float64(time.Second))))
+		}
+	}
+	if n.of > 0 {
+		count := fmt.Sprintf("%d of %d", n.ended, n.of)
+		if n.failed > 0 {
+			count += fmt.Sprintf(", %d failed", n.failed)
+		}
+		parts = append(parts, count)
+	}
+	switch {
+	case n.state == workflow.Failed && n.detail != "":
+		parts = append(parts, n.detail)
+	case n.last != "" && (n.state == workflow.Running || n.state == workflow.Waiting):
+		parts = append(parts, n.last)
+	case n.state != workflow.Done && n.does != "":
+		parts = append(parts, n.does)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// shorten makes rows fit into a number of lines, three at least. First what is done and what is to come is counted
+// in place of being shown, then what failed, and at last what runs.
+func shorten(rows []row, room int) []row {
+	for _, of := range [][]workflow.State{{workflow.Done, workflow.Skipped}, {"", workflow.Blocked}, {workflow.Failed}} {
+		if len(rows) <= room {
+			return rows
+		}
+		rows = fold(rows, of)
+	}
+	if len(rows) <= room {
+		return rows
+	}
+	return append(rows[:room-1:room-1], row{0, workflow.Running, fmt.Sprintf("and %d more", len(rows)-room+1)})
+}
+
+// fold puts one line in the place of all rows in a row that are in one of the states.
+func fold(rows []row, of []workflow.State) (short []row) {
+	for i := 0; i < len(rows); {
+		n := i
+		for n < len(rows) && slices.Contains(of, rows[n].state) {
+			n++
+		}
+		switch {
+		case n-i > 1:
+			short = append(short, row{rows[i].depth, of[0], fmt.Sprintf("%d %s", n-i, map[workflow.State]string{workflow.Done: "done", "": "to come", workflow.Failed: "failed"}[of[0]])})
+			i = n
+		default:
+			short = append(short, rows[i])
+			i++
+		}
+	}
+	return short
 }

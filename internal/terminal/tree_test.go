@@ -3,14 +3,14 @@ package terminal_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	format "github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -23,23 +23,27 @@ var outline = []format.Line{
 	{Path: "g", Kind: format.Group}, {Path: "g.one", Kind: format.Script, Depth: 1, Does: "true"}, {Path: "g.two", Kind: format.Script, Depth: 1, Does: "false"},
 }
 
-// telling tells a tree events as they happen.
-type telling struct{ *terminal.Tree }
+// follow shows a run of steps.
+func follow(w io.Writer, style terminal.Style, isTerminal bool, title string, steps []format.Line, past ...workflow.Event) telling {
+	t := show(w, style, isTerminal)
+	t.Follow(title, steps, past)
+	return t
+}
 
 func (t telling) begin(path, kind string) {
-	t.Take(workflow.Event{Type: workflow.StepStarted, At: time.Now(), Step: path, Kind: kind})
+	t.step("", workflow.Event{Type: workflow.StepStarted, At: time.Now(), Step: path, Kind: kind})
 }
 
 func (t telling) round(path string, n, of int, item string) {
-	t.Take(workflow.Event{Type: workflow.StepIteration, At: time.Now(), Step: path, Kind: format.Group, Round: n, Of: of, Item: &item})
+	t.step("", workflow.Event{Type: workflow.StepIteration, At: time.Now(), Step: path, Kind: format.Group, Round: n, Of: of, Item: &item})
 }
 
 func (t telling) end(path string, state workflow.State, seconds float64, why string) {
-	t.Take(workflow.Event{Type: workflow.StepFinished, At: time.Now(), Step: path, State: state, Seconds: seconds, Text: why})
+	t.step("", workflow.Event{Type: workflow.StepFinished, At: time.Now(), Step: path, State: state, Seconds: seconds, Text: why})
 }
 
 func (t telling) says(path, stream, text string) {
-	t.Take(workflow.Event{Type: workflow.StepOutput, At: time.Now(), Step: path, Stream: stream, Text: text})
+	t.step("", workflow.Event{Type: workflow.StepOutput, At: time.Now(), Step: path, Stream: stream, Text: text})
 }
 
 // pass lets time pass until the tree is drawn again.
@@ -48,19 +52,19 @@ func pass(d time.Duration) { time.Sleep(d + time.Millisecond); synctest.Wait() }
 func TestTreeOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		tr := telling{terminal.NewTree(s, terminal.Style{Width: 60}, true, time.Now, "Add pagination", outline)}
+		tr := follow(s, terminal.Style{Width: 60}, true, "Add pagination", outline)
 		tr.begin("find", format.Script)
 		tr.says("find", "stdout", "one\ntwo\n")
 		pass(time.Second)
 		s.want(t, "Add pagination: 1s · 0 of 4 steps", "▸ find · 1s · two", "· add · Add limit.", "· each", "· g")
 		tr.end("find", workflow.Done, 1.2, "")
 		tr.begin("add", format.Prompt)
-		tr.Take(workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "implement", Tool: "edit", Text: "list.go"})
-		tr.Take(workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "implement", Usage: &trellis.Usage{InputTokens: 1500}})
+		tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "implement", Tool: "edit", Text: "list.go"})
+		tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "implement", Usage: &trellis.Usage{InputTokens: 1500}})
 		pass(4 * time.Second)
 		s.want(t, "Add pagination: 5s · 1 of 4 steps · 1.5k tokens", "✓ find · 1.2s", "▸ add · 4s · implement → edit list.go", "· each", "· g")
 		no := false
-		tr.Take(workflow.Event{Type: workflow.StepJudge, Step: "add", Attempt: 1, Pass: &no, Text: "offset is\nmissing"})
+		tr.step("", workflow.Event{Type: workflow.StepJudge, Step: "add", Attempt: 1, Pass: &no, Text: "offset is\nmissing"})
 		s.want(t, "Add pagination: 5s · 1 of 4 steps · 1.5k tokens", "✓ find · 1.2s", "▸ add · 4s · judge: no, attempt 1: offset is missing", "· each", "· g")
 		tr.end("add", workflow.Done, 4, "")
 		tr.begin("each", format.Group)
@@ -86,7 +90,7 @@ func TestTreeOnALowTerminal(t *testing.T) {
 			many = append(many, format.Line{Path: fmt.Sprintf("s%d", i), Kind: format.Script})
 		}
 		s := &screen{}
-		tr := telling{terminal.NewTree(s, terminal.Style{Width: 60, Height: 7}, true, time.Now, "t", many)}
+		tr := follow(s, terminal.Style{Width: 60, Height: 7}, true, "t", many)
 		for i := range 20 {
 			tr.begin(fmt.Sprintf("s%d", i), format.Script)
 			if i < 18 {
@@ -107,8 +111,8 @@ func TestTreeOnALowTerminal(t *testing.T) {
 func TestTreeOfAResumedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		tr := terminal.NewTree(s, terminal.Style{Width: 60}, true, time.Now, "t", outline[:2])
-		tr.Past([]workflow.Event{{Type: workflow.StepStarted, Step: "find"}, {Type: workflow.StepFinished, Step: "find", State: workflow.Failed, Text: "it failed", Kind: format.Script}})
+		tr := follow(s, terminal.Style{Width: 60}, true, "t", outline[:2],
+			workflow.Event{Type: workflow.StepStarted, Step: "find"}, workflow.Event{Type: workflow.StepFinished, Step: "find", State: workflow.Failed, Text: "it failed", Kind: format.Script})
 		s.want(t, "t: 0s · 1 of 2 steps", "✗ find · it failed", "· add · Add limit.")
 		tr.Close()
 	})
@@ -117,20 +121,20 @@ func TestTreeOfAResumedRun(t *testing.T) {
 // Elsewhere than on a terminal there are lines, with all output, and nothing that steers one.
 func TestTreeInAFile(t *testing.T) {
 	var out bytes.Buffer
-	tr := telling{terminal.NewTree(&out, terminal.Style{}, false, time.Now, "t", outline)}
+	tr := follow(&out, terminal.Style{}, false, "t", outline)
 	tr.begin("find", format.Script)
 	tr.says("find", "stdout", "one\ntwo \x1b[2J")
 	tr.end("find", workflow.Done, 1.2, "")
 	tr.begin("each", format.Group)
 	tr.round("each.1", 1, 2, "api")
 	tr.begin("each.1.build", format.Script)
-	tr.Take(workflow.Event{Type: workflow.StepHealing, Step: "each.1.build", Attempt: 1, Code: 3, State: workflow.Running})
+	tr.step("", workflow.Event{Type: workflow.StepHealing, Step: "each.1.build", Attempt: 1, Code: 3, State: workflow.Running})
 	tr.says("each.1.build", "log", "a message")
-	tr.Take(workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
+	tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
 	tr.end("each.1.build", workflow.Failed, 2, "its command ended with 3")
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +
-		"trellis: each.1.build: attempt 1 ended with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: waits: Publish?\ntrellis: each.1.build: failed: its command ended with 3\n"
+		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: waits: Publish?\ntrellis: each.1.build: failed: its command ended with 3\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -3,8 +3,13 @@
 package text
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -97,4 +102,35 @@ func Usage(u trellis.Usage) string {
 		return ""
 	}
 	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
+}
+
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)line (\d+): (.*)`) })
+
+// YAMLError is the line, from 1, and the words of what is wrong with YAML.
+func YAMLError(err error) (line int, message string) {
+	message = strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine().FindStringSubmatch(message); m != nil {
+		line, _ = strconv.Atoi(m[1]) // digits, by the pattern
+		message = m[2]
+	}
+	return max(line, 1), message
+}
+
+// JSON is v on one line, with <, > and & as they are.
+func JSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// InvalidUTF8 is the byte at which s stops being UTF-8; 0 for one that is.
+func InvalidUTF8(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+			return i
+		}
+	}
+	return 0
 }

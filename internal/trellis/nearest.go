@@ -13,6 +13,14 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
+// Meant asks whether the nearest of the candidates was meant; "" when none is near.
+func Meant(word string, candidates []string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}
+
 // edits is how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
 func edits(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)

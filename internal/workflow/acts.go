@@ -189,19 +189,26 @@ func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 // Finished are the steps that a run brought to a good end: their hash by path.
 func Finished(h *journal.History) (map[string]string, error) {
 	done := map[string]string{}
-	for _, e := range h.Calls {
-		var in endIn
-		if e.Activity != string(end) || !e.Done || e.Fail != nil {
-			continue
-		}
-		if err := json.Unmarshal(e.In, &in); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", e.ID, err)
-		}
+	return done, each(h, string(end), func(in endIn) {
 		if in.Outcome.State == Done && in.Hash != "" {
 			done[in.Outcome.Path] = in.Hash
 		}
+	})
+}
+
+// each does something for what the calls of an activity were given that came to a good end.
+func each[In any](h *journal.History, activity string, do func(In)) error {
+	for _, e := range h.Calls {
+		if e.Activity != activity || !e.Done || e.Fail != nil {
+			continue
+		}
+		var in In
+		if err := json.Unmarshal(e.In, &in); err != nil {
+			return fmt.Errorf("reading %s: %w", e.ID, err)
+		}
+		do(in)
 	}
-	return done, nil
+	return nil
 }
 
 func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {

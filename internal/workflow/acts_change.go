@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
 // Caps of what a grader is shown of a change, in bytes. It can read the files.
@@ -32,13 +33,13 @@ func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error
 
 // snapshot is one of the checkout that a step works in. All of a run keep their objects in its folder, so that a step's
 // change can be told when it is over, also by a process that came later.
-func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snapshot, error) {
+func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot.Snapshot, error) {
 	root, err := Checkout(a.at(dir))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
 	}
 	objects := filepath.Join(a.RunDir, agentcall.Folder(flow.Call{Run: c.Run, ID: "objects"}))
-	return a.Repo.Snapshots().SnapshotIn(ctx, objects, root, a.Except...)
+	return snapshot.New(a.Repo).SnapshotIn(ctx, objects, root, a.Except...)
 }
 
 // Checkout is the root of the checkout that a folder of a repository is in.

@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -103,7 +104,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	if err != nil {
 		return ran, nil, err
 	}
-	ran = Ran{Command: cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: tail(a.redact(both.String()), tailBytes)}
+	ran = Ran{Command: text.Cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: tail(a.redact(both.String()), tailBytes)}
 	if ran.Stdout, err = a.keep(folder, "stdout", a.redact(out.String())); err != nil {
 		return ran, nil, err
 	}

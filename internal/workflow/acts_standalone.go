@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -156,7 +157,7 @@ func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error)
 		if proof.Commit, err = p.Repo.Refs().Head(ctx, root); err != nil {
 			return "", err
 		}
-		if proof.Tree, err = p.Repo.Snapshots().TreeOf(ctx, root, p.Except...); err != nil {
+		if proof.Tree, err = snapshot.New(p.Repo).TreeOf(ctx, root, p.Except...); err != nil {
 			return "", err
 		}
 	}
@@ -182,15 +183,5 @@ func Provable(b *plan.Bundle) (list []proof.Step) {
 
 // Recall takes in which runs and loops were over when this process was not there.
 func (a *Acts) Recall(h *journal.History) error {
-	for _, e := range h.Calls {
-		if e.Activity != string(halt) || !e.Done || e.Fail != nil {
-			continue
-		}
-		var in haltIn
-		if err := json.Unmarshal(e.In, &in); err != nil {
-			return fmt.Errorf("reading %s: %w", e.ID, err)
-		}
-		a.over(in.Loop)
-	}
-	return nil
+	return each(h, string(halt), func(in haltIn) { a.over(in.Loop) })
 }

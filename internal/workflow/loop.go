@@ -28,7 +28,7 @@ func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return r.looped(f, s, sc, ends)
+	return looped(sc.path, ends), nil
 }
 
 func orNone(o *Outcome) *Outcome {
@@ -138,7 +138,7 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err 
 const noItems = "its loop has no items: nothing was done"
 
 // looped is how a loop ended.
-func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcome, error) {
+func looped(path string, ends []Outcome) Outcome {
 	bad, n, rep := (*Outcome)(nil), 0, Report{}
 	for i := range ends {
 		rep.add(ends[i].below)
@@ -150,11 +150,11 @@ func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcom
 		}
 	}
 	if len(ends) == 0 {
-		return Outcome{Path: sc.path, State: Done, Detail: noItems, Empty: true}, nil
+		return Outcome{Path: path, State: Done, Detail: noItems, Empty: true}
 	}
 	if bad == nil {
-		return Outcome{Path: sc.path, State: Done, below: rep}, nil
+		return Outcome{Path: path, State: Done, below: rep}
 	}
-	return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut,
-		Detail: fmt.Sprintf("%d of %d rounds failed, the first of them %s: %s", n, len(ends), bad.Path, bad.Detail), below: rep}, nil
+	return Outcome{Path: path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut,
+		Detail: fmt.Sprintf("%d of %d rounds failed, the first of them %s: %s", n, len(ends), bad.Path, bad.Detail), below: rep}
 }

@@ -1,12 +1,14 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -39,7 +41,7 @@ func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, erro
 
 // graded asks for the step until whoever grades it is content. It returns how the step ended when that is never.
 func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad *Outcome, err error) {
-	most := orElse(s.MaxJudgeAttempts, attempts)
+	most := cmp.Or(s.MaxJudgeAttempts, attempts)
 	a := r.about(sc, About{})
 	for n := 1; ; n++ {
 		a.Attempt = n
@@ -60,7 +62,7 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 		if n >= most {
 			return reply.Session, &Outcome{Path: sc.path, State: Failed, Detail: fmt.Sprintf("step %q failed judge evaluation after %d attempts: %s", s.ID, n, g.Feedback)}, nil
 		}
-		a.Tries = append(a.Tries, cut(g.Feedback, 2<<10))
+		a.Tries = append(a.Tries, text.Cut(g.Feedback, 2<<10))
 		a.Before = &reply.Text
 	}
 }

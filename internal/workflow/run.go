@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -172,7 +173,7 @@ func (r *Report) count(o Outcome) {
 		r.empty(o.Path)
 	}
 	if o.State == Failed || o.State == Blocked {
-		o.Detail, o.below = cut(o.Detail, 300), Report{}
+		o.Detail, o.below = text.Cut(o.Detail, 300), Report{}
 		r.name(o)
 	}
 }
@@ -212,13 +213,6 @@ func (r *Report) add(other Report) {
 	}
 }
 
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
 // step runs a step: it waits for people where they are to be asked, and goes through its loop where it has one.
 func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []int) (o Outcome, err error) {
 	sc.place, sc.at, sc.path = sc.place.In(i), at, path
@@ -256,7 +250,7 @@ func (r *run) whole(s plan.Step, sc scope) string {
 
 // allowed asks people first where a step wants that.
 func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
-	if asks(s) {
+	if s.Asks() {
 		err := r.host.Wait(f, r.request(s, sc))
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.ApprovalRejected) {
 			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail, Refused: true}, nil
@@ -269,11 +263,6 @@ func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, err
 		return r.through(f, s, sc)
 	}
 	return r.once(f, s, sc, b)
-}
-
-// asks reports whether a person is asked before a step.
-func asks(s plan.Step) bool {
-	return s.Kind() == plan.Approval || s.Risk == "high" || s.Proof != nil && s.Proof.Manual()
 }
 
 func (r *run) request(s plan.Step, sc scope) Request {
@@ -306,25 +295,11 @@ func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error)
 	case plan.Prompt:
 		return r.prompt(f, s, sc, b)
 	case plan.Group:
-		return r.inner(f, s, sc, s.Steps, s.Parallel)
+		return r.inner(f, s, sc, sc, s.Steps, s.Parallel)
 	case plan.Workflow:
 		return r.other(f, s, sc)
 	}
 	return r.end(f, s, sc, Ran{}, "")
-}
-
-// inner runs the steps of a group.
-func (r *run) inner(f flow.Flow, s plan.Step, sc scope, steps []plan.Step, parallel bool) (Outcome, error) {
-	bad, rep, err := r.list(f, steps, sc, parallel)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if bad != nil {
-		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail), below: rep}, nil
-	}
-	o, err := r.checked(f, s, sc, "")
-	o.below = rep
-	return o, err
 }
 
 // other runs another file. Its steps see the values that this one gives it.
@@ -335,7 +310,12 @@ func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	}
 	in := sc
 	in.place, in.values, in.loops = plan.Place{File: called.file}, called.values, nil
-	bad, rep, err := r.list(f, p.Steps, in, p.Parallel)
+	return r.inner(f, s, sc, in, p.Steps, p.Parallel)
+}
+
+// inner runs the steps of a group, or of another file, in their scope.
+func (r *run) inner(f flow.Flow, s plan.Step, sc, in scope, steps []plan.Step, parallel bool) (Outcome, error) {
+	bad, rep, err := r.list(f, steps, in, parallel)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -1,12 +1,14 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -63,7 +65,7 @@ func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Ou
 func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 	most := 1
 	if s.SelfHealing {
-		most = orElse(s.MaxHealingAttempts, attempts)
+		most = cmp.Or(s.MaxHealingAttempts, attempts)
 	}
 	var tries []string
 	for n := 1; ; n++ {
@@ -79,7 +81,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 		if err != nil {
 			return ran, err
 		}
-		tries = append(tries, cut(fmt.Sprintf("attempt %d ended with %d; then: %s", n, ran.Code, said), 2<<10))
+		tries = append(tries, text.Cut(fmt.Sprintf("attempt %d ended with %d; then: %s", n, ran.Code, said), 2<<10))
 	}
 }
 
@@ -98,13 +100,6 @@ func over(fail *flow.Failure) bool {
 		return true
 	}
 	return false
-}
-
-func orElse(n, other int) int {
-	if n > 0 {
-		return n
-	}
-	return other
 }
 
 func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
@@ -151,7 +146,7 @@ func (r *run) end(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (
 	if !s.Provable() {
 		return o, nil
 	}
-	in := proveIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: asks(s)}
+	in := proveIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: s.Asks()}
 	if ran.Command != "" {
 		in.Ran = &ran
 	}

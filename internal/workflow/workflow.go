@@ -340,12 +340,7 @@ func values(vars map[string]*string, given map[string]string) map[string]string 
 	return all
 }
 
-func join(path, id string) string {
-	if path == "" {
-		return id
-	}
-	return path + "." + id
-}
+func join(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
 
 func scopeName(s plan.Step, n int) string {
 	if s.ID == "" {

@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // cleanBackups lists backups, or deletes the old ones.
-func (cmd *cleanup) cleanBackups(ctx context.Context) error {
+func (cmd *call) cleanBackups(ctx context.Context) error {
 	task := ""
 	if cmd.task != "" {
 		task = filepath.Base(cmd.task) // the task itself may be gone
@@ -26,7 +28,8 @@ func (cmd *cleanup) cleanBackups(ctx context.Context) error {
 			task = filepath.Base(dir)
 		}
 	}
-	list, err := cmd.cleaner.Backups(ctx, task)
+	backups := cmd.cleaner.Backups()
+	list, err := backups.List(ctx, task)
 	if err != nil {
 		return err
 	}
@@ -37,7 +40,7 @@ func (cmd *cleanup) cleanBackups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list = cmd.cleaner.Older(list, age)
+	list = slices.DeleteFunc(list, func(b cleanup.Backup) bool { return cmd.Now().Sub(b.At) < age })
 	if cmd.dryRun || len(list) == 0 {
 		return cmd.showBackups(list)
 	}
@@ -51,17 +54,17 @@ func (cmd *cleanup) cleanBackups(ctx context.Context) error {
 			return err
 		}
 	}
-	if list, err = cmd.prune(ctx, list); err != nil {
+	if list, err = cmd.prune(ctx, backups, list); err != nil {
 		return err
 	}
 	return cmd.showBackups(list)
 }
 
 // prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
-func (cmd *cleanup) prune(ctx context.Context, list []delivery.Backup) (deleted []delivery.Backup, err error) {
+func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []cleanup.Backup) (deleted []cleanup.Backup, err error) {
 	for _, b := range list {
 		var moved *git.MovedError
-		switch err := cmd.cleaner.Prune(ctx, b); {
+		switch err := backups.Prune(ctx, b); {
 		case errors.As(err, &moved):
 			cmd.Say("%v; it stays", err)
 			continue
@@ -89,34 +92,18 @@ func days(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// backupRow is a backup in JSON.
-type backupRow struct {
-	Ref     string `json:"ref"`
-	Task    string `json:"task"`
-	Attempt string `json:"attempt"`
-	Commit  string `json:"commit"`
-	Subject string `json:"subject"`
-	At      string `json:"at"`      // RFC 3339, UTC; never earlier than it was made
-	Commits int    `json:"commits"` // that nothing else has
-	Restore string `json:"restore"` // the command
-}
-
-func (cmd *cleanup) showBackups(list []delivery.Backup) error {
-	rows := []backupRow{}
-	for _, b := range list {
-		rows = append(rows, backupRow{b.Ref, b.Task, b.Attempt, b.Commit, b.Subject, b.At.UTC().Format(time.RFC3339), b.Commits, b.Restore})
-	}
+func (cmd *call) showBackups(list []cleanup.Backup) error {
 	if cmd.json {
-		return terminal.JSON(cmd.Stdout, rows)
+		return terminal.JSON(cmd.Stdout, append([]cleanup.Backup{}, list...))
 	}
-	if len(rows) == 0 {
+	if len(list) == 0 {
 		cmd.Say("there are no such backups")
 		return nil
 	}
 	var b strings.Builder
-	for _, r := range rows {
-		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, text.Count(r.Commits, "commit"), r.Subject, r.Restore)
+	for _, r := range list {
+		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At.Format(time.RFC3339), text.Count(r.Commits, "commit"), r.Subject, r.Restore)
 	}
-	_, err := io.WriteString(cmd.Stdout, terminal.Safe(b.String()))
+	_, err := io.WriteString(cmd.Stdout, trellis.Visible(b.String()))
 	return err
 }

@@ -1,13 +1,11 @@
 package cleanup
 
 import (
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/cleanup"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // Command is `trellis cleanup`.
@@ -34,11 +32,11 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
 		Action: func(c *cli.Context) error {
 			o := options{c.Args().First(), c.Bool("merged"), c.Bool("backups"), c.Bool("runs"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
-			if err := o.check(c); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			if _, inside := proc.InsideRun(console.Env); inside {
-				return app.Usagef("this runs inside a task or a run: only a person can clean up")
+			if err := console.OnlyPeople("clean up"); err != nil {
+				return err
 			}
 			p, err := console.Open(c.Context)
 			if err != nil {
@@ -48,7 +46,7 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if err != nil {
 				return err
 			}
-			cmd := &cleanup{console, p, p.Cleaner(cfg), o}
+			cmd := &call{console, p, p.Cleaner(cfg), o}
 			switch {
 			case o.runs:
 				return cmd.cleanRuns(cfg.Runs)
@@ -67,10 +65,8 @@ type options struct {
 }
 
 // check refuses flags that do not go together.
-func (o options) check(c *cli.Context) error {
+func (o options) check() error {
 	switch {
-	case c.NArg() > 1:
-		return command.WrongArguments(c)
 	case o.runs && (o.merged || o.backups):
 		return app.Usagef("--runs and --merged or --backups are two things")
 	case o.backups && o.merged:
@@ -81,10 +77,10 @@ func (o options) check(c *cli.Context) error {
 	return nil
 }
 
-// cleanup is one call of `trellis cleanup`.
-type cleanup struct {
+// call is one call of `trellis cleanup`.
+type call struct {
 	*command.Console
 	project *app.Project
-	cleaner *delivery.Cleaner
+	cleaner *cleanup.Cleaner
 	options
 }

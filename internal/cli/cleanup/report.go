@@ -6,83 +6,43 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
-	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // report is what a cleanup found and did. Its JSON is a contract.
 type report struct {
-	Tasks     []cleanedTask     `json:"tasks"`
-	Orphans   []cleanedWorktree `json:"orphans"`   // worktrees of no task
-	Completed []string          `json:"completed"` // tasks whose work was found merged
-	Size      int64             `json:"size"`      // of all worktrees, in bytes
-	Freed     int64             `json:"freed"`
+	Tasks     []cleanedTask  `json:"tasks"`
+	Orphans   []cleanup.Tree `json:"orphans"`   // worktrees of no task
+	Completed []string       `json:"completed"` // tasks whose work was found merged
+	Size      int64          `json:"size"`      // of all worktrees, in bytes
+	Freed     int64          `json:"freed"`
 
-	root    string
-	dryRun  bool
-	orphans []delivery.Tree
+	root string
 }
 
+// cleanedTask is what a task left, and what was done to it.
 type cleanedTask struct {
-	Dir        string            `json:"dir"`
-	ID         string            `json:"id"`
-	Status     trellis.Status    `json:"status"`
-	Branch     string            `json:"branch"`
-	Remote     string            `json:"remote"` // which has the branch too, as far as is known here; ""
-	BaseBranch string            `json:"base_branch"`
-	Worktrees  []cleanedWorktree `json:"worktrees"`
-	Size       int64             `json:"size"`
-	Merged     git.Proof         `json:"merged"` // ancestor, patches, squash; "": it is not
-	Into       string            `json:"into"`
-	Why        string            `json:"why"`   // it is not
-	Keeps      string            `json:"keeps"` // why it can't be taken away
-	Hint       string            `json:"hint"`
-	Saves      bool              `json:"saves"` // a backup is made before
-	Removed    bool              `json:"removed"`
-	Backups    []string          `json:"backups"` // that were made
-	Error      string            `json:"error"`
-
-	remotely string // the command that deletes the branch of the remote
-}
-
-type cleanedWorktree struct {
-	Path    string   `json:"path"`
-	Branch  string   `json:"branch"`
+	cleanup.Leftover
+	Dir     string   `json:"dir"` // from the top of the repository
 	Size    int64    `json:"size"`
-	Gone    bool     `json:"gone"`
-	Dirty   bool     `json:"dirty"`
-	Locked  string   `json:"locked"`
-	Nested  []string `json:"nested"`
-	Ignored []string `json:"ignored"`
-	Made    []string `json:"made"`  // ignored too, and called as what a build makes anew
-	Loose   bool     `json:"loose"` // it has commits that no branch has
+	Saves   bool     `json:"saves"` // a backup is made before
+	Removed bool     `json:"removed"`
+	Backups []string `json:"backups"` // that were made
+	Error   string   `json:"error"`
 }
 
-func worktreeRow(t delivery.Tree) cleanedWorktree {
-	return cleanedWorktree{t.Path, t.Branch, t.Size, t.Gone, t.Dirty, t.Locked, append([]string{}, t.Nested...), append([]string{}, t.Ignored...), append([]string{}, t.Made...), t.Loose}
-}
-
-func (r *report) add(l delivery.Leftover) {
+func (r *report) add(l cleanup.Leftover) {
 	rel, err := filepath.Rel(r.root, l.Dir)
 	if err != nil {
 		rel = l.Dir
 	}
-	t := cleanedTask{Dir: filepath.ToSlash(rel), ID: l.ID, Status: l.Status, Branch: l.Branch, BaseBranch: l.Base, Size: l.Size(), Merged: l.Proof, Into: l.In,
-		Why: l.Why, Keeps: l.Keeps, Hint: l.Hint, Saves: l.Saves(), Worktrees: []cleanedWorktree{}, Backups: []string{}}
-	if l.Remote != "" {
-		t.Remote, t.remotely = l.Remote, l.RemoteDelete()
-	}
-	for _, tree := range l.Trees {
-		t.Worktrees = append(t.Worktrees, worktreeRow(tree))
-	}
-	r.Tasks = append(r.Tasks, t)
+	r.Tasks = append(r.Tasks, cleanedTask{Leftover: l, Dir: filepath.ToSlash(rel), Size: l.Size(), Saves: l.Saves(), Backups: []string{}})
 }
 
-func (r *report) removed(i int, done delivery.Removal) {
+func (r *report) removed(i int, done cleanup.Removal) {
 	t := &r.Tasks[i]
 	t.Removed, t.Backups, t.Status = true, append(t.Backups, done.Saved...), done.Status
 	if len(done.Completed) > 0 {
@@ -92,9 +52,8 @@ func (r *report) removed(i int, done delivery.Removal) {
 
 // document is the report with its sums.
 func (r *report) document() *report {
-	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), []cleanedWorktree{}, append([]string{}, r.Completed...)
-	for _, t := range r.orphans {
-		r.Orphans = append(r.Orphans, worktreeRow(t))
+	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), append([]cleanup.Tree{}, r.Orphans...), append([]string{}, r.Completed...)
+	for _, t := range r.Orphans {
 		r.Size += t.Size
 	}
 	for _, t := range r.Tasks {
@@ -124,7 +83,7 @@ func (r *report) print(w io.Writer, o options) error {
 	default:
 		fmt.Fprintf(&b, "%s in all\n", size(r.Size))
 	}
-	_, err := io.WriteString(w, terminal.Safe(b.String()))
+	_, err := io.WriteString(w, trellis.Visible(b.String()))
 	return err
 }
 
@@ -136,8 +95,8 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	if t.Branch != "" {
 		row("branch", "%s", t.Branch)
 	}
-	for _, tree := range t.Worktrees {
-		row("worktree", "%s%s", command.ShortPath(root, tree.Path), tree.remark())
+	for _, tree := range t.Trees {
+		row("worktree", "%s%s", command.ShortPath(root, tree.Path), remark(tree))
 		if len(tree.Ignored) > 0 {
 			row("ignored", "%s (by git; in no backup)", some(tree.Ignored))
 		}
@@ -145,13 +104,13 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", some(tree.Made))
 		}
 	}
-	if t.Merged != "" {
-		row("merged", "into %s (%s)", t.Into, proofWords(t.Merged))
+	if t.Proof != "" {
+		row("merged", "into %s (%s)", t.In, proofWords(t.Proof))
 	} else {
 		row("merged", "no: %s", t.Why)
 	}
-	if t.Remote != "" && t.Merged != "" {
-		row("remote", "%s has the branch too, and keeps it: %s", t.Remote, t.remotely)
+	if t.Remote != "" && t.Proof != "" {
+		row("remote", "%s has the branch too, and keeps it: %s", t.Remote, t.RemoteDelete())
 	} else if t.Remote != "" {
 		row("remote", "%s has the branch too", t.Remote)
 	}
@@ -168,7 +127,7 @@ func (t cleanedTask) fate(o options) string {
 		saved = ", after a backup"
 	}
 	switch {
-	case t.Removed && t.Branch == "" && len(t.Worktrees) == 0:
+	case t.Removed && t.Branch == "" && len(t.Trees) == 0:
 		return "there was nothing to remove"
 	case t.Removed:
 		return "removed" + saved
@@ -176,21 +135,21 @@ func (t cleanedTask) fate(o options) string {
 		return "left as it is: " + t.Error
 	case t.Keeps != "":
 		return strings.TrimSuffix("left as it is: "+t.Keeps+"; "+t.Hint, "; ")
-	case t.Branch == "" && len(t.Worktrees) == 0:
+	case t.Branch == "" && len(t.Trees) == 0:
 		return "there is nothing to remove"
-	case o.dryRun && (o.merged && t.Merged != "" || o.task != "" && !o.merged):
+	case o.dryRun && (o.merged && t.Proof != "" || o.task != "" && !o.merged):
 		return "would be removed" + saved
-	case t.Merged != "":
+	case t.Proof != "":
 		return "trellis cleanup --merged removes it" + saved
 	case o.merged:
-		return "left as it is: it is not merged; trellis cleanup " + t.ID + " removes it all the same" + saved
+		return "kept (not merged); trellis cleanup " + t.ID + " removes it anyway" + saved
 	case t.Status == trellis.Review:
-		return "stays until it is merged; trellis cleanup " + t.ID + " removes it all the same" + saved
+		return "kept (not merged); trellis cleanup " + t.ID + " removes it anyway" + saved
 	}
 	return "trellis cleanup " + t.ID + " removes it" + saved
 }
 
-func (t cleanedWorktree) remark() string {
+func remark(t cleanup.Tree) string {
 	var words []string
 	switch {
 	case t.Gone:
@@ -212,15 +171,6 @@ func (t cleanedWorktree) remark() string {
 
 func proofWords(p git.Proof) string {
 	return map[git.Proof]string{git.InHistory: "its commits", git.InPatches: "its patches, rebased or picked", git.InOne: "squashed"}[p]
-}
-
-// ignoredIn names files of worktrees that git ignores.
-func ignoredIn(l delivery.Leftover) string {
-	var all []string
-	for _, t := range l.Trees {
-		all = append(all, t.Ignored...)
-	}
-	return some(all)
 }
 
 // some are the first of a list.

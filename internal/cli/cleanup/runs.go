@@ -9,22 +9,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // cleanedRun is a run whose files are deleted, or would be.
 type cleanedRun struct {
-	Dir     string    `json:"dir"`
-	ID      string    `json:"id"`
-	Run     string    `json:"run"`
-	Ended   time.Time `json:"ended"`
-	Size    int64     `json:"size"`
-	Removed bool      `json:"removed"`
+	cleanup.Run
+	Dir     string `json:"dir"` // from the top of the repository
+	Removed bool   `json:"removed"`
 }
 
 // cleanedRuns is the document of cleanup --runs.
@@ -35,18 +32,19 @@ type cleanedRuns struct {
 }
 
 // cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only says which.
-func (cmd *cleanup) cleanRuns(limits config.Runs) error {
-	all, err := cmd.cleaner.Runs()
+func (cmd *call) cleanRuns(limits config.Runs) error {
+	runs := cleanup.Runs{Store: cmd.project.Store, Now: cmd.Now}
+	all, err := runs.List()
 	if err != nil {
 		return err
 	}
-	list := cmd.cleaner.Beyond(all, limits.Keep, int64(limits.Size)*1_000_000)
+	list := runs.Beyond(all, limits.Keep, int64(limits.Size)*1_000_000)
 	if cmd.task != "" {
 		dir, err := cmd.project.Find(cmd.task)
 		if err != nil {
 			return err
 		}
-		list = slices.DeleteFunc(list, func(r delivery.Run) bool { return r.Dir != dir })
+		list = slices.DeleteFunc(list, func(r cleanup.Run) bool { return r.Dir != dir })
 	}
 	doc := cleanedRuns{Runs: []cleanedRun{}}
 	for _, r := range all {
@@ -54,7 +52,7 @@ func (cmd *cleanup) cleanRuns(limits config.Runs) error {
 	}
 	if remove, err := cmd.confirmedRuns(list); err != nil {
 		return err
-	} else if err := cmd.removeRuns(list, remove, &doc); err != nil {
+	} else if err := cmd.removeRuns(runs, list, remove, &doc); err != nil {
 		return err
 	}
 	if cmd.json {
@@ -64,19 +62,19 @@ func (cmd *cleanup) cleanRuns(limits config.Runs) error {
 }
 
 // confirmedRuns asks on a terminal whether to delete what is in the list.
-func (cmd *cleanup) confirmedRuns(list []delivery.Run) (bool, error) {
+func (cmd *call) confirmedRuns(list []cleanup.Run) (bool, error) {
 	if cmd.dryRun || len(list) == 0 || cmd.force || !cmd.CanAsk() {
 		return !cmd.dryRun, nil
 	}
 	return cmd.Confirm(fmt.Sprintf("delete the records of %s for good?", text.Count(len(list), "run")))
 }
 
-func (cmd *cleanup) removeRuns(list []delivery.Run, remove bool, doc *cleanedRuns) error {
+func (cmd *call) removeRuns(runs cleanup.Runs, list []cleanup.Run, remove bool, doc *cleanedRuns) error {
 	for _, r := range list {
-		row := cleanedRun{Dir: filepath.ToSlash(cmd.project.Store.Rel(r.Dir)), ID: r.ID, Run: r.Number, Ended: r.Ended, Size: r.Size}
+		row := cleanedRun{Run: r, Dir: filepath.ToSlash(cmd.project.Store.Rel(r.Dir))}
 		if remove {
-			err := cmd.cleaner.RemoveRun(r)
-			if errors.Is(err, durable.ErrHeld) || errors.As(err, new(*delivery.KeptError)) {
+			err := runs.Remove(r)
+			if errors.Is(err, durable.ErrHeld) || errors.As(err, new(*cleanup.KeptError)) {
 				cmd.Say("%s: %v", r.ID, err)
 			} else if err != nil {
 				return err
@@ -95,13 +93,13 @@ func (d cleanedRuns) print(w io.Writer, dryRun bool) error {
 	var beyond int64
 	for _, r := range d.Runs {
 		beyond += r.Size
-		fmt.Fprintf(&b, "%s  run %s  %s  %s\n", r.ID, r.Run, r.Ended.Format(time.DateOnly), size(r.Size))
+		fmt.Fprintf(&b, "%s  run %s  %s  %s\n", r.ID, r.Number, r.Ended.Format(time.DateOnly), size(r.Size))
 	}
 	if dryRun {
 		fmt.Fprintf(&b, "would free %s of %s\n", size(beyond), size(d.Size))
 	} else {
 		fmt.Fprintf(&b, "freed %s of %s\n", size(d.Freed), size(d.Size))
 	}
-	_, err := io.WriteString(w, terminal.Safe(b.String()))
+	_, err := io.WriteString(w, trellis.Visible(b.String()))
 	return err
 }

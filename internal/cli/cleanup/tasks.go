@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
 // cleanTasks shows what tasks left, and removes what it is asked to.
-func (cmd *cleanup) cleanTasks(ctx context.Context) error {
-	r := report{root: cmd.project.Root, dryRun: cmd.dryRun}
+func (cmd *call) cleanTasks(ctx context.Context) error {
+	r := report{root: cmd.project.Root}
 	list, err := cmd.toClean(ctx, &r)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func (cmd *cleanup) cleanTasks(ctx context.Context) error {
 		r.add(l)
 	}
 	if !cmd.dryRun {
-		if r.Completed, err = cmd.cleaner.Settle(ctx, list); err != nil {
+		if r.Completed, err = cmd.cleaner.Completer().Settle(ctx, list); err != nil {
 			return err
 		}
 		for i, l := range list {
@@ -47,9 +47,9 @@ func (cmd *cleanup) cleanTasks(ctx context.Context) error {
 }
 
 // toClean are the tasks that a call is about.
-func (cmd *cleanup) toClean(ctx context.Context, r *report) (list []delivery.Leftover, err error) {
+func (cmd *call) toClean(ctx context.Context, r *report) (list []cleanup.Leftover, err error) {
 	if cmd.task == "" {
-		list, r.orphans, err = cmd.cleaner.Look(ctx)
+		list, r.Orphans, err = cmd.cleaner.Look(ctx)
 		return list, err
 	}
 	dir, err := cmd.project.Find(cmd.task)
@@ -57,11 +57,11 @@ func (cmd *cleanup) toClean(ctx context.Context, r *report) (list []delivery.Lef
 		return nil, err
 	}
 	l, err := cmd.cleaner.LookAt(ctx, dir)
-	return []delivery.Leftover{l}, err
+	return []cleanup.Leftover{l}, err
 }
 
 // remove removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
-func (cmd *cleanup) remove(ctx context.Context, list []delivery.Leftover, r *report) (problem, err error) {
+func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report) (problem, err error) {
 	if yes, problem := cmd.confirmed(list); problem != nil || !yes {
 		return problem, nil
 	}
@@ -71,7 +71,7 @@ func (cmd *cleanup) remove(ctx context.Context, list []delivery.Leftover, r *rep
 		}
 		done, err := cmd.cleaner.Remove(ctx, l.Dir, cmd.merged)
 		r.Completed = append(r.Completed, done.Completed...)
-		var kept *delivery.KeptError
+		var kept *cleanup.KeptError
 		switch {
 		case errors.As(err, &kept):
 			r.Tasks[i].Error, err = kept.Why, app.WithHints(app.AsKind(app.ErrUnmet, err), kept.Hint)
@@ -96,7 +96,7 @@ func (cmd *cleanup) remove(ctx context.Context, list []delivery.Leftover, r *rep
 }
 
 // confirmed asks on a terminal whether to take away what is in the list.
-func (cmd *cleanup) confirmed(list []delivery.Leftover) (bool, error) {
+func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 	var names []string
 	unmerged := ""
 	for _, l := range list {
@@ -108,27 +108,28 @@ func (cmd *cleanup) confirmed(list []delivery.Leftover) (bool, error) {
 			text += ", which is not merged: " + l.Why + "; a backup is made first"
 			unmerged = l.ID
 		}
-		if lost := ignoredIn(l); lost != "" {
-			text += ", with files that git ignores and no backup has: " + lost
+		var lost []string
+		for _, t := range l.Trees {
+			lost = append(lost, t.Ignored...)
+		}
+		if len(lost) > 0 {
+			text += ", with files that git ignores and no backup has: " + some(lost)
 		}
 		names = append(names, text)
 	}
 	if len(names) == 0 || cmd.force {
 		return true, nil
 	}
-	if !cmd.CanAsk() {
-		return unmerged == "", unasked(unmerged)
+	switch {
+	case cmd.CanAsk():
+	case unmerged == "":
+		return true, nil
+	default:
+		err := fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", unmerged)
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis cleanup "+unmerged+" --dry-run", "trellis cleanup "+unmerged+" --force")
 	}
 	for _, name := range names {
 		cmd.Say("worktree and branch of %s", name)
 	}
 	return cmd.Confirm("remove them?")
-}
-
-// unasked is why a task whose work is not merged is left when nobody can be asked.
-func unasked(id string) error {
-	if id == "" {
-		return nil
-	}
-	return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
 }

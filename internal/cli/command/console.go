@@ -14,10 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -91,9 +94,20 @@ func (c *Console) Style(w io.Writer) terminal.Style {
 	return s
 }
 
+// Show shows on Stderr what happens in a site while it happens; quiet shows nothing but messages. Its Close must be called.
+func (c *Console) Show(s *runner.Site, quiet bool) *terminal.Live {
+	show := terminal.NewLive(c.Stderr, c.Style(c.Stderr), !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb", c.Now)
+	s.Event = func(e runner.Event) {
+		if !quiet || e.Message != "" {
+			show.Take(e)
+		}
+	}
+	return show
+}
+
 // Say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
 func (c *Console) Say(format string, args ...any) {
-	fmt.Fprintln(c.Stderr, terminal.Safe("trellis: "+fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+fmt.Sprintf(format, args...)))
 }
 
 // Report prints an error and its hints for people.
@@ -107,16 +121,30 @@ func (c *Console) Report(err error) {
 	}
 }
 
-// PrintProblems prints problems for people, each with what to do about it.
+// SayProblems says what is wrong beside the results, each with what to do about it.
+func (c *Console) SayProblems(problems []trellis.Problem) {
+	for _, p := range problems {
+		kind := ""
+		if p.Warning {
+			kind = "warning: "
+		}
+		c.Say("%s%v", kind, &p)
+		if p.Hint != "" {
+			c.Say("hint: %s", p.Hint)
+		}
+	}
+}
+
+// PrintProblems prints problems as a result, each with what to do about it.
 func (c *Console) PrintProblems(problems []trellis.Problem) {
 	for _, p := range problems {
 		kind := "error"
 		if p.Warning {
 			kind = "warning"
 		}
-		fmt.Fprintf(c.Stdout, "%s: %s\n", kind, terminal.Safe(p.Error()))
+		fmt.Fprintf(c.Stdout, "%s: %s\n", kind, trellis.Visible(p.Error()))
 		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
-			fmt.Fprintf(c.Stdout, "    → %s\n", terminal.Safe(p.Hint))
+			fmt.Fprintf(c.Stdout, "    → %s\n", trellis.Visible(p.Hint))
 		}
 	}
 }
@@ -154,6 +182,41 @@ func (c *Console) Guarded(work func() error) error {
 		return work()
 	}
 	return ExitStatus(code)
+}
+
+// InGuard is what a command does in a process of its own; see Guarded.
+func (c *Console) InGuard(do cli.ActionFunc) cli.ActionFunc {
+	return func(call *cli.Context) error { return c.Guarded(func() error { return do(call) }) }
+}
+
+// OnlyPeople refuses what a task or a run that goes on may not do by itself.
+func (c *Console) OnlyPeople(can string) error {
+	if c.InsideRun() {
+		return app.Usagef("this runs inside a task or a run: only a person can %s", can)
+	}
+	return nil
+}
+
+// InsideRun reports whether this process is part of a task or a run.
+func (c *Console) InsideRun() bool {
+	_, inside := proc.InsideRun(c.Env)
+	return inside
+}
+
+// Print prints a result: as one JSON document, or else as text does it.
+func (c *Console) Print(asJSON bool, document any, text func() error) error {
+	if asJSON {
+		return terminal.JSON(c.Stdout, document)
+	}
+	return text()
+}
+
+// Path is a path that a person gave, from the folder that trellis was called in.
+func (c *Console) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(c.Dir, name)
 }
 
 // ShortPath is a path as one would type it in the main checkout.

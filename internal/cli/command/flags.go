@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,10 +20,69 @@ func SharedFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "shared-fs", Usage: "work on NFS, SMB, FUSE or 9p too: you see to it that no other machine does"}
 }
 
+// GivenFlags are those of some flags that a call has, as another call is given them.
+func GivenFlags(c *cli.Context, names ...string) (args []string) {
+	for _, name := range names {
+		switch value := c.Value(name).(type) {
+		case bool:
+			if value {
+				args = append(args, "--"+name)
+			}
+		case cli.StringSlice:
+			for _, one := range value.Value() {
+				args = append(args, "--"+name, one)
+			}
+		default:
+			if c.IsSet(name) {
+				args = append(args, "--"+name, fmt.Sprint(value))
+			}
+		}
+	}
+	return args
+}
+
+// CheckArguments refuses a call with more or fewer arguments than the command's help names.
+func CheckArguments(c *cli.Context) error {
+	least, most := arguments(c.Command.ArgsUsage)
+	switch n := c.NArg(); {
+	case n > most:
+		return app.WithHints(app.Usagef("unexpected argument %q", c.Args().Get(most)), helpHint(c))
+	case n < least:
+		return WrongArguments(c)
+	}
+	return nil
+}
+
+// arguments are how many a command takes by its help: what stands in brackets may be left out, dots stand for any number,
+// a lone bar stands between two ways to call it, and the word behind a flag is its value.
+func arguments(usage string) (least, most int) {
+	least = math.MaxInt
+	for way := range strings.SplitSeq(usage, " | ") {
+		needed, more := 0, 0
+		words := strings.Fields(way)
+		for i, word := range words {
+			switch {
+			case strings.HasPrefix(word, "--"):
+			case strings.Contains(word, "..."):
+				more = math.MaxInt / 2
+			case strings.HasPrefix(word, "["):
+				more++
+			case i == 0 || !strings.HasPrefix(words[i-1], "--"):
+				needed++
+			}
+		}
+		least, most = min(least, needed), max(most, needed+more)
+	}
+	return least, most
+}
+
 // WrongArguments is a usage error that shows what a command wants.
 func WrongArguments(c *cli.Context) error {
-	name := c.Command.HelpName
-	return app.WithHints(app.Usagef("wrong number of arguments: %s", strings.TrimSpace(name+" "+c.Command.ArgsUsage)), strings.Replace(name, "trellis", "trellis help", 1))
+	return app.WithHints(app.Usagef("wrong number of arguments: %s", strings.TrimSpace(c.Command.HelpName+" "+c.Command.ArgsUsage)), helpHint(c))
+}
+
+func helpHint(c *cli.Context) string {
+	return strings.Replace(c.Command.HelpName, "trellis", "trellis help", 1)
 }
 
 // Manual is the part of a command's help that words must say: what it does, its exit codes, examples.

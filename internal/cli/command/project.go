@@ -2,27 +2,59 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
-// TaskArgument opens the project and finds the task that the first of exactly n arguments names.
-func (c *Console) TaskArgument(call *cli.Context, n int) (*app.Project, string, error) {
-	if call.NArg() != n {
-		return nil, "", WrongArguments(call)
-	}
+// TaskArgument opens the project and finds the task that the first argument names.
+func (c *Console) TaskArgument(call *cli.Context) (*app.Project, string, error) {
 	p, err := c.Open(call.Context)
 	if err != nil {
 		return nil, "", err
 	}
 	dir, err := p.Find(call.Args().First())
 	return p, dir, err
+}
+
+// TaskOrRun opens the project and finds the directory that the first argument names: of a task, or of the run of a file.
+func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRun bool, err error) {
+	if p, err = c.Open(call.Context); err != nil {
+		return nil, "", false, err
+	}
+	cfg, _ := p.Config() // settings that can't be read hide no run
+	dir, err = p.Wire(call.Context, cfg, p).FileRunner().FileDir(call.Args().First())
+	if !errors.Is(err, runner.ErrNoRun) {
+		return p, dir, true, err
+	}
+	dir, err = p.Find(call.Args().First())
+	return p, dir, false, err
+}
+
+// ForTask is what a command does with the task that its first argument names.
+func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string) error) cli.ActionFunc {
+	return func(call *cli.Context) error {
+		p, dir, err := c.TaskArgument(call)
+		if err != nil {
+			return err
+		}
+		return do(call, p, dir)
+	}
+}
+
+// Site is what works in a project; it is refused where locks don't hold.
+func (c *Console) Site(call *cli.Context, p *app.Project) (*runner.Site, error) {
+	if err := c.RefuseSharedDisk(call, p.Root); err != nil {
+		return nil, err
+	}
+	return p.Site(call.Context)
 }
 
 // GuardedFor runs work, in a process of its own when it may lead to hooks: those may leave something behind.

@@ -20,12 +20,12 @@ func (c *Console) Slug(text, from string) (string, error) {
 	return name, nil
 }
 
-// DevType checks what kind of work a flag or argument says that a task is.
-func DevType(kind, from string) (string, error) {
+// CheckDevType checks what kind of work a flag or argument says that a task is.
+func CheckDevType(kind, from string) error {
 	if !slices.Contains(trellis.DevTypes, kind) {
-		return "", app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
+		return app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
 	}
-	return kind, nil
+	return nil
 }
 
 // CheckPriority checks a priority; "" is the default one.

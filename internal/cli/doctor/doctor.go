@@ -6,17 +6,16 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Command is `trellis doctor`.
@@ -36,15 +35,14 @@ it was is kept as run/task.json.broken-TIME in the task's directory. What could 
 Without a terminal and without --yes, --repair changes nothing too, and exits with 3 when there is something to mend.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
 			o := options{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
 			if o.yes && !o.repair {
 				return app.Usagef("--yes agrees to what --repair asks: add --repair")
 			}
-			if _, inside := proc.InsideRun(console.Env); inside && o.repair {
-				return app.Usagef("this runs inside a task or a run: only a person can repair")
+			if o.repair {
+				if err := console.OnlyPeople("repair"); err != nil {
+					return err
+				}
 			}
 			return run(c.Context, console, o)
 		},
@@ -110,7 +108,6 @@ func run(ctx context.Context, console *command.Console, o options) error {
 	return d.end(o)
 }
 
-// end is what is left to mend.
 func (d *diagnosis) end(o options) error {
 	bad, left := 0, 0
 	for _, f := range d.findings {
@@ -125,7 +122,7 @@ func (d *diagnosis) end(o options) error {
 	if bad == 0 {
 		return nil
 	}
-	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", text.Count(bad, "thing")))
+	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s found", text.Count(bad, "problem")))
 	if left > 0 {
 		return app.WithHints(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
 	}
@@ -142,6 +139,14 @@ func (d *diagnosis) add(state, check, detail, hint string) {
 	d.findings = append(d.findings, finding{Check: check, State: state, Detail: detail, Hint: hint})
 }
 
+func (d *diagnosis) problem(check string, p trellis.Problem) {
+	f := finding{Check: check, State: stateError, Detail: p.Error(), Hint: p.Hint, File: p.File, Line: p.Line, Column: p.Column}
+	if p.Warning {
+		f.State = stateWarning
+	}
+	d.findings = append(d.findings, f)
+}
+
 // verdict adds a finding that is an error when err is one.
 func (d *diagnosis) verdict(check, detail string, err error) {
 	if err == nil {
@@ -155,11 +160,12 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.add(stateOK, "trellis", command.Version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
 	d.git(ctx)
 	p, err := d.console.OpenRepository()
-	d.verdict("repository", rootOf(p), err)
 	if err != nil {
+		d.verdict("repository", "", err)
 		d.agents(ctx, &app.Project{Env: d.console.Caller()}, &config.Config{})
 		return
 	}
+	d.add(stateOK, "repository", p.Root, "")
 	_, err = p.Repo.Author().Identity(ctx)
 	d.verdict("identity", "git knows who commits", err)
 	_, err = d.console.Open(ctx)
@@ -176,7 +182,6 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.tasks(ctx, p, c)
 }
 
-// trust says which branch is trusted.
 func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	j, err := p.Gate.Judge()
 	if err != nil {
@@ -193,13 +198,6 @@ func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	}
 }
 
-func rootOf(p *app.Project) string {
-	if p == nil {
-		return ""
-	}
-	return p.Root
-}
-
 func (d *diagnosis) git(ctx context.Context) {
 	v, err := (&git.Repo{Env: d.console.Env}).Version(ctx)
 	if err != nil {
@@ -211,11 +209,7 @@ func (d *diagnosis) git(ctx context.Context) {
 func (d *diagnosis) config(p *app.Project) *config.Config {
 	c, problems := p.Config()
 	for _, problem := range problems {
-		state := stateError
-		if problem.Warning {
-			state = stateWarning
-		}
-		d.add(state, "config", problem.Error(), problem.Hint)
+		d.problem("config", problem)
 	}
 	if len(problems) == 0 {
 		d.add(stateOK, "config", "config.yaml is valid", "")

@@ -26,9 +26,9 @@ func (d *diagnosis) files(p *app.Project) {
 	case kind != "":
 		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", command.SharedHint)
 	default:
-		d.add(stateOK, "file system", "of this machine", "")
+		d.add(stateOK, "file system", "local", "")
 	}
-	d.verdict("locks", "a second handle is kept out", d.probeLock(p))
+	d.verdict("locks", "file locking works", d.probeLock(p))
 }
 
 // probeLock takes a lock twice, which must fail.
@@ -74,7 +74,6 @@ func (d *diagnosis) ends(ctx context.Context) {
 	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/agents.md): "+err.Error(), "")
 }
 
-// system looks at limits of the operating system.
 func (d *diagnosis) system(ctx context.Context, p *app.Project) {
 	if runtime.GOOS == "darwin" {
 		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")

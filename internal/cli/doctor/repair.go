@@ -10,10 +10,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -125,10 +124,9 @@ func (d *diagnosis) forget(root string) error {
 	return errors.Join(pulse.Remove(root), lock.Unlock())
 }
 
-// print shows a finding for people.
 func (d *diagnosis) print(f finding) {
-	fmt.Fprintf(d.console.Stdout, "%-8s %-12s %s\n", f.State, f.Check, terminal.Safe(f.Detail))
+	fmt.Fprintf(d.console.Stdout, "%-8s %-12s %s\n", f.State, f.Check, trellis.Visible(f.Detail))
 	if f.Hint != "" {
-		fmt.Fprintf(d.console.Stdout, "%21s → %s\n", "", terminal.Safe(f.Hint))
+		fmt.Fprintf(d.console.Stdout, "%21s → %s\n", "", trellis.Visible(f.Hint))
 	}
 }

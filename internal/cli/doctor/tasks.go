@@ -8,15 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -45,7 +44,9 @@ func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config)
 			d.journal(p, e.Dir)
 			d.context(p, e.Dir)
 		default:
-			d.values(p, e.Task)
+			for _, wrong := range e.Task.Problems { // values that mean nothing
+				d.problem("task.json", wrong)
+			}
 			d.rewound(p, e.Task)
 			d.journal(p, e.Dir)
 			if !slices.Contains([]trellis.Status{trellis.Completed, trellis.Cancelled, trellis.Rejected, trellis.Review}, e.Task.Status) {
@@ -93,17 +94,6 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	d.findings = append(d.findings, f)
 }
 
-// values are those in a task.json that mean nothing.
-func (d *diagnosis) values(p *app.Project, t *taskdir.Task) {
-	for _, wrong := range t.Problems {
-		f := finding{Check: "task.json", State: stateError, Detail: wrong.Error(), Hint: wrong.Hint, File: wrong.File, Line: wrong.Line, Column: wrong.Column}
-		if wrong.Warning {
-			f.State = stateWarning
-		}
-		d.findings = append(d.findings, f)
-	}
-}
-
 // journal looks whether that of a task's run can be read.
 func (d *diagnosis) journal(p *app.Project, dir string) {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
@@ -134,7 +124,7 @@ func (d *diagnosis) draft(p *app.Project, dir string) {
 
 // context looks for rows that name nothing, of a task that is still to be worked on.
 func (d *diagnosis) context(p *app.Project, dir string) {
-	names, err := contextfiles.Names(dir)
+	names, err := taskdir.ContextFiles(dir)
 	if err != nil {
 		d.verdict("context", "", err)
 		return
@@ -212,7 +202,6 @@ func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Con
 	}
 }
 
-// about adds a warning of a task.
 func (d *diagnosis) about(p *app.Project, dir, check, detail, hint string) {
 	d.findings = append(d.findings, finding{Check: check, State: stateWarning, Detail: detail, Hint: hint, File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON))})
 }

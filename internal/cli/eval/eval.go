@@ -11,18 +11,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -34,9 +33,8 @@ type evals struct{ *command.Console }
 func Command(a *command.Console) *cli.Command {
 	cmd := evals{a}
 	return &cli.Command{
-		Name:      "eval",
-		Usage:     "measure how well an agent plans, over requirements whose right answer is known",
-		ArgsUsage: " ",
+		Name:  "eval",
+		Usage: "measure how well an agent plans, over requirements whose right answer is known",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
 			&cli.StringFlag{Name: "only", Value: "*", Usage: "cases whose id, kind or project fits a `GLOB`"},
@@ -54,12 +52,7 @@ The agents are those of this project's settings, or those that a new project wou
 this project is changed. The calls are real: with a paid agent they cost money.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis eval --agent claude --only tiny", "trellis eval --only 'parcels-*' --keep ../looked-at", "trellis eval --min-score 80 --json"),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
-			return cmd.Guarded(func() error { return cmd.eval(c) })
-		},
+		Action: cmd.InGuard(cmd.eval),
 	}
 }
 
@@ -121,7 +114,7 @@ type evaluation struct {
 	quick    bool
 	dir      string // of the repositories
 	keep     bool
-	show     *live.Progress
+	show     *terminal.Live
 	event    func(runner.Event)
 	fallback func() (string, error) // the agent to take when nobody chose one
 }
@@ -151,8 +144,8 @@ func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
 		return nil, err
 	}
 	watched := &runner.Site{}
-	e.show = live.Show(cmd.Console, watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
-	e.show.Ahead(live.Stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick})...)
+	e.show = cmd.Show(watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
+	e.show.Ahead(terminal.Stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick}))
 	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil
 }
@@ -162,9 +155,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 	if !e.keep {
 		e.dir, err = os.MkdirTemp(e.app.Getenv("TMPDIR"), "trellis-eval-")
 	} else {
-		if e.dir = keep; !filepath.IsAbs(keep) {
-			e.dir = filepath.Join(e.app.Dir, keep)
-		}
+		e.dir = e.app.Path(keep)
 		err = os.MkdirAll(e.dir, 0o755)
 	}
 	if err != nil {
@@ -284,7 +275,7 @@ func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Pl
 	}
 	p := eval.Planned{Dir: res.Dir, Calls: res.Report.Calls, Usage: res.Report.Usage}
 	if len(res.Waits) > 0 {
-		p.Cut = outcome.WaitsUntil(outcome.Planning{PlanResult: res})
+		p.Cut = outcome.Planning{PlanResult: res}.WaitsUntil()
 	}
 	return p, err
 }

@@ -10,10 +10,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -60,7 +59,7 @@ func (r *evalReport) ended(res eval.Result) {
 	}
 	for _, c := range res.Checks {
 		if !c.Held {
-			r.print(printable(strings.TrimSuffix("       not so: "+c.What+" ("+c.Detail+")", " ()")))
+			r.print(printable(strings.TrimSuffix("       missing: "+c.What+" ("+c.Detail+")", " ()")))
 		}
 	}
 }
@@ -163,5 +162,5 @@ func evalCost(s eval.Summary) string {
 
 // printable is text in one line without what could steer a terminal: agents had a hand in it.
 func printable(text string) string {
-	return strings.ReplaceAll(terminal.Safe(text), "\n", " ")
+	return strings.ReplaceAll(trellis.Visible(text), "\n", " ")
 }

@@ -11,11 +11,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -86,10 +84,6 @@ func (m Earlier) Tell() error {
 	return nil
 }
 
-func (m Earlier) say(format string, args ...any) {
-	m.Console.Say("%s", terminal.Safe(fmt.Sprintf(format, args...)))
-}
-
 func (m Earlier) tasks(live, archived []taskdir.Entry) {
 	live = slices.DeleteFunc(live, func(e taskdir.Entry) bool { return e.Planning })
 	byStatus, broken, old := map[trellis.Status]int{}, 0, 0
@@ -112,12 +106,12 @@ func (m Earlier) tasks(live, archived []taskdir.Entry) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	m.say("found %s, %d of them archived: %s", text.Count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
+	m.Console.Say("found %s, %d of them archived: %s", text.Count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
 	if old > 0 {
-		m.say("  %d with current_phase or next_action of an earlier Trellis: kept in the file, not read", old)
+		m.Console.Say("  %d with current_phase or next_action of an earlier Trellis: kept in the file, not read", old)
 	}
 	if broken > 0 {
-		m.say("  %d whose task.json can't be read: trellis doctor --repair", broken)
+		m.Console.Say("  %d whose task.json can't be read: trellis doctor --repair", broken)
 	}
 	m.next(live, byStatus)
 }
@@ -145,20 +139,20 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 		}
 	}
 	if len(begun) > 0 {
-		m.say("  in progress, but not by a run of this Trellis: `trellis retry TASK` runs one from its files, `trellis task archive TASK` puts it away:")
+		m.Console.Say("  in progress, but not by a run of this Trellis: `trellis retry TASK` runs one from its files, `trellis task archive TASK` puts it away:")
 	}
 	for i, id := range begun {
 		if i == most {
-			m.say("    and %d more: trellis list --status in_progress", len(begun)-most)
+			m.Console.Say("    and %d more: trellis list --status in_progress", len(begun)-most)
 			break
 		}
-		m.say("    trellis retry %s", id)
+		m.Console.Say("    trellis retry %s", id)
 	}
 	if byStatus[trellis.Planning] > 0 {
-		m.say("  in planning: `trellis validate --all` says what each one lacks, `trellis start TASK` begins one")
+		m.Console.Say("  in planning: `trellis validate --all` says what each one lacks, `trellis start TASK` begins one")
 	}
 	if list := others(byStatus); len(list) > 0 {
-		m.say("  no status here: %s; the task is left alone until its task.json has another", list[0])
+		m.Console.Say("  no status here: %s; the task is left alone until its task.json has another", list[0])
 	}
 }
 
@@ -181,14 +175,14 @@ func (m Earlier) settings() {
 		}{{"worktree.copy", old.Worktree.Copy, merged.Worktree.Copy}, {"worktree.setup", old.Worktree.Setup, merged.Worktree.Setup}, {"verify", old.Verify, merged.Verify}} {
 			add(l.key, len(l.old) > 0, slices.Equal(l.old, l.now), fmt.Sprintf("%q", l.old))
 		}
-		m.say("worktree.yaml is read where config.yaml says nothing: %s", cmp.Or(strings.Join(taken, ", "), "nothing of it counts"))
+		m.Console.Say("worktree.yaml is read where config.yaml says nothing: %s", cmp.Or(strings.Join(taken, ", "), "nothing of it counts"))
 	}
 	for _, problem := range problems {
-		m.say("%v", &problem)
+		m.Console.Say("%v", &problem)
 	}
 	if len(merged.Verify) == 0 {
 		if found := m.Checks(m.Project.Root); len(found) > 0 {
-			m.say("config.yaml names no check commands; this project seems to have: verify: [%s]", strings.Join(found, ", "))
+			m.Console.Say("config.yaml names no check commands; this project seems to have: verify: [%s]", strings.Join(found, ", "))
 		}
 	}
 }
@@ -207,7 +201,7 @@ func (m Earlier) cards() error {
 			return fmt.Errorf("reading a role: %w", err)
 		}
 		if _, problem := specs.ParseRole(m.Project.Store.Rel(path), data); problem != nil {
-			m.say("%v", problem)
+			m.Console.Say("%v", problem)
 		}
 		used = append(used, name)
 	}
@@ -219,15 +213,15 @@ func (m Earlier) cards() error {
 		}
 	}
 	if len(used) > 0 {
-		m.say("used: .trellis/agents/, in the place of the built-in words for %s; of its front matter description, agent, model and permission", strings.Join(used, ", "))
+		m.Console.Say("used: .trellis/agents/, in the place of the built-in words for %s; of its front matter description, agent, model and permission", strings.Join(used, ", "))
 	}
 	if len(unused) == 0 {
 		return nil
 	}
-	m.say("not read: %s", strings.Join(unused, ", "))
+	m.Console.Say("not read: %s", strings.Join(unused, ", "))
 	for _, path := range unused {
 		if role := roleOf(path); slices.Contains(trellis.Roles, trellis.Role(role)) && !slices.Contains(used, role) {
-			m.say("  to have your words for a role, put them into .trellis/agents, as in: cp %s .trellis/agents/%s.md", path, role)
+			m.Console.Say("  to have your words for a role, put them into .trellis/agents, as in: cp %s .trellis/agents/%s.md", path, role)
 			break
 		}
 	}
@@ -253,10 +247,10 @@ func (m Earlier) ignored() {
 		}
 	}
 	if len(there) > 0 {
-		m.say("left as they are, not read: %s in .trellis", strings.Join(there, ", "))
+		m.Console.Say("left as they are, not read: %s in .trellis", strings.Join(there, ", "))
 	}
 	if data, err := durable.ReadBelow(m.Project.Root, ".trellis/.current-task", durable.MaxDocument); err == nil && strings.TrimSpace(string(data)) != "" {
-		m.say(".current-task names %s: no task is the current one here, every command is told which", strings.TrimSpace(string(data)))
+		m.Console.Say(".current-task names %s: no task is the current one here, every command is told which", strings.TrimSpace(string(data)))
 	}
 }
 
@@ -275,6 +269,6 @@ func (m Earlier) unignored() {
 		}
 	}
 	if len(missing) > 0 {
-		m.say("add to .trellis/.gitignore, which is yours: %s", strings.Join(missing, " "))
+		m.Console.Say("add to .trellis/.gitignore, which is yours: %s", strings.Join(missing, " "))
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -25,9 +23,6 @@ func (cmd objectives) listCommand() *cli.Command {
 		Description: command.Manual(`Reads every file of .trellis/objectives. One that can't be relied on is shown with what is wrong.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
 			return cmd.list(c.Context, c.Bool("json"))
 		},
 	}
@@ -84,7 +79,7 @@ func newObjectiveNext(d roadmap.Decision) *objectiveNext {
 func (n *objectiveNext) words() string {
 	switch n.Code {
 	case roadmap.Next:
-		return "next " + n.Step
+		return n.Step
 	case roadmap.Waiting, roadmap.Stuck:
 		return fmt.Sprintf("%s: %s", n.Code, strings.Join(n.On, ", "))
 	}
@@ -146,8 +141,7 @@ func (cmd objectives) list(ctx context.Context, asJSON bool) error {
 }
 
 func printTable(w io.Writer, rows []objectiveRow) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "OBJECTIVE\tOVER\t\tNEXT\tTITLE")
+	table := [][]string{{"OBJECTIVE", "DONE", "", "NEXT", "TITLE"}}
 	for _, r := range rows {
 		next, auto := "broken: ", ""
 		if r.Auto {
@@ -161,9 +155,9 @@ func printTable(w io.Writer, rows []objectiveRow) error {
 		default:
 			next = r.Next.words()
 		}
-		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%s\t%s\n", inLine(r.Name), r.Steps.over(), r.Steps.Total, auto, inLine(next), inLine(r.Title))
+		table = append(table, []string{inLine(r.Name), fmt.Sprintf("%d/%d", r.Steps.over(), r.Steps.Total), auto, inLine(next), inLine(r.Title)})
 	}
-	return table.Flush()
+	return terminal.Columns(w, table)
 }
 
 // brokenAt is the first problem that is no warning.
@@ -178,5 +172,5 @@ func brokenAt(problems []trellis.Problem) string {
 
 // inLine is text that neither a terminal nor a table takes for anything else.
 func inLine(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Safe(s))
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(trellis.Visible(s))
 }

@@ -3,14 +3,13 @@ package objective
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
@@ -23,9 +22,6 @@ func (cmd objectives) newCommand() *cli.Command {
 		Description: command.Manual(`Prints the path of the file. One that is there already is left as it is.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return command.WrongArguments(c)
-			}
 			p, err := cmd.Open(c.Context)
 			if err != nil {
 				return err
@@ -55,7 +51,7 @@ func (cmd objectives) writeNew(p *app.Project, name, title string) error {
 	if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	if err := create(p, path, src); errors.Is(err, fs.ErrExist) {
+	if err := p.Store.Disk.Replace(path, nil, src); errors.Is(err, durable.ErrChanged) {
 		return app.WithHints(app.Usagef("there is an objective %s", name), "trellis objective show "+name)
 	} else if err != nil {
 		return err
@@ -63,21 +59,4 @@ func (cmd objectives) writeNew(p *app.Project, name, title string) error {
 	cmd.Say("write its steps, then: trellis objective check %s", name)
 	_, err = fmt.Fprintln(cmd.Stdout, roadmap.File(name))
 	return err
-}
-
-// create writes a file that is not there yet, whole or not at all.
-func create(p *app.Project, path string, data []byte) error {
-	temp, err := os.MkdirTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return fmt.Errorf("creating %s: %w", path, err)
-	}
-	defer os.RemoveAll(temp)
-	whole := filepath.Join(temp, filepath.Base(path))
-	if err := p.Store.Disk.WriteFile(whole, data, 0o644); err != nil {
-		return err
-	}
-	if err := os.Link(whole, path); err != nil {
-		return fmt.Errorf("creating %s: %w", path, err)
-	}
-	return p.Store.Disk.SyncDir(filepath.Dir(path))
 }

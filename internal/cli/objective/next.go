@@ -3,12 +3,10 @@ package objective
 import (
 	"fmt"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
@@ -25,13 +23,7 @@ func (cmd objectives) nextCommand() *cli.Command {
 Those are the ones that it states, or else the step before it. A step whose task is in review or completed counts as done.
 The first word that is printed is next, waiting (for a step under way), blocked (a person is needed) or complete.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
-		Action: func(c *cli.Context) error {
-			p, name, err := cmd.argument(c)
-			if err != nil {
-				return err
-			}
-			return cmd.objectiveNext(p, name, c.Bool("all"), c.Bool("json"))
-		},
+		Action: cmd.forObjective(cmd.next),
 	}
 }
 
@@ -46,7 +38,7 @@ type objectiveDecision struct {
 	Ready     []objectiveStep `json:"ready"` // every step that could start now
 }
 
-func (cmd objectives) objectiveNext(p *app.Project, name string, all, asJSON bool) error {
+func (cmd objectives) next(c *cli.Context, p *app.Project, name string) error {
 	r, err := Load(p, name)
 	if err != nil {
 		return cmd.broken(r, err)
@@ -65,21 +57,17 @@ func (cmd objectives) objectiveNext(p *app.Project, name string, all, asJSON boo
 		step := newObjectiveStep(*d.Step, tasks)
 		out.Step = &step
 	}
-	if asJSON {
-		err = terminal.JSON(cmd.Stdout, out)
-	} else {
-		out.print(cmd.Console, next, all)
-	}
+	err = cmd.Print(c.Bool("json"), out, func() error { return out.print(cmd.Console, next, c.Bool("all")) })
 	if err != nil || d.Code == roadmap.Next || d.Code == roadmap.Complete {
 		return err
 	}
 	return app.Quiet(app.ErrWaiting)
 }
 
-func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all bool) {
+func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all bool) error {
 	if d.Step == nil {
-		fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
-		return
+		_, err := fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
+		return err
 	}
 	ready := d.Ready
 	if !all {
@@ -91,6 +79,7 @@ func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all b
 	if !all {
 		fmt.Fprintf(a.Stdout, "    %s\n", inLine(d.Why))
 	}
+	return nil
 }
 
 // broken tells what is wrong with a file that can't be relied on.

@@ -38,17 +38,19 @@ func Command(a *command.Console, check *cli.Command) *cli.Command {
 	}
 }
 
-// argument opens the project and takes the name of an objective, the only argument.
-func (cmd objectives) argument(c *cli.Context) (*app.Project, string, error) {
-	if c.NArg() != 1 {
-		return nil, "", command.WrongArguments(c)
+// forObjective is what a command does with the objective that its first argument names.
+func (cmd objectives) forObjective(do func(c *cli.Context, p *app.Project, name string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		p, err := cmd.Open(c.Context)
+		if err != nil {
+			return err
+		}
+		name, err := Name(cmd.Console, p, c.Args().First())
+		if err != nil {
+			return err
+		}
+		return do(c, p, name)
 	}
-	p, err := cmd.Open(c.Context)
-	if err != nil {
-		return nil, "", err
-	}
-	name, err := Name(cmd.Console, p, c.Args().First())
-	return p, name, err
 }
 
 // Name is the name that an argument says: itself, or of the file that it is the path of, from the current folder
@@ -62,9 +64,7 @@ func Name(a *command.Console, p *app.Project, arg string) (string, error) {
 		}
 		return arg, nil
 	}
-	if !filepath.IsAbs(arg) {
-		path = filepath.Join(a.Dir, arg)
-	}
+	path = a.Path(arg)
 	name = filepath.Base(name)
 	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
 		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, roadmap.File(name)))) {
@@ -80,15 +80,9 @@ func Name(a *command.Console, p *app.Project, arg string) (string, error) {
 
 // sameFolder reports whether two paths lead to one folder, which need not be there.
 func sameFolder(a, b string) bool {
-	if a == b {
-		return true
-	}
 	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	two, err := os.Stat(b)
-	return err == nil && os.SameFile(one, two)
+	two, otherErr := os.Stat(b)
+	return a == b || err == nil && otherErr == nil && os.SameFile(one, two)
 }
 
 // Load reads an objective. When its file can't be relied on, the roadmap is what could be read of it.

@@ -7,23 +7,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// planCommand is `trellis objective plan`.
 func (cmd objectives) planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
@@ -44,12 +40,7 @@ planning that was cut off is gone on with, and a link that is missing is put in.
 The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return command.WrongArguments(c)
-			}
-			return cmd.Guarded(func() error { return cmd.plan(c) })
-		},
+		Action: cmd.InGuard(cmd.plan),
 	}
 }
 
@@ -58,10 +49,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.RefuseSharedDisk(c, p.Root); err != nil {
-		return err
-	}
-	s, err := p.Site(c.Context)
+	s, err := cmd.Site(c, p)
 	if err != nil {
 		return err
 	}
@@ -73,8 +61,8 @@ func (cmd objectives) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := live.Show(cmd.Console, s, c.Bool("json"))
-	show.Ahead(live.Stages(s.Config.Planning, runner.PlanOptions{})...)
+	show := cmd.Show(s, c.Bool("json"))
+	show.Ahead(terminal.Stages(s.Config.Planning, runner.PlanOptions{}))
 	began := cmd.Now()
 	res, err := s.Objectives().PlanStep(c.Context, name, o)
 	show.Close()
@@ -90,9 +78,9 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
 		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
 	}
-	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent"), DevType: c.String("type")}
 	if c.IsSet("type") {
-		if o.DevType, err = command.DevType(c.String("type"), "--type"); err != nil {
+		if err := command.CheckDevType(o.DevType, "--type"); err != nil {
 			return o, err
 		}
 	}
@@ -110,7 +98,7 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (
 func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
 	var not *runner.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
-		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.NewDocument("", outcome.Planning{})}
+		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.Planning{}.Document("")}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
 		if err := terminal.JSON(cmd.Stdout, d); err != nil {
 			return err
@@ -135,6 +123,10 @@ type stepEnd struct {
 	github  bool   // the plan is to be put into an issue
 }
 
+func (e stepEnd) planning() outcome.Planning {
+	return outcome.Planning{PlanResult: e.PlanResult, Seconds: e.seconds}
+}
+
 // again is the command that goes on with the planning.
 func (e stepEnd) again() string {
 	command := roadmap.PlanCommand(e.objective, e.step)
@@ -157,21 +149,17 @@ type stepDocument struct {
 
 // plannedStep says how the planning of a step ended.
 func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
-	if asJSON {
-		if err := terminal.JSON(cmd.Stdout, end.document(p)); err != nil {
-			return err
-		}
-	} else {
-		cmd.sayStep(ctx, p, s, end)
+	if err := cmd.Print(asJSON, end.document(p), func() error { return cmd.sayStep(ctx, p, s, end) }); err != nil {
+		return err
 	}
 	if end.Dead != "" {
 		return end.dead()
 	}
-	return outcome.ExitOfPlanning(outcome.Planning{PlanResult: end.PlanResult, Seconds: end.seconds}, end.again())
+	return end.planning().Exit(end.again())
 }
 
 func (e stepEnd) document(p *app.Project) stepDocument {
-	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", outcome.NewDocument(p.Store.Rel(e.Dir), outcome.Planning{PlanResult: e.PlanResult, Seconds: e.seconds})}
+	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", e.planning().Document(p.Store.Rel(e.Dir))}
 	if e.Issue != nil {
 		d.Issue = e.Issue.URL
 	}
@@ -182,11 +170,11 @@ func (e stepEnd) document(p *app.Project) stepDocument {
 }
 
 // sayStep tells people what came of planning a step.
-func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) {
+func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) error {
 	if end.Known {
 		cmd.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
-		outcome.SayPlanned(ctx, cmd.Console, p, s, outcome.Planning{PlanResult: end.PlanResult, Seconds: end.seconds})
+		end.planning().Say(ctx, cmd.Console, p, s)
 	}
 	if cell := end.Step.Link(); cell != "" {
 		cmd.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
@@ -194,7 +182,8 @@ func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Sit
 	if end.Issue != nil {
 		cmd.Say("issue     %s", end.Issue.URL)
 	}
-	fmt.Fprintln(cmd.Stdout, p.Store.Rel(end.Dir))
+	_, err := fmt.Fprintln(cmd.Stdout, p.Store.Rel(end.Dir))
+	return err
 }
 
 // dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.

@@ -5,20 +5,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// reconcileCommand is `trellis objective reconcile`.
 func (cmd objectives) reconcileCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconcile",
@@ -69,14 +65,14 @@ func (cmd objectives) reconcile(c *cli.Context) error {
 		return err
 	}
 	o.Creator, _ = app.Developer(p.Root)
-	show := live.Show(cmd.Console, s, c.Bool("json"))
+	show := cmd.Show(s, c.Bool("json"))
 	all, err := s.Objectives().Reconcile(c.Context, o)
 	show.Close()
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		if err := terminal.JSON(cmd.Stdout, reconciledDocuments(p, all)); err != nil {
+		if err := terminal.JSON(cmd.Stdout, reconciledDocuments(all)); err != nil {
 			return err
 		}
 	} else {
@@ -110,13 +106,10 @@ type plannedDocument struct {
 	Known  bool           `json:"known"`
 }
 
-func reconciledDocuments(p *app.Project, all []runner.Reconciled) []reconciledDocument {
+func reconciledDocuments(all []runner.Reconciled) []reconciledDocument {
 	list := []reconciledDocument{}
 	for _, r := range all {
-		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
-		if d.Changes == nil {
-			d.Changes = []roadmap.Change{}
-		}
+		d := reconciledDocument{Objective: r.Name, Changes: append([]roadmap.Change{}, r.Changes...), Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
 		for _, s := range r.Steps {
 			d.Steps = append(d.Steps, s.ID)
 		}
@@ -139,10 +132,7 @@ func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry boo
 	for _, d := range r.Others {
 		cmd.Say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
 	}
-	for _, g := range r.Gone {
-		cmd.Say("warning: %s", inLine(g.Error()))
-		cmd.Say("hint: %s", inLine(g.Hint))
-	}
+	cmd.SayProblems(r.Gone)
 	if dry {
 		for _, s := range r.Steps {
 			fmt.Fprintf(cmd.Stdout, "%s: step %s would be planned: %s\n", r.Name, s.ID, s.Description)

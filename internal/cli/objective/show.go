@@ -1,19 +1,17 @@
 package objective
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -29,7 +27,7 @@ func (cmd objectives) showCommand() *cli.Command {
 		Description: command.Manual(`A bar shows how much of a phase is over, and how much is under way. A step that was planned is shown with
 the status that its task has now. In a graph a whole line is a dependency that is stated, a broken one the step before.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
-		Action: func(c *cli.Context) error {
+		Action: cmd.forObjective(func(c *cli.Context, p *app.Project, name string) error {
 			format := c.String("graph")
 			if c.IsSet("graph") && !slices.Contains(roadmap.Graphs, format) {
 				return app.Usagef("unknown graph %q (one of %s)", format, strings.Join(roadmap.Graphs, ", "))
@@ -37,12 +35,8 @@ the status that its task has now. In a graph a whole line is a dependency that i
 			if format != "" && c.Bool("json") {
 				return app.Usagef("--graph and --json are two ways to print one thing")
 			}
-			p, name, err := cmd.argument(c)
-			if err != nil {
-				return err
-			}
-			return cmd.show(c.Context, p, name, format, c.Bool("json"))
-		},
+			return cmd.show(p, name, format, c.Bool("json"))
+		}),
 	}
 }
 
@@ -85,7 +79,7 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
-func (cmd objectives) show(ctx context.Context, p *app.Project, name, graph string, asJSON bool) error {
+func (cmd objectives) show(p *app.Project, name, graph string, asJSON bool) error {
 	r, err := Load(p, name)
 	if r == nil {
 		return err
@@ -107,14 +101,10 @@ func (cmd objectives) show(ctx context.Context, p *app.Project, name, graph stri
 		}
 		v.Phases = append(v.Phases, phase)
 	}
-	if asJSON {
-		return terminal.JSON(cmd.Stdout, v)
-	}
-	v.print(cmd.Console)
-	return nil
+	return cmd.Print(asJSON, v, func() error { return v.print(cmd.Console) })
 }
 
-func (v *objectiveView) print(a *command.Console) {
+func (v *objectiveView) print(a *command.Console) error {
 	style := a.Style(a.Stdout)
 	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
 	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
@@ -130,6 +120,7 @@ func (v *objectiveView) print(a *command.Console) {
 	for _, p := range v.Phases {
 		p.print(a, style)
 	}
+	return nil
 }
 
 func (p *objectivePhase) print(a *command.Console, style terminal.Style) {

@@ -9,18 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/trust"
-
-	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
-	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -31,9 +28,9 @@ type Planning struct {
 }
 
 // warnings are those of the report, with the directory by the name that it has now.
-func (e Planning) warnings() (list []string) {
-	id := filepath.Base(e.Dir)
-	for _, w := range e.Report.Warnings {
+func (end Planning) warnings() (list []string) {
+	id := filepath.Base(end.Dir)
+	for _, w := range end.Report.Warnings {
 		list = append(list, strings.ReplaceAll(w, taskdir.DraftPrefix+id, id))
 	}
 	return list
@@ -85,26 +82,26 @@ type planJudge struct {
 // EndPlanning says how a planning ended and what to do next.
 func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
-	if asJSON {
-		if err := terminal.JSON(a.Stdout, NewDocument(rel, end)); err != nil {
-			return err
-		}
-	} else {
+	err := a.Print(asJSON, end.Document(rel), func() error {
 		if !end.Interrupted && len(end.Waits) == 0 {
-			SayPlanned(ctx, a, p, s, end)
+			end.Say(ctx, a, p, s)
 		}
-		fmt.Fprintln(a.Stdout, rel)
+		_, err := fmt.Fprintln(a.Stdout, rel)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return ExitOfPlanning(end, "trellis plan --retry "+rel)
+	return end.Exit("trellis plan --retry " + rel)
 }
 
-// ExitOfPlanning is what the end of a planning means for the exit code; again is the command that goes on with it.
-func ExitOfPlanning(end Planning, again string) error {
+// Exit is what the end of a planning means for the exit code; again is the command that goes on with it.
+func (end Planning) Exit(again string) error {
 	switch {
 	case end.Interrupted:
 		return app.WithHints(context.Canceled, again)
 	case len(end.Waits) > 0:
-		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(WaitsUntil(end))), again)
+		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(end.WaitsUntil())), again)
 	case end.Failure != nil:
 		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
 	case end.Status == trellis.Rejected:
@@ -116,7 +113,7 @@ func ExitOfPlanning(end Planning, again string) error {
 }
 
 // WaitsUntil says why a planning does not go on.
-func WaitsUntil(end Planning) string {
+func (end Planning) WaitsUntil() string {
 	why := "the provider limits requests"
 	switch f := end.Failure; {
 	case end.Until.IsZero():
@@ -127,7 +124,8 @@ func WaitsUntil(end Planning) string {
 	return why + ": the planning can go on at " + end.Until.Local().Format(time.RFC3339)
 }
 
-func NewDocument(rel string, end Planning) Document {
+// Document is the end for scripts, of the directory that is called so now.
+func (end Planning) Document(rel string) Document {
 	r := end.Report
 	d := Document{Dir: rel, ID: strings.TrimPrefix(filepath.Base(rel), taskdir.DraftPrefix), Status: end.Status,
 		Decision: r.Verdict.Decision, Category: r.Verdict.Category, Details: r.Verdict.Details, Suggestions: orEmpty(r.Verdict.Suggestions),
@@ -138,7 +136,7 @@ func NewDocument(rel string, end Planning) Document {
 		d.Goals, d.TaskSpec = r.TaskSpec.Goals, &planSpec{r.TaskSpec.Valid, r.TaskSpec.Repaired, r.TaskSpec.Stub}
 	}
 	if j := r.Judge; j != nil {
-		d.Judge = &planJudge{j.Pass, j.Feedback, j.Rounds}
+		d.Judge = (*planJudge)(j)
 	}
 	if r.Verdict.Decision != "" {
 		d.Confidence = &r.Verdict.Confidence
@@ -148,14 +146,14 @@ func NewDocument(rel string, end Planning) Document {
 	}
 	switch f := end.Failure; {
 	case len(end.Waits) > 0:
-		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.RateLimited, Detail: WaitsUntil(end)}
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.RateLimited, Detail: end.WaitsUntil()}
 		if f != nil {
 			d.Failure.Code = trellis.Code(f.Code)
 		}
 	case f != nil:
 		d.Failure = &status.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
 	case end.Interrupted:
-		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.Interrupted, Detail: "the process was told to end"}
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.Interrupted, Detail: "stopped by Ctrl-C or a signal"}
 	}
 	return d
 }
@@ -178,8 +176,8 @@ func written(dir string) (names []string) {
 	return names
 }
 
-// SayPlanned tells people what came of a planning that is at its end.
-func SayPlanned(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning) {
+// Say tells people what came of a planning that is at its end.
+func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
 		a.Say("warning: %s", w)
@@ -265,9 +263,9 @@ func spent(end Planning) string {
 
 func sayRejected(a *command.Console, p *app.Project, res runner.PlanResult) {
 	v := res.Report.Verdict
-	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
+	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), trellis.Visible(v.Details))
 	for _, s := range v.Suggestions {
-		fmt.Fprintf(a.Stderr, "  - %s\n", terminal.Safe(s))
+		fmt.Fprintf(a.Stderr, "  - %s\n", trellis.Visible(s))
 	}
 	fmt.Fprintf(a.Stderr, "Confidence: %s\nSee: %s\n", percent(v.Confidence), p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }

@@ -6,18 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Scripts rely on the fields of plan --json, and on a value of every type also when there is nothing to say.
 func TestPlanDocument(t *testing.T) {
 	var got bytes.Buffer
-	if err := terminal.JSON(&got, NewDocument(".trellis/tasks/02-01-auth", Planning{Seconds: 2})); err != nil {
+	if err := terminal.JSON(&got, Planning{Seconds: 2}.Document(".trellis/tasks/02-01-auth")); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"dir":".trellis/tasks/02-01-auth","id":"02-01-auth","status":"","decision":"","category":"","details":"","suggestions":[],` +
@@ -30,17 +29,17 @@ func TestPlanDocument(t *testing.T) {
 	}
 	end := Planning{PlanResult: runner.PlanResult{Interrupted: true, Report: planner.Report{
 		TaskSpec: &planner.Spec{Valid: true, Repaired: true, Goals: 2}, Judge: &planner.Judgement{Pass: true, Rounds: 1}}}}
-	d := NewDocument(".trellis/tasks/.new-02-01-auth", end)
+	d := end.Document(".trellis/tasks/.new-02-01-auth")
 	if d.ID != "02-01-auth" || d.Status != trellis.Planning || d.Failure.Code != trellis.Interrupted || d.Goals != 2 ||
 		*d.TaskSpec != (planSpec{Valid: true, Repaired: true}) || *d.Judge != (planJudge{Pass: true, Rounds: 1}) {
 		t.Errorf("interrupted: got %+v", d)
 	}
 	end.Interrupted, end.Waits = false, []string{"time"}
-	if d := NewDocument(".trellis/tasks/.new-02-01-auth", end); d.Status != trellis.Planning || d.Failure.Code != trellis.RateLimited {
+	if d := end.Document(".trellis/tasks/.new-02-01-auth"); d.Status != trellis.Planning || d.Failure.Code != trellis.RateLimited {
 		t.Errorf("rate limited: got %+v", d)
 	}
 	end.Waits, end.Failure = nil, flow.Fail("agent_protocol", "prose")
-	if d := NewDocument(".trellis/tasks/02-01-auth", end); d.Failure.Code != trellis.AgentProtocol || d.Failure.Detail != "prose" {
+	if d := end.Document(".trellis/tasks/02-01-auth"); d.Failure.Code != trellis.AgentProtocol || d.Failure.Detail != "prose" {
 		t.Errorf("failed: got %+v", d)
 	}
 }

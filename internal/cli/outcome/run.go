@@ -2,6 +2,7 @@
 package outcome
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,22 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// ExitOf is the error that a run's end means for the exit code.
-func ExitOf(res runner.Result) error {
+// EndRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
+// exit code.
+func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
+	if !asJSON || res.Interrupted {
+		SayRun(a, p, res)
+		return exitOf(res)
+	}
+	t, err := p.Reader().Task(res.Dir)
+	if err == nil {
+		err = terminal.JSON(a.Stdout, t)
+	}
+	return cmp.Or(err, exitOf(res))
+}
+
+// exitOf is the error that a run's end means for the exit code.
+func exitOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
 		return context.Canceled
@@ -114,7 +129,7 @@ func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 		}
 	case trellis.Rejected:
 		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
-			fmt.Fprint(a.Stderr, terminal.Safe(string(data)))
+			fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
 		}
 	case trellis.Failed:
 		a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
@@ -123,16 +138,7 @@ func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 		}
 	}
 	if res.Interrupted {
-		a.Say("%s goes on with: trellis start %s", id, id)
-	}
-}
-
-// SayNotes says what a run noted besides its delivery.
-func SayNotes(a *command.Console, res runner.Result) {
-	for _, n := range res.Report.Notes {
-		if !slices.Contains(res.Report.Delivery.Notes, n) {
-			a.Say("note      %s", terminal.Safe(n))
-		}
+		a.Say("resume with: trellis start %s", id)
 	}
 }
 
@@ -148,12 +154,11 @@ func sayReview(a *command.Console, p *app.Project, id string, res runner.Result)
 	a.Say("worktree  %s", r.Worktree)
 	a.Say("look      git diff %.12s...%s", r.Base, r.Branch)
 	if len(r.Checks.Defining) > 0 {
-		a.Say("checks    these files say what the checks do, and were changed: %s", terminal.Safe(strings.Join(r.Checks.Defining, ", ")))
+		a.Say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
 	}
 	if r.Stacked != "" {
 		a.Say("stacked   on %s: merge that first", r.Stacked)
 	}
-	SayNotes(a, res)
 	SayDelivery(a, res)
 	if r.Delivery.PRURL == "" {
 		a.Say("merge     git merge %s", r.Branch)
@@ -172,15 +177,20 @@ func sayPaused(a *command.Console, id string, res runner.Result) bool {
 		info, _ := trellis.Code(f.Code).Info()
 		a.Report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		a.Say("%s goes on with: trellis start %s", id, id)
+		a.Say("resume with: trellis start %s", id)
 		return true
 	}
 	return false
 }
 
-// SayDelivery says what became of the branch, and what is left to type.
+// SayDelivery says what a run noted, what became of its branch, and what is left to type.
 func SayDelivery(a *command.Console, res runner.Result) {
 	d := res.Report.Delivery
+	for _, n := range res.Report.Notes {
+		if !slices.Contains(d.Notes, n) {
+			a.Say("note      %s", n)
+		}
+	}
 	if d.Pushed {
 		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
 	}
@@ -188,12 +198,12 @@ func SayDelivery(a *command.Console, res runner.Result) {
 		a.Say("pr        %s", d.PRURL)
 	}
 	for _, m := range d.Modules {
-		a.Say("first     %s of %s", m.URL, terminal.Safe(m.Path))
+		a.Say("first     %s of %s", m.URL, m.Path)
 	}
 	for _, n := range d.Notes {
-		a.Say("note      %s", terminal.Safe(n))
+		a.Say("note      %s", n)
 	}
 	for _, c := range d.Commands {
-		a.Say("type      %s", terminal.Safe(c))
+		a.Say("type      %s", c)
 	}
 }

@@ -7,17 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -62,7 +60,7 @@ that are as they were are taken over. The id is the last line on standard output
 func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
-	case c.NArg() > 1 || file == "" && !resume:
+	case file == "" && !resume:
 		return nil, o, command.WrongArguments(c)
 	case file == "" && c.IsSet("var"):
 		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
@@ -79,19 +77,15 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 		return nil, o, err
 	}
 	var problems []trellis.Problem
-	o.File = filepath.Join(a.Dir, file)
-	if filepath.IsAbs(file) {
-		o.File = filepath.Clean(file)
-	}
+	o.File = a.Path(file)
 	o.Bundle, problems = loadFile(o.File, file, given)
-	sayProblems(a, problems)
+	a.SayProblems(problems)
 	if o.Bundle == nil {
 		return nil, o, app.Quiet(app.ErrUsage)
 	}
 	return p, o, nil
 }
 
-// vars are the values of --var.
 func vars(list []string) (map[string]string, error) {
 	given := map[string]string{}
 	for _, kv := range list {
@@ -114,29 +108,12 @@ func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trell
 	}})
 }
 
-// sayProblems says what is wrong with a file, each with what to do about it.
-func sayProblems(a *command.Console, problems []trellis.Problem) {
-	for _, p := range problems {
-		kind := ""
-		if p.Warning {
-			kind = "warning: "
-		}
-		a.Say("%s%v", kind, &p)
-		if p.Hint != "" {
-			a.Say("hint: %s", p.Hint)
-		}
-	}
-}
-
 func run(a *command.Console, c *cli.Context) error {
 	p, o, err := runWhat(a, c)
 	if err != nil {
 		return err
 	}
-	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
-		return err
-	}
-	s, err := p.Site(c.Context)
+	s, err := a.Site(c, p)
 	if err != nil {
 		return err
 	}
@@ -147,14 +124,13 @@ func run(a *command.Console, c *cli.Context) error {
 	} else {
 		res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
 	}
-	show.close()
+	show.Close()
 	if err != nil {
 		return outcome.RunError(a, p, res.ID, err)
 	}
 	return show.end(c.Context, res)
 }
 
-// dryRun shows what would run.
 func dryRun(a *command.Console, c *cli.Context) error {
 	_, o, err := runWhat(a, c)
 	if err != nil {
@@ -173,8 +149,5 @@ func dryRun(a *command.Console, c *cli.Context) error {
 			lines = append(lines, l)
 		}
 	}
-	if c.Bool("json") {
-		return terminal.JSON(a.Stdout, lines)
-	}
-	return terminal.Steps(a.Stdout, lines)
+	return a.Print(c.Bool("json"), lines, func() error { return terminal.Steps(a.Stdout, lines) })
 }

@@ -2,7 +2,6 @@ package runfile
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,48 +10,41 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
 // object a line.
 type following struct {
+	*terminal.Live
 	a    *command.Console
 	json bool
-	tree *terminal.Tree // nil: there is nothing to show
 
 	mu sync.Mutex // of the output
 }
 
 func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
-	f := &following{a: a, json: asJSON}
-	s.Event = f.take
-	return f
-}
-
-func (f *following) take(e runner.Event) {
-	switch {
-	case e.Step != nil && f.json:
-		f.print(*e.Step)
-	case e.Step != nil && f.tree != nil:
-		f.tree.Take(*e.Step)
-	case e.Message != "":
-		f.a.Say("%s", e.Message)
+	f := &following{Live: a.Show(s, asJSON), a: a, json: asJSON}
+	if show := s.Event; asJSON {
+		s.Event = func(e runner.Event) {
+			if e.Step != nil {
+				f.print(*e.Step)
+			}
+			show(e)
+		}
 	}
+	return f
 }
 
 // print prints an event. A reader that went away ends nothing.
 func (f *following) print(e workflow.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := json.NewEncoder(f.a.Stdout)
-	out.SetEscapeHTML(false)
-	_ = out.Encode(e)
+	_ = terminal.JSONLine(f.a.Stdout, e)
 }
 
 // begin says which run it is.
@@ -69,16 +61,8 @@ func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	if res.Idle {
 		return
 	}
-	a.Say("run %s: %s", res.ID, title)
-	f.tree = terminal.NewTree(a.Stderr, a.Style(a.Stderr), command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
-	f.tree.Past(past)
-}
-
-// close ends the show.
-func (f *following) close() {
-	if f.tree != nil {
-		f.tree.Close()
-	}
+	f.Say(fmt.Sprintf("run %s: %s", res.ID, title))
+	f.Follow(title, res.Bundle.Resolved(), past)
 }
 
 // end says how the run ended, or where it stands.

@@ -15,19 +15,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/migrate"
-
-	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/migrate"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
@@ -55,9 +52,6 @@ In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and ag
 what is not, and what to do next. It may be called again at any time.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis init", "trellis init --agent claude -u ada"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
 			return cmd.init(c.Context, c.String("agent"), c.String("user"))
 		},
 	}
@@ -99,7 +93,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
 // branch is trusted. Where nothing can be remembered, git tells when they are used.
 func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) {
-	if _, inside := proc.InsideRun(cmd.Env); inside {
+	if cmd.InsideRun() {
 		return
 	}
 	j, err := p.Gate.Judge()

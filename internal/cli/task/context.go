@@ -7,13 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -28,13 +27,7 @@ func (cmd tasks) contextCommands() []*cli.Command {
 			Description: command.Manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
 What stands in them stays. The kind is kept as the task's dev_type.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
-			Action: func(c *cli.Context) error {
-				p, dir, err := cmd.TaskArgument(c, 2)
-				if err != nil {
-					return err
-				}
-				return cmd.initContext(p, dir, c.Args().Get(1))
-			},
+			Action: cmd.ForTask(cmd.initContext),
 		},
 		{
 			Name:      "add-context",
@@ -43,16 +36,9 @@ What stands in them stays. The kind is kept as the task's dev_type.`,
 			Description: command.Manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
 not text is not added.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
-			Action: func(c *cli.Context) error {
-				if c.NArg() == 3 || c.NArg() == 4 {
-					p, dir, err := cmd.TaskArgument(c, c.NArg())
-					if err != nil {
-						return err
-					}
-					return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
-				}
-				return command.WrongArguments(c)
-			},
+			Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+				return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
+			}),
 		},
 		{
 			Name:        "list-context",
@@ -60,20 +46,14 @@ not text is not added.`,
 			ArgsUsage:   "TASKDIR",
 			Flags:       []cli.Flag{command.JSONFlag()},
 			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
-			Action: func(c *cli.Context) error {
-				p, dir, err := cmd.TaskArgument(c, 1)
-				if err != nil {
-					return err
-				}
-				return cmd.listContext(p, dir, c.Bool("json"))
-			},
+			Action:      cmd.ForTask(cmd.listContext),
 		},
 	}
 }
 
-func (cmd tasks) initContext(p *app.Project, dir, kind string) error {
-	kind, err := command.DevType(kind, "the type")
-	if err != nil {
+func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
+	kind := c.Args().Get(1)
+	if err := command.CheckDevType(kind, "the type"); err != nil {
 		return err
 	}
 	t, err := p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
@@ -152,7 +132,7 @@ type contextEntry struct {
 	Problem string `json:"problem"` // why it can't be used
 }
 
-func (cmd tasks) listContext(p *app.Project, dir string, asJSON bool) error {
+func (cmd tasks) listContext(c *cli.Context, p *app.Project, dir string) error {
 	if _, err := p.Store.Load(dir); err != nil {
 		return err
 	}
@@ -160,9 +140,10 @@ func (cmd tasks) listContext(p *app.Project, dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return terminal.JSON(cmd.Stdout, append([]contextEntry{}, entries...))
-	}
+	return cmd.Print(c.Bool("json"), entries, func() error { return cmd.printContext(entries) })
+}
+
+func (cmd tasks) printContext(entries []contextEntry) error {
 	last := ""
 	for _, e := range entries {
 		if e.File != last {
@@ -176,17 +157,17 @@ func (cmd tasks) listContext(p *app.Project, dir string, asJSON bool) error {
 		if e.Problem != "" {
 			line += "  ✗ " + e.Problem
 		}
-		fmt.Fprintln(cmd.Stdout, terminal.Safe(line))
+		fmt.Fprintln(cmd.Stdout, trellis.Visible(line))
 	}
 	return nil
 }
 
 func contextEntries(p *app.Project, dir string) ([]contextEntry, error) {
-	names, err := contextfiles.Names(dir)
+	names, err := taskdir.ContextFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	var entries []contextEntry
+	entries := []contextEntry{}
 	for _, name := range names {
 		data, err := taskdir.ReadFile(dir, name)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -34,7 +33,7 @@ func (cmd tasks) createCommand() *cli.Command {
 it ready. The last line printed is the directory.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
+			if strings.TrimSpace(c.Args().First()) == "" {
 				return command.WrongArguments(c)
 			}
 			return cmd.GuardedFor(c.Context, hooks.AfterCreate, func() error { return cmd.create(c) })
@@ -56,7 +55,7 @@ func (cmd tasks) create(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, inside := proc.InsideRun(cmd.Env); !inside {
+	if !cmd.InsideRun() {
 		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
 	cmd.Report(p.Hook(c.Context, hooks.AfterCreate, dir))

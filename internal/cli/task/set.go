@@ -42,11 +42,7 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 	return &cli.Command{
 		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
 		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
-		Action: func(c *cli.Context) error {
-			p, dir, err := cmd.TaskArgument(c, 2)
-			if err != nil {
-				return err
-			}
+		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			value := c.Args().Get(1)
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
@@ -57,7 +53,7 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 				}
 				return []byte("{}"), after, s.set(p, dir, value)
 			})
-		},
+		}),
 	}
 }
 
@@ -119,11 +115,7 @@ func (cmd tasks) linkCommands() []*cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",
 			Description: command.Manual(text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
-			Action: func(c *cli.Context) error {
-				p, parent, err := cmd.TaskArgument(c, 2)
-				if err != nil {
-					return err
-				}
+			Action: cmd.ForTask(func(c *cli.Context, p *app.Project, parent string) error {
 				child, err := p.Find(c.Args().Get(1))
 				if err != nil {
 					return err
@@ -138,7 +130,7 @@ func (cmd tasks) linkCommands() []*cli.Command {
 					err = app.AsKind(app.ErrUsage, err)
 				}
 				return err
-			},
+			}),
 		}
 	}
 	return []*cli.Command{

@@ -2,23 +2,18 @@
 package task
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
-	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -51,17 +46,11 @@ func (cmd tasks) readyCommand() *cli.Command {
 		ArgsUsage: "TASKDIR",
 		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
-		Action: func(c *cli.Context) error {
-			p, dir, err := cmd.TaskArgument(c, 1)
-			if err != nil {
-				return err
-			}
-			return cmd.ready(c.Context, p, dir)
-		},
+		Action: cmd.ForTask(cmd.ready),
 	}
 }
 
-func (cmd tasks) ready(ctx context.Context, p *app.Project, dir string) error {
+func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -71,12 +60,12 @@ func (cmd tasks) ready(ctx context.Context, p *app.Project, dir string) error {
 		return nil
 	}
 	if t.Status != trellis.Planning {
-		command, err := p.Next(ctx, dir)
+		command, err := p.Next(c.Context, dir)
 		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
 	}
 	in := p.Readiness(dir)
 	in.Status = trellis.Ready
-	problems, err := ready.Check(ctx, in)
+	problems, err := ready.Check(c.Context, in)
 	if err != nil {
 		return err
 	}
@@ -106,16 +95,12 @@ func (cmd tasks) archiveCommand() *cli.Command {
 in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			return cmd.GuardedFor(c.Context, hooks.AfterArchive, func() error { return cmd.archive(c) })
+			return cmd.GuardedFor(c.Context, hooks.AfterArchive, func() error { return cmd.ForTask(cmd.archive)(c) })
 		},
 	}
 }
 
-func (cmd tasks) archive(c *cli.Context) error {
-	p, dir, err := cmd.TaskArgument(c, 1)
-	if err != nil {
-		return err
-	}
+func (cmd tasks) archive(c *cli.Context, p *app.Project, dir string) error {
 	if yes, err := cmd.archivable(c, p, dir); err != nil || !yes {
 		return err
 	}
@@ -159,95 +144,14 @@ func (cmd tasks) removeCommand() *cli.Command {
 		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
 planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
-		Action: func(c *cli.Context) error {
-			p, dir, err := cmd.TaskArgument(c, 1)
-			if err != nil {
-				return err
+		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+			restore, err := p.RemoveTask(c.Context, dir)
+			if err == nil {
+				cmd.Say("%s is removed; it comes back with: %s", filepath.Base(dir), restore)
 			}
-			return cmd.remove(c.Context, p, dir)
-		},
-	}
-}
-
-func (cmd tasks) remove(ctx context.Context, p *app.Project, dir string) error {
-	id := filepath.Base(dir)
-	if filepath.Dir(dir) != p.Store.Tasks() {
-		return app.Usagef("%s is archived, and an archive keeps what it has", id)
-	}
-	if _, err := removable(ctx, p, dir); err != nil {
-		return err
-	}
-	if _, err := p.Store.RunDir(dir); err != nil {
-		return err
-	}
-	lock, err := runlock.Take(dir, cmd.Now()) // so that nothing begins in it meanwhile
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	t, err := removable(ctx, p, dir)
-	if err != nil {
-		return err
-	}
-	if t != nil && t.Parent != "" {
-		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 			return err
-		}
+		}),
 	}
-	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if err := remove(p, dir); err != nil {
-		return err
-	}
-	cmd.Say("%s is removed; it comes back with: %s", id, saved.Restore)
-	return nil
-}
-
-// removable is the task in dir, nil when it can't be read, or why it is not removed.
-func removable(ctx context.Context, p *app.Project, dir string) (*taskdir.Task, error) {
-	t, err := p.Store.Load(dir)
-	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
-		return nil, err
-	}
-	if t == nil {
-		return nil, nil
-	}
-	work, err := hasWork(ctx, p, t)
-	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
-		return t, err
-	}
-	where := ""
-	if work {
-		where = " and has work on its branch"
-	}
-	return nil, app.WithHints(app.Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
-}
-
-// hasWork reports whether a task that began has a branch or a worktree.
-func hasWork(ctx context.Context, p *app.Project, t *taskdir.Task) (bool, error) {
-	if t.Pipeline.BaseCommit == "" {
-		return false, nil
-	}
-	tip, err := p.Repo.Refs().Branch(ctx, t.BranchName())
-	return tip != "" || p.Worktree(t) != "", err
-}
-
-// remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
-func remove(p *app.Project, dir string) error {
-	runtime, err := p.RuntimeDir()
-	if err != nil {
-		return err
-	}
-	gone, err := os.MkdirTemp(runtime, "removed-")
-	if err != nil {
-		return fmt.Errorf("removing %s: %w", p.Store.Rel(dir), err)
-	}
-	if err := p.Store.Disk.Rename(dir, filepath.Join(gone, filepath.Base(dir))); err != nil {
-		return errors.Join(err, os.Remove(gone))
-	}
-	return os.RemoveAll(gone)
 }
 
 func (cmd tasks) showCommand() *cli.Command {
@@ -257,22 +161,17 @@ func (cmd tasks) showCommand() *cli.Command {
 		ArgsUsage:   "TASKDIR",
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
-		Action: func(c *cli.Context) error {
-			p, dir, err := cmd.TaskArgument(c, 1)
-			if err != nil {
-				return err
-			}
+		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			t, err := p.Reader().Task(dir)
 			if err != nil {
 				return err
 			}
-			if c.Bool("json") {
-				return terminal.JSON(cmd.Stdout, t)
-			}
-			if err := cmd.ShowTask(c.Context, p, dir, t); err != nil {
-				return err
-			}
-			return terminal.Files(cmd.Stdout, dir)
-		},
+			return cmd.Print(c.Bool("json"), t, func() error {
+				if err := cmd.ShowTask(c.Context, p, dir, t); err != nil {
+					return err
+				}
+				return terminal.Files(cmd.Stdout, dir)
+			})
+		}),
 	}
 }

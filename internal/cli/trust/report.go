@@ -29,10 +29,7 @@ type subjectReport struct {
 }
 
 func (r *report) add(v trust.Verdict, agreed bool) {
-	s := subjectReport{Subject: v.Subject, Trusted: agreed || v.Trusted(), Agreed: agreed, Foreign: v.Foreign}
-	if s.Foreign == nil {
-		s.Foreign = []trust.Foreign{}
-	}
+	s := subjectReport{Subject: v.Subject, Trusted: agreed || v.Trusted(), Agreed: agreed, Foreign: append([]trust.Foreign{}, v.Foreign...)}
 	var untrusted *trust.UntrustedError
 	if !s.Trusted && errors.As(v.Err(), &untrusted) {
 		s.Next = untrusted.Next()

@@ -5,19 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"text/tabwriter"
-
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -51,8 +49,8 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			if err := o.check(c); err != nil {
 				return err
 			}
-			if _, inside := proc.InsideRun(console.Env); inside {
-				return app.Usagef("this runs inside a task or a run: only a person can say what is trusted")
+			if err := console.OnlyPeople("say what is trusted"); err != nil {
+				return err
 			}
 			p, err := console.OpenRepository()
 			if err != nil {
@@ -62,7 +60,8 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			if err != nil {
 				return err
 			}
-			t := &call{console: console, project: p, judge: j, options: o}
+			t := &call{console: console, project: p, judge: j, options: o,
+				again: strings.Join(slices.Concat([]string{"trellis trust"}, c.Args().Slice(), command.GivenFlags(c, "settings", "objective", "base", "all"), []string{"--yes"}), " ")}
 			switch {
 			case c.Bool("list"):
 				return t.list()
@@ -89,8 +88,6 @@ func (o options) check(c *cli.Context) error {
 		}
 	}
 	switch {
-	case c.NArg() > 1:
-		return command.WrongArguments(c)
 	case named > 1:
 		return app.Usagef("a task, --settings, --objective, --base and --all are each for themselves")
 	case c.Bool("list") && (named > 0 || o.yes || c.Bool("revoke")):
@@ -109,6 +106,7 @@ type call struct {
 	project *app.Project
 	judge   *trust.Judge
 	options
+	again string // the same call for somebody who is not asked
 
 	unasked error // why something that was to be agreed to was not
 }
@@ -165,7 +163,7 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
 		if c.asks() && !c.json && !c.judge.Everything && !c.all {
-			fmt.Fprintf(c.console.Stdout, "%s: nothing of it waits for anybody to agree\n", terminal.Safe(v.Subject))
+			fmt.Fprintf(c.console.Stdout, "%s: nothing of it waits for anybody to agree\n", trellis.Visible(v.Subject))
 		}
 		return false, nil
 	}
@@ -180,7 +178,7 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 		}
 		return false, nil
 	case !c.console.CanAsk():
-		c.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.again())
+		c.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.again)
 		return false, nil
 	default:
 		if yes, err := c.console.Confirm("may all of this run here?"); err != nil || !yes {
@@ -192,21 +190,6 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	}
 	c.console.Say("%s may run here now", v.Called())
 	return true, nil
-}
-
-// again is the same call for somebody who is not asked.
-func (c *call) again() string {
-	switch {
-	case c.settings:
-		return "trellis trust --settings --yes"
-	case c.objective != "":
-		return "trellis trust --objective " + c.objective + " --yes"
-	case c.base != "":
-		return "trellis trust --base " + c.base + " --yes"
-	case c.all:
-		return "trellis trust --all --yes"
-	}
-	return "trellis trust " + c.task + " --yes"
 }
 
 // verdicts are those that a call is about.
@@ -236,7 +219,6 @@ func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 	return list, err
 }
 
-// ofCommit is the verdict on a commit.
 func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error) {
 	commit, err := c.project.Repo.Refs().Resolve(ctx, name)
 	if err != nil {
@@ -310,12 +292,10 @@ func (c *call) everySubject() ([]trust.Subject, error) {
 	return list, nil
 }
 
-// finished reports whether a task will not run again.
 func finished(e taskdir.Entry) bool {
 	return e.Task != nil && (e.Task.Status == trellis.Completed || e.Task.Status == trellis.Rejected)
 }
 
-// revoke takes back trust in one subject.
 func (c *call) revoke(ctx context.Context) error {
 	name := trust.BasePrefix
 	if c.base != "" {
@@ -346,7 +326,6 @@ func (c *call) revoke(ctx context.Context) error {
 	return nil
 }
 
-// list prints the ledger's lines about this repository.
 func (c *call) list() error {
 	entries, problems, err := c.judge.List()
 	if err != nil {
@@ -356,16 +335,13 @@ func (c *call) list() error {
 		c.console.Say("%v", &p)
 	}
 	if c.json {
-		if entries == nil {
-			entries = []trust.Entry{}
-		}
-		return terminal.JSON(c.console.Stdout, entries)
+		return terminal.JSON(c.console.Stdout, append([]trust.Entry{}, entries...))
 	}
-	w := tabwriter.NewWriter(c.console.Stdout, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04"), e.How, terminal.Safe(e.Subject), e.Kind, trellis.VisibleLine(strings.TrimSpace(e.Text+" "+shortCommit(e.Commit))))
+		rows = append(rows, []string{e.At.Local().Format("2006-01-02 15:04"), string(e.How), trellis.Visible(e.Subject), string(e.Kind), trellis.VisibleLine(strings.TrimSpace(e.Text + " " + shortCommit(e.Commit)))})
 	}
-	return w.Flush()
+	return terminal.Columns(c.console.Stdout, rows)
 }
 
 func shortCommit(commit string) string {

@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/cli/objective"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ObjectivesCommand is `trellis objective check`.
 func ObjectivesCommand(a *command.Console) *cli.Command {
 	cmd := validations{a}
 	return &cli.Command{
@@ -56,11 +53,7 @@ func (cmd validations) objectiveCheck(ctx context.Context, names []string, asJSO
 	if err != nil {
 		return err
 	}
-	v.OK = len(ready.Errors(v.Problems)) == 0
-	if err := cmd.printValidation(v, asJSON); err != nil || v.OK {
-		return err
-	}
-	return app.Quiet(app.ErrUnmet)
+	return cmd.end(v, asJSON)
 }
 
 // objective checks one objective, and the tasks that its steps were planned as.

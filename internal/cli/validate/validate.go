@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -36,7 +34,6 @@ In planning a missing file is a warning; of a task that is over only task.json i
 	return c
 }
 
-// TaskCommand is `trellis task validate`.
 func TaskCommand(a *command.Console) *cli.Command {
 	cmd := validations{a}
 	return &cli.Command{
@@ -95,11 +92,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 		}
 		v.Problems = append(v.Problems, able(dir)...)
 	}
-	v.OK = len(ready.Errors(v.Problems)) == 0
-	if err := cmd.printValidation(v, o.json); err != nil || v.OK {
-		return err
-	}
-	return app.Quiet(app.ErrUnmet)
+	return cmd.end(v, o.json)
 }
 
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
@@ -165,7 +158,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	for _, f := range fields {
 		fixed = append(fixed, fmt.Sprintf("%s: added %s", p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), f))
 	}
-	names, err := contextfiles.Names(dir)
+	names, err := taskdir.ContextFiles(dir)
 	if err != nil {
 		return fixed, err
 	}
@@ -186,10 +179,16 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	return fixed, nil
 }
 
-func (cmd validations) printValidation(v validation, asJSON bool) error {
-	if asJSON {
-		return terminal.JSON(cmd.Stdout, v)
+// end prints what was found, and is the error that it means for the exit code.
+func (cmd validations) end(v validation, asJSON bool) error {
+	v.OK = len(ready.Errors(v.Problems)) == 0
+	if err := cmd.Print(asJSON, v, func() error { return cmd.print(v) }); err != nil || v.OK {
+		return err
 	}
+	return app.Quiet(app.ErrUnmet)
+}
+
+func (cmd validations) print(v validation) error {
 	for _, f := range v.Fixed {
 		fmt.Fprintln(cmd.Stdout, "fixed:", f)
 	}

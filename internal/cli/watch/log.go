@@ -41,8 +41,8 @@ func (r records) take(e runner.Event) {
 	switch {
 	case e.Message != "":
 		log.Log(context.Background(), e.Level, e.Message)
-	case e.Standing != nil:
-		standing(log, *e.Standing)
+	case e.State != nil:
+		standing(log, *e.State)
 	case e.Step != nil:
 		step(log, *e.Step)
 	case e.Asked == nil && e.Reply == nil:
@@ -51,7 +51,7 @@ func (r records) take(e runner.Event) {
 }
 
 // standing tells of a status or a phase that a run has come to.
-func standing(log *slog.Logger, s pipeline.Standing) {
+func standing(log *slog.Logger, s pipeline.TaskState) {
 	level, msg := slog.LevelInfo, string(s.Status)
 	switch s.Status {
 	case trellis.InProgress:
@@ -80,7 +80,6 @@ func standing(log *slog.Logger, s pipeline.Standing) {
 	log.Log(context.Background(), level, msg, args...)
 }
 
-// step tells what a step of a plan does.
 func step(log *slog.Logger, e workflow.Event) {
 	switch {
 	case e.Type == workflow.StepFinished && e.State == workflow.Failed:
@@ -94,7 +93,6 @@ func step(log *slog.Logger, e workflow.Event) {
 	}
 }
 
-// agent tells what the agent of a task does.
 func agent(log *slog.Logger, e runner.Event) {
 	log = log.With("role", e.Role, "round", e.Round, "call", e.Call)
 	switch e.Agent.Kind {

@@ -14,11 +14,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -36,7 +35,7 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, watchFlags(c)...), Path: a.Getenv("PATH")}
+	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, command.GivenFlags(c, "parallel", "rescan", "log-level", "poll", "objectives", "shared-fs", "json")...), Path: a.Getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
 			return app.Usagef("%q can't stand in a file for the system: it holds what is no letter", word)
@@ -46,21 +45,6 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 		return s.launchd(a.Stdout)
 	}
 	return s.systemd(a.Stdout)
-}
-
-// watchFlags are the flags of this call that a service is to have too.
-func watchFlags(c *cli.Context) (args []string) {
-	for _, name := range []string{"parallel", "rescan", "log-level"} {
-		if c.IsSet(name) {
-			args = append(args, "--"+name, fmt.Sprint(c.Value(name)))
-		}
-	}
-	for _, name := range []string{"poll", "objectives", "shared-fs", "json"} {
-		if c.Bool(name) {
-			args = append(args, "--"+name)
-		}
-	}
-	return args
 }
 
 // serviceName is trellis-<folder>-<hash of the path>: letters, digits and single dashes.
@@ -128,7 +112,6 @@ func unitFolder(path string) string {
 	return specifiers(path)
 }
 
-// launchd prints a property list of an agent.
 func (s service) launchd(w io.Writer) error {
 	label := "tasks." + s.Name
 	var b strings.Builder

@@ -11,13 +11,11 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/cli/live"
-	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -31,9 +29,8 @@ import (
 // Command is `trellis watch`.
 func Command(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "watch",
-		Usage:     "run tasks as they become ready, until interrupted",
-		ArgsUsage: " ",
+		Name:  "watch",
+		Usage: "run tasks as they become ready, until interrupted",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to run"},
 			&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"},
@@ -52,9 +49,6 @@ they change and on SIGHUP; runs under way keep theirs.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated},
 			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return command.WrongArguments(c)
-			}
 			if c.Duration("rescan") < time.Second {
 				return app.Usagef("--rescan must be at least 1s")
 			}
@@ -116,7 +110,7 @@ func run(a *command.Console, c *cli.Context) error {
 		results, err := scheduler.Watch(c.Context, s, o)
 		return endOfWatch(c, p, results, err)
 	}
-	show := live.Show(a, s, false)
+	show := a.Show(s, false)
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	p.News.Work(s)
 	results, err := scheduler.Watch(c.Context, s, o)
@@ -161,7 +155,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 			return nil, nil // others were checked out meanwhile: their event comes
 		}
 		files = now
-		p.News.Teller().Configure(cfg.Notify)
+		p.News.Notifier().Configure(cfg.Notify)
 		return p.Wire(ctx, cfg, p), nil
 	}
 }

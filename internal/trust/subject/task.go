@@ -1,9 +1,7 @@
 package subject
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -243,11 +241,9 @@ func headline(s plan.Step) (trust.Kind, string) {
 }
 
 func asJSON(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // people read it
-	if err := e.Encode(v); err != nil {
+	raw, err := text.JSON(v)
+	if err != nil {
 		return []byte(err.Error()) // nothing else says so
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return raw
 }

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/cleanup"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// RemoveTask removes the directory of a task that nothing was done for, and returns the command that brings it back.
+func (p *Project) RemoveTask(ctx context.Context, dir string) (restore string, err error) {
+	if filepath.Dir(dir) != p.Store.Tasks() {
+		return "", Usagef("%s is archived, and an archive keeps what it has", filepath.Base(dir))
+	}
+	if _, err := p.removable(ctx, dir); err != nil {
+		return "", err
+	}
+	if _, err := p.Store.RunDir(dir); err != nil {
+		return "", err
+	}
+	lock, err := runlock.Take(dir, p.Env.Now()) // so that nothing begins in it meanwhile
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	t, err := p.removable(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	if t != nil && t.Parent != "" {
+		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
+			return "", err
+		}
+	}
+	saved, err := cleanup.Backups{Store: p.Store, Repo: p.Repo}.SaveTask(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	return saved.Restore, p.vanish(dir)
+}
+
+// removable is the task in dir, nil when it can't be read, or why it is not removed.
+func (p *Project) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
+	t, err := p.Store.Load(dir)
+	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+		return nil, err
+	}
+	if t == nil {
+		return nil, nil
+	}
+	work, err := p.hasWork(ctx, t)
+	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
+		return t, err
+	}
+	where := ""
+	if work {
+		where = " and has work on its branch"
+	}
+	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+}
+
+// hasWork reports whether a task that began has a branch or a worktree.
+func (p *Project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+	if t.Pipeline.BaseCommit == "" {
+		return false, nil
+	}
+	tip, err := p.Repo.Refs().Branch(ctx, t.BranchName())
+	return tip != "" || p.Worktree(t) != "", err
+}
+
+// vanish makes a task directory disappear at once and then deletes it, so that nobody meets half of one.
+func (p *Project) vanish(dir string) error {
+	runtime, err := p.RuntimeDir()
+	if err != nil {
+		return err
+	}
+	gone, err := os.MkdirTemp(runtime, "removed-")
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", p.Store.Rel(dir), err)
+	}
+	if err := p.Store.Disk.Rename(dir, filepath.Join(gone, filepath.Base(dir))); err != nil {
+		return errors.Join(err, os.Remove(gone))
+	}
+	return os.RemoveAll(gone)
+}

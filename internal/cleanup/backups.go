@@ -1,0 +1,83 @@
+package cleanup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Backup is work that was taken away.
+type Backup struct {
+	Ref     string    `json:"ref"`
+	Task    string    `json:"task"`
+	Attempt string    `json:"attempt"`
+	Commit  string    `json:"commit"`
+	Subject string    `json:"subject"`
+	At      time.Time `json:"at"`      // UTC; not before it was made
+	Commits int       `json:"commits"` // that nothing else has
+	Restore string    `json:"restore"` // the command that brings it back as a branch
+}
+
+// Backups are the backups of a repository.
+type Backups struct {
+	Store taskdir.Store
+	Repo  *git.Repo
+}
+
+// List gives those of all tasks, or of one, sorted by name.
+func (r Backups) List(ctx context.Context, task string) ([]Backup, error) {
+	saved, err := snapshot.NewBackups(r.Repo).List(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Backup, len(saved))
+	for i, s := range saved {
+		b := Backup{Ref: s.Ref, Commit: s.Commit, Subject: s.Subject, At: s.At.UTC()}
+		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, snapshot.BackupRefs), "/")
+		b.Restore = b.restore()
+		if b.Commits, err = r.Repo.History().OnlyIn(ctx, s.Commit); err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", s.Ref, err)
+		}
+		list[i] = b
+	}
+	return list, nil
+}
+
+// removed is what the backup of a task directory has in the place of an attempt.
+const removed = "removed"
+
+// SaveTask makes a backup of a task directory, without the record of its runs.
+func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error) {
+	b = Backup{Task: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix), Attempt: removed}
+	if git.CheckBranchName(b.Task) != nil { // a ref can't be called so either
+		b.Task = cmp.Or(trellis.Slug(b.Task), "task")
+	}
+	b.Ref = snapshot.BackupRefs + b.Task + "/" + removed
+	b.Commit, err = snapshot.NewBackups(r.Repo).BackupFolder(ctx, r.Store.Rel(dir), b.Ref, "backup of "+filepath.Base(dir)+", which was removed", taskdir.Run)
+	b.Restore = b.restore()
+	return b, err
+}
+
+// restore is the command that brings a backup back.
+func (b Backup) restore() string {
+	if b.Attempt == removed {
+		return fmt.Sprintf("git restore --overlay --source %s -- .trellis/tasks", b.Ref)
+	}
+	return fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), b.Ref)
+}
+
+// Prune deletes a backup for good, unless it is another one by now.
+func (r Backups) Prune(ctx context.Context, b Backup) error {
+	if err := snapshot.NewBackups(r.Repo).DropBackup(ctx, snapshot.Saved{Ref: b.Ref, Commit: b.Commit}); err != nil {
+		return fmt.Errorf("deleting backup %s: %w", b.Ref, err)
+	}
+	return nil
+}

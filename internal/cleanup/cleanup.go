@@ -1,0 +1,107 @@
+// Package cleanup finds what tasks left in a repository, and takes away what nobody needs: worktrees, branches, backups and
+// the files of old runs.
+package cleanup
+
+import (
+	"context"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Cleaner finds what tasks left in a repository: worktrees and branches. It knows which of that their base has, completes
+// tasks whose work was merged, and takes away what nobody needs. Nothing is lost by it: what is not in the history of a
+// base is a commit below [snapshot.Backups] first.
+//
+// Every method may be called again after it was cut off anywhere.
+type Cleaner struct {
+	Store  taskdir.Store
+	Repo   *git.Repo
+	Folder string   // of all worktrees
+	Copied []string // what a run copies into them from the main checkout, see worktree.copy
+	Now    func() time.Time
+}
+
+// Completer completes the tasks whose work was merged.
+func (c *Cleaner) Completer() Completer { return Completer{c.Store, c.Now} }
+
+// Backups are what was saved before it was taken away.
+func (c *Cleaner) Backups() Backups { return Backups{c.Store, c.Repo} }
+
+// Look tells what tasks left: those that have something to take away, and those in review. Orphans are worktrees in the
+// folder of worktrees that belong to no task.
+func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Tree, err error) {
+	s, err := c.survey(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	owned := map[string]bool{}
+	for _, t := range s.tasks {
+		l, err := s.leftover(ctx, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, tree := range l.Trees {
+			owned[tree.Path] = true
+		}
+		if !l.Nothing() || l.Status == trellis.Review {
+			list = append(list, l)
+		}
+	}
+	for _, w := range s.trees {
+		if owned[w.Path] || !w.In(c.Folder) {
+			continue
+		}
+		tree, err := s.inspector.inspect(ctx, w, s.trees)
+		if err != nil {
+			return nil, nil, err
+		}
+		orphans = append(orphans, tree)
+	}
+	return list, orphans, nil
+}
+
+// LookAt tells what one task left.
+func (c *Cleaner) LookAt(ctx context.Context, dir string) (Leftover, error) {
+	return c.lookAt(ctx, dir, "")
+}
+
+func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error) {
+	s, err := c.survey(ctx)
+	if err != nil {
+		return Leftover{}, err
+	}
+	t, err := c.Store.Load(dir)
+	if err != nil {
+		return Leftover{}, err
+	}
+	s.ours = ours
+	return s.leftover(ctx, t)
+}
+
+// survey looks at the repository as it is now.
+func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
+	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}}
+	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {
+		entries, err := list()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.Task == nil || e.Planning || !begun(e.Task) {
+				continue // nothing was done for it, or nobody can tell
+			}
+			s.tasks = append(s.tasks, e.Task)
+			if now := s.owner[e.Task.BranchName()]; now == nil || before(c.Store, e.Task, now) {
+				s.owner[e.Task.BranchName()] = e.Task
+			}
+		}
+	}
+	if s.main, err = c.Repo.Refs().CurrentBranch(ctx, c.Repo.Main); err != nil {
+		return nil, err
+	}
+	s.trees, err = c.Repo.Worktrees().List(ctx)
+	return s, err
+}

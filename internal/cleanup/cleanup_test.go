@@ -1,0 +1,466 @@
+package cleanup_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/cleanup"
+	"github.com/trellis-tasks/trellis/internal/cleanup/cleanuptest"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// house is a repository in which tasks left things.
+type house struct{ *cleanuptest.House }
+
+func newHouse(t *testing.T, initArgs ...string) *house {
+	t.Helper()
+	return &house{cleanuptest.New(t, initArgs...)}
+}
+
+func (h *house) squash(branch string) {
+	h.Helper()
+	h.Write("c.txt", "meanwhile\n")
+	h.Git("add", "-A")
+	h.Git("commit", "-qm", "meanwhile")
+	h.Git("merge", "-q", "--squash", branch)
+	h.Git("commit", "-qm", "squashed")
+}
+
+// look is what is known of a task.
+func (h *house) look(id string) cleanup.Leftover {
+	h.Helper()
+	l, err := h.Cleaner.LookAt(h.Context(), h.TaskDir(id))
+	if err != nil {
+		h.Fatal(err)
+	}
+	return l
+}
+
+func (h *house) remove(id string, merged bool) cleanup.Removal {
+	h.Helper()
+	r, err := h.Cleaner.Remove(h.Context(), h.TaskDir(id), merged)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return r
+}
+
+// cleared makes sure that neither worktree nor branch is there any more.
+func (h *house) cleared(id, dir string) {
+	h.Helper()
+	if h.There(dir) || strings.Contains(h.Git("worktree", "list"), dir) {
+		h.Errorf("%s: its worktree is there", id)
+	}
+	if out := h.Git("for-each-ref", "refs/heads/feature/"+id[6:]); out != "" {
+		h.Errorf("%s: its branch is there: %s", id, out)
+	}
+	if t := h.Load(id); t.WorktreePath != "" {
+		h.Errorf("%s: it still names its worktree %s", id, t.WorktreePath)
+	}
+}
+
+// A branch that is checked out in a worktree is found when it was merged, in whatever way, and one on which nothing was
+// committed is not.
+func TestMergedIsFound(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	merges := map[string]string{
+		"02-01-merged": h.Done("02-01-merged"), "02-01-squashed": h.Done("02-01-squashed"), "02-01-picked": h.Done("02-01-picked"),
+		"02-01-remote": h.Done("02-01-remote"), "02-01-open": h.Done("02-01-open"), "02-01-reset": h.Done("02-01-reset"), "02-01-deleted": h.Done("02-01-deleted"),
+	}
+	if out := h.Git("branch", "--merged"); strings.Contains(out, "feature") {
+		t.Fatalf("merged too early: %s", out)
+	}
+	h.squash("feature/squashed")
+	h.Git("cherry-pick", "feature/picked")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/merged")
+	h.Git("update-ref", "refs/remotes/origin/main", "feature/remote")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/reset")
+	h.Git("reset", "-q", "--hard", "HEAD~1")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/deleted")
+	h.Git("worktree", "remove", "--force", merges["02-01-deleted"])
+	h.Git("branch", "-D", "feature/deleted")
+	// a fresh one, as a task is that was cancelled before anything was done
+	fresh := filepath.Join(h.Trees, "feature/fresh")
+	h.Git("worktree", "add", "-q", "--no-track", "-b", "feature/fresh", fresh, "main")
+	h.Task("02-01-fresh", "cancelled", map[string]any{"worktree_path": fresh, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main")}})
+	h.Git("merge", "-q", "--ff-only", "main")
+	if out := h.Git("branch", "--merged"); !strings.Contains(out, "+ feature/fresh") || !strings.Contains(out, "+ feature/merged") {
+		t.Fatalf("git prints these branches otherwise by now:\n%s", out)
+	}
+	h.Git("commit", "-q", "--allow-empty", "-m", "later")
+	moved := filepath.Join(h.Trees, "feature/moved") // fresh, and moved on with its base
+	h.Git("worktree", "add", "-q", "--no-track", "-b", "feature/moved", moved, "main")
+	h.Task("02-01-moved", "review", map[string]any{"worktree_path": moved, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main~1")}})
+
+	list, _, err := h.Cleaner.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	completed, err := h.Cleaner.Completer().Settle(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"02-01-merged": "ancestor main completed", "02-01-squashed": "patches main completed", "02-01-picked": "patches main completed", "02-01-remote": "ancestor origin/main completed",
+		"02-01-deleted": "ancestor main completed", "02-01-open": "  review", "02-01-reset": "  review", "02-01-fresh": "  cancelled", "02-01-moved": "  review",
+	}
+	for _, l := range list {
+		task := h.Load(l.ID)
+		if got := fmt.Sprintf("%s %s %s", l.Proof, l.In, task.Status); got != want[l.ID] || l.Status != task.Status {
+			t.Errorf("%s: got %q (%s), want %q", l.ID, got, l.Why, want[l.ID])
+		}
+		if task.Status == "completed" && (task.Pipeline.Outcome != "merged" || task.CompletedAt != "2026-02-03") {
+			t.Errorf("%s: got outcome %q, completed at %q", l.ID, task.Pipeline.Outcome, task.CompletedAt)
+		}
+		delete(want, l.ID)
+	}
+	if len(want) > 0 || len(completed) != 5 {
+		t.Errorf("not listed: %v; completed: %v", want, completed)
+	}
+	for id, dir := range merges {
+		switch id {
+		case "02-01-open", "02-01-reset":
+			h.Keeps(id, true, "not in main or origin/main")
+		default:
+			h.remove(id, true)
+			h.cleared(id, dir)
+		}
+	}
+	h.Keeps("02-01-fresh", true, "no commit of its own")
+	h.Keeps("02-01-moved", true, "no commit of its own")
+	saved := h.Git("for-each-ref", "--format=%(refname)", "refs/trellis")
+	if want := "refs/trellis/backup/02-01-picked/2-branch\nrefs/trellis/backup/02-01-squashed/2-branch"; saved != want {
+		t.Errorf("saved are\n%s\nwant\n%s", saved, want)
+	}
+}
+
+// What is remembered of pushes goes with merged work, in submodules too, and with no other.
+func TestPushesForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Done("02-01-merged")
+	h.Done("02-01-merged-too")
+	h.Done("02-01-open")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/merged")
+	module := h.Path(".git/modules/libs/cli")
+	h.Git("clone", "-q", "--bare", h.Dir, module)
+	for _, id := range []string{"02-01-merged", "02-01-merged-too", "02-01-open"} {
+		for _, dir := range []string{h.Dir, module} {
+			h.At(dir, "update-ref", "refs/trellis/pushed/"+id+"/"+h.Git("rev-parse", "feature/"+id[6:]), "feature/"+id[6:])
+		}
+	}
+	h.remove("02-01-merged", true)
+	h.remove("02-01-open", false)
+	for _, dir := range []string{h.Dir, module} {
+		got := h.At(dir, "for-each-ref", "--format=%(refname)", "refs/trellis/pushed")
+		if strings.Contains(got, "/02-01-merged/") || !strings.Contains(got, "/02-01-merged-too/") || !strings.Contains(got, "/02-01-open/") {
+			t.Errorf("remembered in %s is\n%s", dir, got)
+		}
+	}
+}
+
+// All that is in a worktree comes back from its backup, whatever git knows of it.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-work")
+	h.Write(dir+"/staged.txt", "staged\n")
+	h.At(dir, "add", "staged.txt")
+	h.Write(dir+"/staged.txt", "then changed\n")
+	h.Write(dir+"/a.txt", "changed\n")
+	h.Write(dir+"/new/file.txt", "untracked\n")
+	h.Write(dir+"/my.secret", "ignored\n")
+	h.Write(dir+"/node_modules/x/index.js", "made anew\n")
+	l := h.look("02-01-work")
+	if len(l.Trees) != 1 || !l.Trees[0].Dirty || strings.Join(l.Trees[0].Ignored, " ") != "my.secret" || strings.Join(l.Trees[0].Made, " ") != "node_modules/" || l.Size() < 4096 || !l.Saves() {
+		t.Errorf("got %+v", l)
+	}
+	tip := l.Tip
+	h.Keeps("02-01-work", true, "not in main")
+	r := h.remove("02-01-work", false)
+	h.cleared("02-01-work", dir)
+	if len(r.Saved) != 1 || r.Saved[0] != "refs/trellis/backup/02-01-work/2" || h.Load("02-01-work").Status != "review" {
+		t.Fatalf("got %+v, task is %s", r.Saved, h.Load("02-01-work").Status)
+	}
+	h.Git("merge-base", "--is-ancestor", tip, r.Saved[0])
+	for file, want := range map[string]string{"staged.txt": "then changed", "a.txt": "changed", "new/file.txt": "untracked", "02-01-work.txt": "done"} {
+		if got := h.Git("show", r.Saved[0]+":"+file); got != want {
+			t.Errorf("%s: got %q, want %q", file, got, want)
+		}
+	}
+	if got := h.Git("log", "-m", "-p", "--format=", r.Saved[0], "--", "staged.txt"); !strings.Contains(got, "+staged") {
+		t.Errorf("what was staged is lost:\n%s", got)
+	}
+	list, err := h.Cleaner.Backups().List(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].Task != "02-01-work" || list[0].Attempt != "2" || list[0].Commits != 3 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	h.Git(strings.Fields(list[0].Restore)[1:]...)
+	if got := h.Git("show", "restored/02-01-work-2:a.txt"); got != "changed" {
+		t.Errorf("restored: got %q", got)
+	}
+	if again := h.remove("02-01-work", false); len(again.Saved) > 0 || !again.Nothing() {
+		t.Errorf("again: got %+v", again)
+	}
+}
+
+// Of the branch of a remote it is told; that stays until somebody types the command, and nobody has pushed to it since.
+func TestRemoteBranchIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-work")
+	if l := h.look("02-01-work"); l.Remote != "" {
+		t.Errorf("got %q", l.Remote)
+	}
+	h.Git("init", "-q", "--bare", "../origin.git")
+	h.Git("remote", "add", "origin", "../origin.git")
+	h.Git("push", "-q", "origin", "main", "feature/work")
+	h.Git("merge", "-q", "feature/work")
+	r := h.remove("02-01-work", true)
+	h.cleared("02-01-work", dir)
+	if r.Remote != "origin" || !strings.Contains(h.Git("ls-remote", "origin"), "feature/work") {
+		t.Fatalf("got %+v", r.Leftover)
+	}
+	h.Git(strings.Fields(r.RemoteDelete())[1:]...)
+	if left := h.Git("ls-remote", "origin"); strings.Contains(left, "feature/work") {
+		t.Errorf("it is still there:\n%s", left)
+	}
+}
+
+// Commits that only the detached HEAD of a worktree has are saved, and said to be.
+func TestDetachedWithoutBranch(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-work")
+	if l := h.look("02-01-work"); l.Trees[0].Loose {
+		t.Errorf("got %+v", l.Trees)
+	}
+	h.At(dir, "checkout", "-q", "--detach")
+	h.At(dir, "commit", "-q", "--allow-empty", "-m", "more")
+	only := h.At(dir, "rev-parse", "HEAD")
+	if l := h.look("02-01-work"); !l.Saves() || !l.Trees[0].Loose || l.Trees[0].Dirty {
+		t.Errorf("got %+v", l)
+	}
+	h.Git("branch", "-q", "-D", "feature/work")
+	if l := h.look("02-01-work"); !l.Saves() || l.Tip != "" {
+		t.Errorf("without its branch: got %+v", l)
+	}
+	r := h.remove("02-01-work", false)
+	h.cleared("02-01-work", dir)
+	if len(r.Saved) != 1 || h.Git("rev-parse", r.Saved[0]) != only {
+		t.Errorf("got %q", r.Saved)
+	}
+}
+
+// A repository below an ignored folder, with files and no commit yet, is nothing that a build makes.
+func TestUnbornBelowIgnored(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-work")
+	h.At(dir, "init", "-q", "node_modules/mine")
+	if l := h.look("02-01-work"); len(l.Trees[0].Nested) != 0 {
+		t.Errorf("an empty one is taken for work: %+v", l.Trees)
+	}
+	h.Write(dir+"/node_modules/mine/draft.txt", "weeks of work\n")
+	h.Keeps("02-01-work", false, "node_modules/mine")
+}
+
+// What may be somebody's, or at work, is left alone.
+func TestLeftAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, status := range []string{"in_progress", "paused", "waiting", "ready"} {
+		id := "02-01-" + strings.ReplaceAll(status, "_", "-")
+		dir := h.Done(id)
+		h.Task(id, status, map[string]any{"worktree_path": dir, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main")}})
+		h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/"+id[6:])
+		h.Keeps(id, true, status)
+		h.Keeps(id, false, status)
+	}
+	h.Done("02-01-held")
+	run, err := h.Cleaner.Store.RunDir(h.TaskDir("02-01-held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.TryLock(filepath.Join(run, filepath.Base(taskdir.RunLock)), durable.Holder{PID: os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := h.look("02-01-held"); !strings.Contains(l.Keeps, "at work") {
+		t.Errorf("held: got %q", l.Keeps)
+	}
+	h.Keeps("02-01-held", false, "")
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	h.Git("worktree", "lock", "--reason", "on a stick", h.Done("02-01-locked"))
+	h.Keeps("02-01-locked", false, "on a stick")
+	for id, where := range map[string]string{"02-01-inner": "inner", "02-01-ignored": "node_modules/dep"} {
+		inner := filepath.Join(h.Done(id), where)
+		h.Git("init", "-q", inner)
+		h.At(inner, "commit", "-q", "--allow-empty", "-m", "only here")
+		h.Keeps(id, false, where)
+	}
+	h.Done("02-01-elsewhere")
+	h.Git("worktree", "remove", "--force", filepath.Join(h.Trees, "feature/elsewhere"))
+	h.Git("worktree", "add", "-q", filepath.Join(h.Dir, "../mine"), "feature/elsewhere")
+	h.Keeps("02-01-elsewhere", false, "checked out in")
+	h.Task("02-01-main", "review", map[string]any{"branch": "main", "commit": h.Git("rev-parse", "main")})
+	h.Keeps("02-01-main", false, "no branch of its own")
+}
+
+// A task names what is somebody else's, by mistake or to do harm: it is not touched.
+func TestWrongPaths(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mine := filepath.Join(h.Dir, "../mine")
+	h.Git("worktree", "add", "-q", "-b", "mine", mine, "main")
+	h.Write(mine+"/new.txt", "unsaved\n")
+	other := filepath.Join(h.Dir, "../other/folder")
+	h.Write(other+"/file.txt", "not ours\n")
+	for i, path := range []string{h.Dir, mine, other, filepath.Join(h.Dir, ".."), "/", "../mine"} {
+		id := fmt.Sprintf("02-01-wrong%d", i)
+		dir := h.Done(id)
+		task := h.Load(id)
+		h.Task(id, "review", map[string]any{"worktree_path": path, "commit": task.Commit, "pipeline": map[string]any{"base_commit": task.Pipeline.BaseCommit}})
+		h.remove(id, false)
+		if h.There(dir) {
+			t.Errorf("%s: its worktree is there", id)
+		}
+		if got := h.Git("rev-parse", "refs/trellis/backup/"+id+"/1-branch"); got != task.Commit {
+			t.Errorf("%s: got %s saved, want %s", id, got, task.Commit)
+		}
+	}
+	for _, file := range []string{mine + "/new.txt", other + "/file.txt", "a.txt"} {
+		if !h.There(file) {
+			t.Errorf("%s is gone", file)
+		}
+	}
+	if got := h.Git("rev-parse", "mine"); got != h.Git("rev-parse", "main") {
+		t.Errorf("mine is at %s", got)
+	}
+}
+
+// An old task and a new one may have branches of the same name: the old one's cleanup leaves the new one's alone.
+func TestBranchOfAnother(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Done("02-01-auth")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/auth")
+	h.remove("02-01-auth", true)
+	to, err := h.Cleaner.Store.Archive(h.TaskDir("02-01-auth"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := h.Done("02-09-auth")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/auth")
+	h.Write(dir+"/more.txt", "at work\n")
+	h.Task("02-09-auth", "in_progress", map[string]any{"worktree_path": dir, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main~1")}})
+	r, err := h.Cleaner.Remove(t.Context(), to, false)
+	if err != nil || !r.Nothing() || !h.There(dir+"/more.txt") {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	list, _, err := h.Cleaner.Look(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != "02-09-auth" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
+
+// What a run that was cut off left besides its worktree goes too; worktrees of no task are told of.
+func TestLeftoversOfRuns(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-one")
+	h.Git("worktree", "add", "-q", "--detach", dir+"~final", "feature/one")
+	h.Write(dir+"~final/found.txt", "somebody put this here\n")
+	h.Git("worktree", "add", "-q", "-b", "stray", filepath.Join(h.Trees, "feature/stray"), "main")
+	h.Git("worktree", "add", "-q", "-b", "elsewhere", filepath.Join(h.Dir, "../elsewhere"), "main")
+	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/one")
+	h.Write(".env", "A=1\n")
+	h.Write(dir+"/.env", "A=1\n")
+	list, orphans, err := h.Cleaner.Look(t.Context())
+	if err != nil || len(list) != 1 || len(list[0].Trees) != 2 || list[0].Trees[0].Dirty || len(orphans) != 1 || filepath.Base(orphans[0].Path) != "stray" {
+		t.Fatalf("got %+v, %+v, %v", list, orphans, err)
+	}
+	r := h.remove("02-01-one", true)
+	h.cleared("02-01-one", dir)
+	if h.There(dir+"~final") || len(r.Saved) != 1 || h.Git("show", r.Saved[0]+":found.txt") != "somebody put this here" {
+		t.Errorf("got %v", r.Saved)
+	}
+	h.Write(dir+"/.env", "") // a folder that is no worktree
+	h.remove("02-01-one", false)
+	if !h.There(dir + "/.env") {
+		t.Error("a folder that is no worktree was removed")
+	}
+}
+
+// The last child that is merged completes its parent, also when a call before was cut off in between.
+func TestParentsOfMerged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, cut := range []bool{false, true} {
+		id := fmt.Sprintf("02-01-child-%v", cut)
+		h.Done(id)
+		h.Task("02-01-parent", "planning", map[string]any{"branch": nil})
+		if err := h.Cleaner.Store.AddSubtask(h.TaskDir("02-01-parent"), h.TaskDir(id)); err != nil {
+			t.Fatal(err)
+		}
+		h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/"+id[6:])
+		if cut {
+			if _, err := h.Cleaner.Store.Update(h.TaskDir(id), func(_ *taskdir.Task, e *taskdir.Edit) error { e.Set("status", "completed"); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.remove(id, true)
+		if got := h.Load("02-01-parent").Status; got != "completed" {
+			t.Errorf("cut off %v: the parent is %s", cut, got)
+		}
+	}
+}
+
+// It does not matter how a repository stores its objects and settings, nor that it has hooks.
+func TestOtherRepositories(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(h *house){
+		"sha256":         func(*house) {},
+		"worktreeConfig": func(h *house) { h.Git("config", "extensions.worktreeConfig", "true") },
+		"hooks": func(h *house) {
+			for _, hook := range []string{"post-checkout", "reference-transaction", "pre-commit", "post-commit"} {
+				h.Write(".git/hooks/"+hook, "#!/bin/sh\necho $0 >>"+h.Dir+"/../ran\n")
+				if err := os.Chmod(h.Path(".git/hooks/"+hook), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"packed": func(h *house) { h.Git("pack-refs", "--all") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var args []string
+			if name == "sha256" {
+				args = []string{"--object-format=sha256"}
+			}
+			h := newHouse(t, args...)
+			prepare(h)
+			dirs := map[string]string{"02-01-squashed": h.Done("02-01-squashed"), "02-01-open": h.Done("02-01-open")}
+			h.squash("feature/squashed")
+			h.Write(dirs["02-01-open"]+"/left.txt", "left\n")
+			if name == "packed" {
+				prepare(h)
+			}
+			h.remove("02-01-squashed", true)
+			h.Keeps("02-01-open", true, "not in main")
+			r := h.remove("02-01-open", false)
+			for id, dir := range dirs {
+				h.cleared(id, dir)
+			}
+			if got := h.Git("show", r.Saved[0]+":left.txt"); got != "left" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/git/update"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Removal is what was taken away.
+type Removal struct {
+	Leftover           // as it was
+	Saved     []string // the backups that hold what its base has not
+	Completed []string // tasks that this showed to be merged
+}
+
+// KeptError says why nothing was taken away.
+type KeptError struct{ ID, Why, Hint string }
+
+func (e *KeptError) Error() string { return e.ID + " is left as it is: " + e.Why }
+
+// Remove takes away worktree and branch of a task, and completes it if it turns out to be merged. With merged, only work
+// that is proven to be in its base; else what is not there is saved first. A *KeptError says why it must not be; a
+// *durable.HeldError that somebody is at work on it.
+func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Removal, err error) {
+	if _, err := c.Store.RunDir(dir); err != nil {
+		return r, err
+	}
+	lock, err := runlock.Take(dir, c.Now())
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if r.Leftover, err = c.lookHeld(ctx, dir); err != nil {
+		return r, err
+	}
+	if r.Keeps != "" {
+		return r, &KeptError{r.ID, r.Keeps, r.Hint}
+	}
+	if merged && r.Proof == "" {
+		return r, &KeptError{r.ID, r.Why, "trellis cleanup " + r.ID}
+	}
+	if r.Completed, err = c.Completer().Complete(r.Leftover, ""); err != nil {
+		return r, err
+	}
+	if err := c.save(ctx, &r); err != nil {
+		return r, fmt.Errorf("saving the work of %s: %w", r.ID, err)
+	}
+	if err := c.take(ctx, r.Leftover); err != nil {
+		return r, fmt.Errorf("cleaning up after %s: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// lookHeld looks at a task whose lock we hold ourselves, and makes worktrees whole of which a part was removed before.
+func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err error) {
+	all, err := c.Repo.Worktrees().List(ctx)
+	if err != nil {
+		return l, err
+	}
+	t, err := c.Store.Load(dir)
+	if err != nil {
+		return l, err
+	}
+	for _, w := range all {
+		if owns(c.Folder, t, w) && swapped(c.Repo, w) == nil {
+			if _, err := c.Repo.Worktrees().Relink(w); err != nil {
+				return l, err
+			}
+		}
+	}
+	return c.lookAt(ctx, dir, dir)
+}
+
+// save makes sure that what is taken away is in a base or in a backup.
+func (c *Cleaner) save(ctx context.Context, r *Removal) error {
+	ref := fmt.Sprintf("%s%s/%d", snapshot.BackupRefs, r.ID, max(1, r.Task.Pipeline.Attempt))
+	var saved []string // commits
+	for _, tree := range r.Trees {
+		name := ref
+		if strings.HasSuffix(tree.Path, finalSuffix) {
+			name += finalName
+		}
+		sha, err := c.saveTree(ctx, r.Leftover, tree, name)
+		if err != nil {
+			return err
+		}
+		if sha != "" {
+			saved, r.Saved = append(saved, sha), append(r.Saved, name)
+		}
+	}
+	for _, name := range []string{ref, ref + finalName} { // of a worktree that was removed before
+		if sha, err := known(ctx, c.Repo, name); err != nil {
+			return err
+		} else if sha != "" {
+			saved = append(saved, sha)
+		}
+	}
+	return c.saveBranch(ctx, r, ref+"-branch", saved)
+}
+
+const finalName = "-final" // a ref has no ~
+
+// saveTree makes a backup of a worktree that holds more than its commit, or a commit that would be lost, and returns
+// it; "" when there is nothing to be saved.
+func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref string) (string, error) {
+	if tree.Gone || tree.at.HalfMade() {
+		return "", nil
+	}
+	head, err := c.Repo.Refs().Head(ctx, tree.Path)
+	if errors.Is(err, git.ErrNoCommit) {
+		head, err = "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	safe := head == "" || head == l.Tip // which is looked after
+	if !safe {
+		if safe, err = inBase(ctx, c.Repo, l, head); err != nil {
+			return "", err
+		}
+	}
+	dirty, err := inspector{c.Repo, c.Copied}.dirty(ctx, tree.Path)
+	if err != nil || safe && !dirty {
+		return "", err
+	}
+	sha, err := c.savedBefore(ctx, tree.Path, ref)
+	if err == nil && sha == "" {
+		sha, err = snapshot.NewBackups(c.Repo).Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
+	}
+	var inner *git.NestedError
+	if errors.As(err, &inner) {
+		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + l.ID}
+	}
+	return sha, err
+}
+
+// savedBefore is the backup that has all that is left of a worktree already: its removal was cut off, and a new backup
+// would be half of it.
+func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, error) {
+	sha, err := known(ctx, c.Repo, ref)
+	if err != nil || sha == "" {
+		return "", err
+	}
+	if held, err := snapshot.NewBackups(c.Repo).BackedUp(ctx, sha, dir); err != nil || !held {
+		return "", err
+	}
+	return sha, nil
+}
+
+// saveBranch keeps the commits of a branch, unless a base has them, or a backup.
+func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved []string) error {
+	if r.Branch == "" {
+		return nil
+	}
+	for _, sha := range saved {
+		if within, err := c.Repo.History().IsAncestor(ctx, r.Tip, sha); err != nil || within {
+			return err
+		}
+	}
+	if within, err := inBase(ctx, c.Repo, r.Leftover, r.Tip); err != nil || within {
+		return err
+	}
+	name := ref
+	for i := 2; ; i++ {
+		old, err := known(ctx, c.Repo, name)
+		if err != nil {
+			return err
+		}
+		if old == "" || old == r.Tip {
+			break
+		}
+		name = fmt.Sprintf("%s-%d", ref, i)
+	}
+	tip, err := snapshot.NewBackups(c.Repo).Keep(ctx, r.Branch, name)
+	if err == nil && tip != r.Tip {
+		err = &git.MovedError{Ref: "refs/heads/" + r.Branch, Now: tip}
+	}
+	r.Saved = append(r.Saved, name)
+	return err
+}
+
+// take removes the worktrees, then what is remembered of pushes of merged work, then the branch, then what the task says of them.
+func (c *Cleaner) take(ctx context.Context, l Leftover) error {
+	for _, tree := range l.Trees {
+		if err := c.Repo.Worktrees().Remove(ctx, tree.Path); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Dir(filepath.Join(c.Folder, filepath.FromSlash(l.Task.BranchName())))
+	for dir != c.Folder && filepath.IsLocal(l.Task.BranchName()) && os.Remove(dir) == nil { // it was empty
+		dir = filepath.Dir(dir)
+	}
+	if l.Proof != "" {
+		if err := c.Repo.Remotes().ForgetPushes(ctx, l.ID); err != nil {
+			return err
+		}
+	}
+	if l.Branch != "" {
+		if err := update.New(c.Repo).EndUpdate(ctx, l.ID); err != nil {
+			return err
+		}
+		if err := c.Repo.Refs().RemoveBranch(ctx, l.Branch, l.Tip); err != nil {
+			return err
+		}
+	}
+	_, err := c.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.WorktreePath != "" {
+			e.Set("worktree_path", "")
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,227 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// survey is what a repository has at one moment.
+type survey struct {
+	repo      *git.Repo
+	folder    string // of all worktrees
+	inspector inspector
+	prover    prover
+
+	tasks []*taskdir.Task // archived ones after the others
+	owner map[string]*taskdir.Task
+	trees []git.Worktree
+	main  string // the branch of the main checkout
+	bases map[string][]base
+	to    map[string]string // the remotes that base branches follow
+	ours  string            // the task whose lock we hold ourselves
+}
+
+// begun reports whether a run may have made something for the task: a branch of its name need not be its.
+func begun(t *taskdir.Task) bool {
+	return t.BranchName() != "" && (t.Pipeline.BaseCommit != "" || t.Commit != "" || t.WorktreePath != "")
+}
+
+// before reports whether a branch that two tasks name is the first one's: that of the one which is still at work, then of
+// the one which is not archived, then of the newer one.
+func before(store taskdir.Store, a, b *taskdir.Task) bool {
+	rank := func(t *taskdir.Task) string { // true comes behind false
+		return fmt.Sprint(!t.Status.Ended(), filepath.Dir(t.Dir) == store.Tasks(), store.Made(t).Format(time.DateOnly), t.ID)
+	}
+	return rank(a) > rank(b)
+}
+
+// leftover looks at one task.
+func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err error) {
+	l = Leftover{Dir: t.Dir, ID: t.ID, Status: t.Status, Base: t.BaseBranch, Trees: []Tree{}, Task: t}
+	if l.Base == "" {
+		l.Base = s.main
+	}
+	if owner := s.owner[t.BranchName()]; !begun(t) {
+		l.Why = "nothing was done for it"
+		return l, nil
+	} else if owner != nil && owner.Dir != t.Dir {
+		l.Why = "its branch belongs to " + owner.ID + " by now"
+		return l, nil
+	}
+	if l.Tip, err = s.repo.Refs().Branch(ctx, t.BranchName()); err != nil {
+		return l, err
+	}
+	if l.Tip != "" {
+		l.Branch = t.BranchName()
+	}
+	for _, w := range s.trees {
+		if !owns(s.folder, t, w) {
+			continue
+		}
+		if why := swapped(s.repo, w); why != nil && l.Keeps == "" {
+			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+t.ID
+			continue
+		}
+		tree, err := s.inspector.inspect(ctx, w, s.trees)
+		if err != nil {
+			return l, err
+		}
+		l.Trees = append(l.Trees, tree)
+	}
+	if l.bases, err = s.basesOf(ctx, l.Base); err != nil {
+		return l, err
+	}
+	if err := s.prover.prove(ctx, &l); err != nil {
+		return l, fmt.Errorf("looking whether %s was merged: %w", t.ID, err)
+	}
+	if l.Remote, l.There, err = s.pushed(ctx, l.Base, t.BranchName()); err != nil {
+		return l, err
+	}
+	if err := s.loose(ctx, &l); err != nil {
+		return l, fmt.Errorf("looking at the worktrees of %s: %w", t.ID, err)
+	}
+	s.keeps(&l)
+	return l, nil
+}
+
+// swapped says that something else is in the place of a worktree: nothing of it is looked into, saved or removed. One that
+// is gone, half made, or half removed is none of that.
+func swapped(repo *git.Repo, w git.Worktree) error {
+	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !exists(filepath.Join(w.Path, ".git")) {
+		return nil
+	}
+	return repo.Worktrees().Check(w)
+}
+
+// pushed is the remote that has a branch, by the remote-tracking branch of it, and where it ends there.
+func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip string, err error) {
+	remote, asked := s.to[base]
+	if !asked {
+		if remote, err = s.repo.Remotes().Remote(ctx, base); err != nil {
+			return "", "", err
+		}
+		s.to[base] = remote
+	}
+	if remote == "" {
+		return "", "", nil
+	}
+	tip, err = known(ctx, s.repo, "refs/remotes/"+remote+"/"+branch)
+	if tip == "" {
+		remote = ""
+	}
+	return remote, tip, err
+}
+
+// loose finds the worktrees whose HEAD is left to nothing else: neither the task's branch ends there, nor a base has it.
+func (s *survey) loose(ctx context.Context, l *Leftover) error {
+	for i, tree := range l.Trees {
+		if tree.Gone || tree.at.HalfMade() || !exists(filepath.Join(tree.Path, ".git")) {
+			continue
+		}
+		head, err := s.repo.Refs().Head(ctx, tree.Path)
+		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		within, err := inBase(ctx, s.repo, *l, head)
+		if err != nil {
+			return err
+		}
+		l.Trees[i].Loose = !within
+	}
+	return nil
+}
+
+// owns reports whether a worktree is the task's: where runs make it, or where the task says, on its branch.
+func owns(folder string, t *taskdir.Task, w git.Worktree) bool {
+	branch := t.BranchName()
+	if at := filepath.Join(folder, filepath.FromSlash(branch)); w.At(at) || w.At(at+finalSuffix) && w.Branch == "" {
+		return true
+	}
+	return t.WorktreePath != "" && (w.Branch == branch && w.At(t.WorktreePath) || w.Branch == "" && w.At(t.WorktreePath+finalSuffix))
+}
+
+// finalSuffix is that of the checkout in which a run verifies what was committed.
+const finalSuffix = "~final"
+
+// basesOf are the branches in which work for a base branch may be.
+func (s *survey) basesOf(ctx context.Context, branch string) ([]base, error) {
+	if list, known := s.bases[branch]; known || branch == "" {
+		return list, nil
+	}
+	var list []base
+	add := func(name, shown string) error {
+		sha, err := s.repo.Refs().Resolve(ctx, name)
+		if err == nil {
+			list = append(list, base{shown, sha})
+		}
+		if errors.Is(err, git.ErrNotFound) {
+			err = nil
+		}
+		return err
+	}
+	remotes, err := s.repo.Remotes().Remotes(ctx, branch)
+	if err == nil {
+		err = add(branch, branch)
+	}
+	for _, name := range remotes {
+		err = errors.Join(err, add(name, strings.TrimPrefix(name, "refs/remotes/")))
+	}
+	s.bases[branch] = list
+	return list, err
+}
+
+// keeps says why nothing of a task may be taken away now.
+func (s *survey) keeps(l *Leftover) {
+	t := l.Task
+	switch h, held := Holder(t.Dir); {
+	case l.Keeps != "":
+		return
+	case held && t.Dir != s.ours:
+		l.Keeps, l.Hint = fmt.Sprintf("process %d on %s is at work on it", h.PID, h.Host), "trellis stop "+t.ID
+	case !t.Status.Ended():
+		l.Keeps, l.Hint = fmt.Sprintf("it is %s", t.Status), "trellis cancel "+t.ID
+	case l.Branch != "" && (l.Branch == l.Base || l.Branch == s.main):
+		l.Keeps = fmt.Sprintf("its branch %s is no branch of its own", l.Branch)
+	}
+	for _, tree := range l.Trees {
+		switch {
+		case l.Keeps != "":
+			return
+		case tree.Locked != "":
+			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+tree.Path
+		case len(tree.Nested) > 0:
+			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+t.ID
+		}
+	}
+	for _, w := range s.trees {
+		if l.Keeps == "" && l.Branch != "" && w.Branch == l.Branch && !w.Gone && !owns(s.folder, t, w) {
+			l.Keeps, l.Hint = fmt.Sprintf("its branch is checked out in %s", w.Path), "git worktree remove "+w.Path
+		}
+	}
+}
+
+func nested(paths []string) string {
+	return fmt.Sprintf("its worktree holds repositories with work that is saved nowhere else (%s)", strings.Join(paths, ", "))
+}
+
+// Holder is the process that holds a task.
+func Holder(dir string) (durable.Holder, bool) {
+	path := filepath.Join(dir, taskdir.RunLock)
+	if !exists(path) || !durable.Held(path) {
+		return durable.Holder{}, false
+	}
+	h, _ := durable.ReadHolder(path) // only for messages
+	return h, true
+}

@@ -1,0 +1,212 @@
+package cleanup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Tree is a worktree. Its JSON is a contract with scripts.
+type Tree struct {
+	Path    string   `json:"path"`
+	Branch  string   `json:"branch"`  // "" when none is checked out
+	Size    int64    `json:"size"`    // bytes on the disk
+	Gone    bool     `json:"gone"`    // its folder is not there
+	Dirty   bool     `json:"dirty"`   // it holds something that is not committed; files that are only missing are nothing
+	Locked  string   `json:"locked"`  // somebody locked it, and said this, or "no reason given"
+	Nested  []string `json:"nested"`  // repositories within it with commits that no remote has
+	Ignored []string `json:"ignored"` // what git ignores in it, no backup has, and may be missed
+	Made    []string `json:"made"`    // the same, but called as what a build or an installer makes anew
+	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
+
+	at git.Worktree
+}
+
+// inspector looks into worktrees.
+type inspector struct {
+	repo   *git.Repo
+	copied []string // what a run copies into them from the main checkout, see worktree.copy
+}
+
+// inspect looks at a worktree and changes nothing. One that was half removed counts as dirty.
+func (in inspector) inspect(ctx context.Context, w git.Worktree, all []git.Worktree) (t Tree, err error) {
+	t = Tree{Path: w.Path, Branch: w.Branch, Gone: w.Gone, Nested: []string{}, Ignored: []string{}, Made: []string{}, at: w}
+	if why, locked := w.Locked(); locked {
+		t.Locked = why
+		if why == "" {
+			t.Locked = "no reason given"
+		}
+	}
+	if w.Gone || w.HalfMade() {
+		return t, nil
+	}
+	size, inner, err := measure(ctx, w.Path)
+	if err != nil {
+		return t, err
+	}
+	t.Size = size
+	for _, dir := range inner {
+		if unsaved, err := in.repo.Worktrees().Unsaved(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
+			t.Nested = append(t.Nested, dir)
+		}
+	}
+	for _, other := range all {
+		if rel, err := filepath.Rel(w.Path, other.Path); err == nil && rel != "." && filepath.IsLocal(rel) && !other.Gone && !slices.Contains(t.Nested, rel) {
+			t.Nested = append(t.Nested, rel)
+		}
+	}
+	if !exists(filepath.Join(w.Path, ".git")) {
+		t.Dirty = true
+		return t, nil
+	}
+	if t.Dirty, err = in.dirty(ctx, w.Path); err == nil {
+		t.Ignored, t.Made, err = in.ignored(ctx, w.Path)
+	}
+	return t, err
+}
+
+// dirty reports whether a worktree holds something that is not committed.
+func (in inspector) dirty(ctx context.Context, dir string) (bool, error) {
+	const missing = ".D"
+	list, err := in.repo.Index().Status(ctx, dir, in.laid(dir)...)
+	if errors.As(err, new(*git.NestedError)) { // git may not look into it; what saves the work says so
+		return true, nil
+	}
+	return slices.ContainsFunc(list, func(e git.Entry) bool { return e.Code != missing }), err
+}
+
+// laid is what runs put into a worktree: of what is copied, that which still is as it is in the main checkout.
+func (in inspector) laid(dir string) []string {
+	list := []string{".trellis/.runtime", ".trellis/.current-task"}
+	for _, name := range in.copied {
+		name = filepath.FromSlash(name)
+		if filepath.IsLocal(name) && alike(filepath.Join(in.repo.Main, name), filepath.Join(dir, name)) {
+			list = append(list, filepath.ToSlash(name))
+		}
+	}
+	return list
+}
+
+// alike reports whether b holds nothing that a has not.
+func alike(a, b string) bool {
+	err := filepath.WalkDir(b, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(b, file)
+		if err != nil {
+			return err
+		}
+		x, errX := content(filepath.Join(a, rel))
+		y, errY := content(file)
+		if !bytes.Equal(x, y) {
+			return errDiffers
+		}
+		return errors.Join(errX, errY)
+	})
+	return err == nil
+}
+
+var errDiffers = errors.New("differs")
+
+// content is that of a file, or where a link leads.
+func content(file string) ([]byte, error) {
+	if to, err := os.Readlink(file); err == nil {
+		return []byte("-> " + to), nil
+	}
+	return durable.Read(file, durable.MaxJournal)
+}
+
+// ignored are paths that git ignores, but for what runs put there: those that may be missed, and those that are called as
+// what is made anew. A name proves nothing: people put things there, too.
+func (in inspector) ignored(ctx context.Context, dir string) (missed, made []string, err error) {
+	missed, made = []string{}, []string{} // lists, for scripts
+	laid := in.laid(dir)
+	list, err := in.repo.Index().Ignored(ctx, dir, laid...)
+	for _, p := range list {
+		switch name := strings.TrimSuffix(p, "/"); {
+		case slices.Contains(laid, name):
+		case remade(name):
+			made = append(made, p)
+		default:
+			missed = append(missed, p)
+		}
+	}
+	return missed, made, err
+}
+
+// remade reports whether a path is called as what a build, an installer or a test run makes.
+func remade(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",
+			".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".cache", ".parcel-cache", ".eggs", ".build", "coverage", ".coverage", "htmlcov", ".terraform", ".direnv",
+			".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store", "vendor", "Pods", "DerivedData", "_build", "deps"}, part) {
+			return true
+		}
+	}
+	return slices.Contains([]string{".pyc", ".o", ".a", ".so", ".class", ".log", ".tmp", ".swp", ".egg-info", ".tsbuildinfo", ".test", ".out"}, path.Ext(name))
+}
+
+// measure is what a folder takes on the disk, links not followed, and the folders in it that are repositories.
+func measure(ctx context.Context, root string) (size int64, repositories []string, err error) {
+	type inode struct{ dev, ino uint64 }
+	seen := map[inode]bool{}
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return skipped(d, err)
+		}
+		if parent := filepath.Dir(file); d.Name() == ".git" && parent != root && file != root {
+			if rel, err := filepath.Rel(root, parent); err == nil {
+				repositories = append(repositories, rel)
+			}
+		}
+		info, err := d.Info()
+		if err != nil {
+			return skipped(d, err)
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			size += info.Size()
+			return nil
+		}
+		if id := (inode{uint64(st.Dev), uint64(st.Ino)}); st.Nlink > 1 && !d.IsDir() {
+			if seen[id] {
+				return nil
+			}
+			seen[id] = true
+		}
+		const block = 512
+		size += int64(st.Blocks) * block
+		return nil
+	})
+	return size, repositories, err
+}
+
+// skipped passes over what can't be read or is gone meanwhile: it only counts for nothing.
+func skipped(d fs.DirEntry, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if d != nil && d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}

@@ -1,0 +1,161 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// work tells a site's events of a short run.
+func work(s *runner.Site) {
+	s.Event(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
+	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
+	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
+	s.Event(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Review}})
+}
+
+// On a terminal there is one line that is written over: phase, time, tokens, the last tool.
+func TestProgressInTerminal(t *testing.T) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 10, Cols: 72}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan string)
+	go func() {
+		var all bytes.Buffer
+		for in := bufio.NewReader(screen); ; {
+			line, err := in.ReadString('\n')
+			all.WriteString(line)
+			if err != nil || strings.Contains(line, "over") {
+				shown <- all.String()
+				return
+			}
+		}
+	}()
+	a := &Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
+	s := &runner.Site{}
+	p := a.Show(s, false)
+	work(s)
+	p.Close()
+	a.Say("over")
+	tty.Close()
+	got := strings.ReplaceAll(<-shown, "\r\n", "\n")
+	for _, want := range []string{
+		"02-01-auth: check, round 2 · 0s · 1.0k tokens\n",
+		"\r\x1b[1A\x1b[J02-01-auth: check, round 2 · 0s · 1.5k tokens · → edit main.go\n",
+		"trellis: 02-01-auth: review\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want in it %q", got, want)
+		}
+	}
+	if !strings.HasSuffix(got, "\r\x1b[1A\x1b[Jtrellis: 02-01-auth: review\ntrellis: over\n") {
+		t.Errorf("got %q, want nothing of ours left at the end", got)
+	}
+}
+
+// Elsewhere there are plain lines, and with quiet only what a run says beside its events.
+func TestProgressInFile(t *testing.T) {
+	for quiet, want := range map[bool]string{
+		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review\ntrellis: queued\n",
+		true:  "trellis: queued\n",
+	} {
+		var out bytes.Buffer
+		a := &Console{Stderr: &out, Env: os.Environ(), Now: time.Now}
+		s := &runner.Site{}
+		p := a.Show(s, quiet)
+		work(s)
+		s.Event(runner.Event{Message: "queued"})
+		p.Close()
+		if got := out.String(); got != want {
+			t.Errorf("quiet %v: got %q, want %q", quiet, got, want)
+		}
+	}
+}
+
+func TestColour(t *testing.T) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	defer tty.Close()
+	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
+		if got := (&Console{Env: []string{env}}).Colour(tty); got != want {
+			t.Errorf("%s: got %v, want %v", env, got, want)
+		}
+	}
+	if (&Console{}).Colour(&bytes.Buffer{}) {
+		t.Error("a file got colours")
+	}
+}
+
+// A run that waits says until when, and a planning too; also where it is no time that a provider told (edge A11).
+func TestProgressSaysUntilWhen(t *testing.T) {
+	now := time.Date(2026, 2, 3, 10, 0, 0, 0, time.Local)
+	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
+	var out bytes.Buffer
+	a := &Console{Stderr: &out, Now: func() time.Time { return now }}
+	s := &runner.Site{}
+	p := a.Show(s, false)
+	call := func(f *flow.Failure) {
+		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Asked: &agentcall.Request{Role: trellis.Plan, Agent: "mine"}})
+		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Reply: &agentcall.Reply{Failure: f}})
+	}
+	s.Event(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Paused, Failure: limit, ResumeAt: limit.ResumeAt}})
+	call(limit)
+	call(flow.Fail(string(trellis.ProviderDown), "529"))
+	p.Close()
+	for _, want := range []string{
+		"02-01-auth: paused: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: plan: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: plan: provider_unavailable: 529; it is asked again within five minutes\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out.String(), want)
+		}
+	}
+}
+
+// A planning is told of by its calls, under the name that the task has in the end.
+func TestPlanningInFile(t *testing.T) {
+	var out bytes.Buffer
+	a := &Console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}
+	s := &runner.Site{Config: &config.Config{}}
+	p := a.Show(s, false)
+	event := runner.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}
+	for _, change := range []func(*runner.Event){
+		func(e *runner.Event) { e.Asked = &agentcall.Request{Role: trellis.Evaluate} },
+		func(e *runner.Event) { e.Agent = agents.Event{Kind: agents.EventTool, Tool: "read", Input: "x"} },
+		func(e *runner.Event) {
+			e.Reply = &agentcall.Reply{Answer: json.RawMessage(`{"decision": "accept", "size": "tiny"}`)}
+		},
+	} {
+		e := event
+		change(&e)
+		s.Event(e)
+	}
+	p.Close()
+	want := "trellis: 02-01-auth: evaluate\ntrellis: 02-01-auth: evaluate done in 0.0s · accept, tiny · 1 tool call\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,180 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/git/update"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Changes is what people did to the branch of a task since its commit was verified.
+type Changes struct {
+	To string // where the branch would end with all of it, "" when there is nothing to be done about it
+
+	repo   *git.Repo
+	in     pipeline.DeliverIn
+	tip    string // where it ends here, "" when there is nothing to be done about it
+	remote string
+	theirs string // where it ends at the remote, when that is what was delivered or people put it on that; else ""
+}
+
+// FindChanges finds what people committed on the branch here, and what they pushed to it. What can't be brought together, and
+// is therefore for a person, is push_failed.
+func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*Changes, error) {
+	o := &Changes{repo: repo, in: in}
+	tip, err := repo.Refs().Branch(ctx, in.Job.Branch)
+	if err != nil || tip == "" || in.Report.Commit == "" {
+		return o, err
+	}
+	if within, err := repo.History().IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
+		return o, err // the delivery says so
+	}
+	o.tip, o.To = tip, tip
+	if err := o.ask(ctx); err != nil || o.theirs == "" {
+		return o, err
+	}
+	message := fmt.Sprintf("Merge branch '%s' of %s", in.Job.Branch, o.remote)
+	if o.To, err = update.New(repo).Joined(ctx, tip, o.theirs, message); err != nil {
+		return o, o.refuse(ctx, err)
+	}
+	if o.Moved() && len(in.Job.Modules) > 0 && o.To != o.theirs {
+		return o, o.refuse(ctx, errors.New("the task works in a submodule"))
+	}
+	return o, nil
+}
+
+// ask looks at the branch of the remote. One that can't be asked is left for the push to find out.
+func (o *Changes) ask(ctx context.Context) (err error) {
+	repo, branch := o.repo, o.in.Job.Branch
+	if o.remote, err = repo.Remotes().Remote(ctx, o.in.Job.BaseBranch); err != nil || o.remote == "" {
+		return err
+	}
+	tips, err := repo.Remotes().RemoteBranches(ctx, o.remote, branch)
+	there := tips[branch]
+	if err != nil || there == "" {
+		return context.Cause(ctx)
+	}
+	if there == o.tip {
+		o.theirs = there
+		return nil
+	}
+	if _, err := repo.Refs().Resolve(ctx, there); errors.Is(err, git.ErrNotFound) {
+		if err := repo.Remotes().Fetch(ctx, o.remote, fetchWall, branch); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if _, err := repo.Refs().Resolve(ctx, there); err != nil {
+		return context.Cause(ctx)
+	}
+	if old, err := repo.History().IsAncestor(ctx, there, o.tip); err != nil || old {
+		return err
+	}
+	on, err := repo.History().IsAncestor(ctx, o.in.Report.Commit, there)
+	if err == nil && !on {
+		on, err = o.onPushed(ctx, there)
+	}
+	if on {
+		o.theirs = there
+	}
+	return err
+}
+
+// onPushed reports whether people put a commit on one that was pushed before. That one itself is ours to replace.
+func (o *Changes) onPushed(ctx context.Context, there string) (bool, error) {
+	ours, err := o.repo.Remotes().Pushed(ctx, o.in.Task, there)
+	if err != nil || ours {
+		return false, err
+	}
+	return o.repo.History().Builds(ctx, o.in.Task, there)
+}
+
+// refuse is the failure of what can't be brought together.
+func (o *Changes) refuse(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged by itself: %v; `git -C %s merge %.12s`, mend it there and commit, then `trellis deliver %s` checks both and pushes",
+		o.in.Job.Branch, o.remote, err, pipeline.Typed(o.in.Job.Worktree), o.theirs, o.in.Task)
+}
+
+// Moved reports whether the branch holds, or is to hold, something that was not verified and that the remote has not.
+func (o *Changes) Moved() bool {
+	return o.tip != "" && o.To != o.in.Report.Commit && o.To != o.theirs
+}
+
+// TakeIn brings branch and worktree to where they hold the work of all, and says what that is. trusted says why what was
+// pushed, up to theirs, is not taken into a branch that ends in tip here; nil when it may be.
+func (o *Changes) TakeIn(ctx context.Context, trusted func(ctx context.Context, tip, theirs string) error) (string, error) {
+	if o.tip == "" || o.To == o.in.Report.Commit {
+		return "", nil
+	}
+	if err := trusted(ctx, o.tip, o.theirs); err != nil {
+		return "", err
+	}
+	said, err := o.said(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := o.follow(ctx); err != nil {
+		return "", err
+	}
+	return "its branch has " + said + " that nobody verified: what is there now is checked before it is delivered", nil
+}
+
+// follow takes branch and worktree to where they have it all.
+func (o *Changes) follow(ctx context.Context) error {
+	if o.To == o.tip {
+		return nil
+	}
+	dir := o.in.Job.Worktree
+	if !exists(dir) {
+		dir = "" // it is made anew of the branch
+	}
+	there, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
+	if err == nil && !there {
+		err = o.refuse(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
+	}
+	return err
+}
+
+// said tells whose commits there are, here and at the remote.
+func (o *Changes) said(ctx context.Context) (string, error) {
+	var list []string
+	for _, end := range []string{o.theirs, o.tip} {
+		if end == "" || end == o.tip && o.To == o.theirs {
+			continue
+		}
+		who, n, err := o.repo.History().Authors(ctx, o.in.Report.Commit, end)
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			list = append(list, Commits(n, who))
+		}
+	}
+	return strings.Join(list, ", and "), nil
+}
+
+// Hold makes a report be of what the branch has now. What the remote has is no longer ours to change; what it has not was
+// never verified.
+func (o *Changes) Hold(rep *pipeline.Report) {
+	switch {
+	case o.To == o.theirs && o.theirs != "":
+		rep.Commit, rep.Delivery.Pushed = o.theirs, true
+	case o.Moved():
+		rep.Checks.Tree = ""
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}

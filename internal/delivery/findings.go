@@ -1,0 +1,169 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Findings are what checks and reviewers find wrong with an open pull request. Of people only those count who belong to the
+// repository.
+type Findings struct {
+	head    string // the commit that the checks are about
+	past    pipeline.Reactions
+	again   bool // also what there was a reaction to
+	checks  []github.Check
+	reviews []github.Review
+	remarks []github.Remark
+}
+
+// NewFindings are those of a pull request. past are the reactions to it; again counts what they were to as new.
+func NewFindings(pr OpenPR, past pipeline.Reactions, again bool) *Findings {
+	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v github.Review) bool { return !v.Trusted })
+	return &Findings{head: pr.PR.HeadSHA, past: past, again: again, checks: pr.Status.Failed, reviews: reviews}
+}
+
+// None reports whether nothing is wrong.
+func (f *Findings) None() bool { return len(f.checks)+len(f.reviews) == 0 }
+
+// New are names of what there was no reaction to: checks by their commit, since another one has others. Remarks alone are no
+// reason for one.
+func (f *Findings) New() (names []string) {
+	if len(f.checks) > 0 {
+		var all []string
+		for _, c := range f.checks {
+			all = append(all, c.Name)
+		}
+		slices.Sort(all)
+		names = append(names, "checks of "+f.head+": "+strings.Join(slices.Compact(all), ", "))
+	}
+	for _, v := range f.reviews {
+		names = append(names, reviewName(v))
+	}
+	if names = slices.DeleteFunc(names, f.known); len(names) == 0 {
+		return nil
+	}
+	for _, m := range f.remarks {
+		names = append(names, remarkName(m))
+	}
+	return slices.DeleteFunc(names, f.known)
+}
+
+func reviewName(v github.Review) string { return "review " + v.ID }
+func remarkName(m github.Remark) string { return "remark " + m.ID }
+
+// known reports whether there was a reaction to something that does for now.
+func (f *Findings) known(name string) bool {
+	return !f.again && slices.Contains(f.past.Seen, name)
+}
+
+// Choose takes in the details. Where the base branch requires checks, others are no reason for a run.
+func (f *Findings) Choose(d github.Details) {
+	if len(d.Required) > 0 {
+		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c github.Check) bool { return !slices.Contains(d.Required, c.Name) })
+	}
+	f.reviews = slices.DeleteFunc(f.reviews, func(v github.Review) bool { return f.known(reviewName(v)) })
+	f.remarks = slices.DeleteFunc(d.Remarks, func(m github.Remark) bool { return !m.Trusted || f.known(remarkName(m)) })
+}
+
+// Reactions are those that the task had, with one to these.
+func (f *Findings) Reactions() pipeline.Reactions {
+	all := pipeline.Reactions{Seen: slices.Clone(f.past.Seen), Rounds: f.past.Rounds}
+	for _, name := range f.New() {
+		if !slices.Contains(all.Seen, name) {
+			all.Seen = append(all.Seen, name)
+		}
+	}
+	if f.again {
+		all.Rounds = 0
+	}
+	return all
+}
+
+// Code is that of a task which is left with them.
+func (f *Findings) Code() trellis.Code {
+	if len(f.reviews) > 0 {
+		return trellis.ChangesRequested
+	}
+	return trellis.CIFailed
+}
+
+// Detail says in short what is found wrong.
+func (f *Findings) Detail() string {
+	var said, checks, who []string
+	for _, c := range f.checks {
+		checks = append(checks, inLine(c.Name, 80))
+	}
+	if len(checks) > 5 {
+		checks = append(checks[:5], fmt.Sprintf("and %d more", len(checks)-5))
+	}
+	if len(checks) > 0 {
+		said = append(said, "checks fail ("+strings.Join(checks, ", ")+")")
+	}
+	for _, v := range f.reviews {
+		who = append(who, inLine(v.Author, 40))
+	}
+	if len(who) > 0 {
+		said = append(said, "changes are asked for (by "+strings.Join(who, ", ")+")")
+	}
+	return strings.Join(said, ", ")
+}
+
+// inLine is a text of somebody else as a part of a line.
+func inLine(s string, most int) string { return text.Cut(text.OneLine(s), most) }
+
+// How much of what others wrote is told, in bytes, and how many of it.
+const (
+	maxLog    = 8 << 10 // of a check, its end
+	maxLogs   = 3
+	maxRemark = 4 << 10
+	maxFound  = 48 << 10 // in all
+)
+
+// Write writes down what checks printed and reviewers wrote, for the agent of run number n of the task in dir.
+func (f *Findings) Write(ctx context.Context, gh *github.Client, redact func(string) string, disk *durable.Disk, dir string, n int) (agentcall.Ref, error) {
+	said := strings.TrimSpace(strings.ToValidUTF8(f.text(ctx, gh), "�"))
+	if redact != nil {
+		said = redact(said)
+	}
+	said = text.Cut(said, maxFound)
+	path := fmt.Sprintf("reactions/%d.md", n)
+	file := filepath.Join(dir, taskdir.Run, path)
+	if err := disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return agentcall.Ref{}, fmt.Errorf("making the folder of what is reacted to: %w", err)
+	}
+	return agentcall.Ref{Path: path, SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}, disk.WriteFile(file, []byte(said), 0o600)
+}
+
+func (f *Findings) text(ctx context.Context, gh *github.Client) string {
+	var b strings.Builder
+	for i, c := range f.checks {
+		fmt.Fprintf(&b, "The check %s failed.\n", inLine(c.Name, 200))
+		if i < maxLogs {
+			log, _ := gh.Log(ctx, c) // it is told without
+			b.WriteString(text.Tail(log, maxLog))
+		}
+		b.WriteString("\n")
+	}
+	for _, v := range f.reviews {
+		fmt.Fprintf(&b, "%s asks for changes:\n%s\n\n", inLine(v.Author, 100), text.Cut(v.Text, maxRemark))
+	}
+	for _, m := range f.remarks {
+		at := inLine(m.Path, 300)
+		if m.Line > 0 {
+			at += fmt.Sprintf(":%d", m.Line)
+		}
+		fmt.Fprintf(&b, "%s, on %s:\n%s\n\n", inLine(m.Author, 100), at, text.Cut(m.Text, maxRemark))
+	}
+	return b.String()
+}

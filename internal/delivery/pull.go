@@ -1,0 +1,108 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Pull is the pull request of a task as it was when somebody last looked. Its JSON is a contract with scripts.
+type Pull struct {
+	PRState
+	At string `json:"at"` // when it was looked at; RFC 3339, UTC
+	// Modules are the pull requests of submodules, which are to be merged before.
+	Modules []ModulePull `json:"submodules"`
+	Noted
+}
+
+// ModulePull is the pull request of a submodule as it was then.
+type ModulePull struct {
+	Path string `json:"path"`
+	PRState
+}
+
+// PRState is how a pull request stands.
+type PRState struct {
+	Number  int      `json:"number"`
+	URL     string   `json:"url"`
+	State   string   `json:"state"` // draft, open, merged or closed
+	Checks  string   `json:"checks"`
+	Failing []string `json:"failing"` // names of the checks that failed
+	Review  string   `json:"review"`
+}
+
+// stateOf asks for the checks and reviews of a pull request that is open.
+func stateOf(ctx context.Context, gh *github.Client, pr *github.PR) (p PRState, s github.PRStatus, err error) {
+	p = PRState{Number: pr.Number, URL: pr.URL, State: strings.ToLower(pr.State), Failing: []string{}}
+	if pr.State != github.Open {
+		return p, s, nil
+	}
+	if pr.Draft {
+		p.State = "draft"
+	}
+	s, err = gh.Status(ctx, pr.Number)
+	p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
+	return p, s, err
+}
+
+// Noted is what is to be said of a pull request besides how it stands: of what was found wrong with it.
+type Noted struct {
+	Reacted []string `json:"reacted"` // names of what runs were begun for, oldest first
+	Rounds  int      `json:"rounds"`  // that those took
+	Note    string   `json:"note"`    // what is being done, or why nothing is; "": nothing is wrong
+}
+
+// pullFile is where a Pull stands in the folder of a task's run.
+const pullFile = "pull.json"
+
+// ReadPull is the pull request of the task in dir, nil when nobody saw one.
+func ReadPull(dir string) (*Pull, error) {
+	data, err := durable.ReadBelow(dir, filepath.Join(taskdir.Run, pullFile), durable.MaxRecords)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var p Pull
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what is known of the pull request: %w", err)
+	}
+	if p.Reacted == nil {
+		p.Reacted = []string{}
+	}
+	if p.Modules == nil {
+		p.Modules = []ModulePull{}
+	}
+	return &p, nil
+}
+
+func (p Pull) write(disk *durable.Disk, dir string) error {
+	if p.Reacted == nil {
+		p.Reacted = []string{} // a list, for scripts
+	}
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(filepath.Join(dir, taskdir.Run, pullFile), append(data, '\n'), 0o600)
+}
+
+// NotePull writes down what is to be said of the pull request that was seen last of the task in dir.
+func NotePull(disk *durable.Disk, dir string, n Noted) error {
+	p, err := ReadPull(dir)
+	if err != nil || p == nil || p.Note == n.Note && p.Rounds == n.Rounds && slices.Equal(p.Reacted, n.Reacted) {
+		return err
+	}
+	p.Noted = n
+	return p.write(disk, dir)
+}

@@ -1,0 +1,58 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// Author is who makes commits here.
+type Author struct{ repo *Repo }
+
+// IdentityError says that git does not know who commits.
+type IdentityError struct{ Err error }
+
+func (e *IdentityError) Error() string {
+	said := ""
+	if e.Err != nil {
+		said = "\n(" + e.Err.Error() + ")"
+	}
+	return `git does not know who you are; type
+  git config --global user.name "Your Name"
+  git config --global user.email you@example.com` + said
+}
+
+func (e *IdentityError) Unwrap() error { return e.Err }
+
+// named keeps git from making up an identity out of user and host name.
+var named = []string{"-c", "user.useConfigOnly=true"}
+
+// unknownIdentity is what git says (ident.c) when it has no name or no address, or none that can be used.
+var unknownIdentity = regexp.MustCompile(`tell me who you are|auto-detection is disabled|empty ident name|disallowed characters`)
+
+// Identity is "Name <mail>" of who commits are by, or an *IdentityError.
+func (r Author) Identity(ctx context.Context) (string, error) {
+	committer := make(chan error)
+	go func() { // two processes take as long as one
+		_, err := r.identity(ctx, "GIT_COMMITTER_IDENT")
+		committer <- err
+	}()
+	author, err := r.identity(ctx, "GIT_AUTHOR_IDENT")
+	if err := <-committer; err != nil {
+		return "", err
+	}
+	return author, err
+}
+
+func (r Author) identity(ctx context.Context, who string) (string, error) {
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: append(named[:len(named):len(named)], "var", who)})
+	var failed *Error
+	if errors.As(err, &failed) && unknownIdentity.MatchString(failed.Stderr) {
+		return "", &IdentityError{err}
+	}
+	if end := strings.LastIndexByte(out, '>'); end >= 0 {
+		out = out[:end+1]
+	}
+	return out, err
+}

@@ -1,0 +1,301 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Committer makes commits in a worktree.
+type Committer struct {
+	repo    *Repo
+	refs    Refs
+	history History
+	index   Index
+	hooks   Hooks
+	author  Author
+}
+
+// CommitTree makes a commit object by Trellis, whoever the user is.
+func (r *Repo) CommitTree(ctx context.Context, tree, message string, parents ...string) (string, error) {
+	args := []string{"commit-tree", "--no-gpg-sign", tree}
+	for _, p := range parents {
+		if p != "" {
+			args = append(args, "-p", p)
+		}
+	}
+	by := []string{"GIT_AUTHOR_NAME=trellis", "GIT_AUTHOR_EMAIL=trellis@localhost", "GIT_COMMITTER_NAME=trellis", "GIT_COMMITTER_EMAIL=trellis@localhost"}
+	return r.Line(ctx, Command{Dir: r.Main, Args: args, Env: by, Stdin: strings.NewReader(message + "\n"), Write: true})
+}
+
+// CommitOptions say what a commit holds.
+type CommitOptions struct {
+	Message  string
+	Trailers []string // "Key: value", below the message
+	Exclude  []string // paths that are never committed, folders with all in them
+	Branch   string   // must be checked out, unless ""
+	Amend    bool     // in the place of HEAD, unless that is a merge
+	Merge    string   // commit that becomes its second parent, unless it is in the history already; Amend does not count then
+	// Inspect is asked once all is staged, and nothing is committed when it fails. Hooks come after it.
+	Inspect func(ctx context.Context) error
+}
+
+// HookError says that a hook of the user refused.
+type HookError struct {
+	Hook   string // its name, or the names of those that it can have been
+	Output string // what it said, whole
+}
+
+func (e *HookError) Error() string {
+	return fmt.Sprintf("the %s hook failed: %s", e.Hook, strings.TrimSpace(e.Output))
+}
+
+// NestedError says that there are repositories within the work tree, whose content can't be committed to,
+// or saved in, this one.
+type NestedError struct{ Paths []string }
+
+func (e *NestedError) Error() string {
+	return "there is a repository within the work tree: " + strings.Join(e.Paths, ", ") +
+		"; remove its .git if its files are part of the work (`rm -rf " + e.Paths[0] + "/.git`), remove or ignore it if not, and commit in it if it is a submodule"
+}
+
+// Commit commits all changes in the work tree of dir, untracked files too, and returns the commit. The user's
+// identity is used, and the user's hooks run. Errors that callers tell apart: ErrNothing, *HookError,
+// *IdentityError, *NestedError.
+func (r Committer) Commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
+	sha, err := r.commit(ctx, dir, o)
+	if err != nil {
+		return "", fmt.Errorf("committing in %s: %w", dir, err)
+	}
+	return sha, nil
+}
+
+func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
+	gitDir, err := r.repo.gitDir(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := r.refs.OnBranch(ctx, dir, o.Branch); err != nil {
+		return "", err
+	}
+	head, err := r.refs.Head(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	if o, err = r.parents(ctx, dir, gitDir, head, o); err != nil {
+		return "", err
+	}
+	err = RetryLocked(ctx, r.repo.ownLocks(gitDir, o.Branch), func() error {
+		return Retry(ctx, func() error {
+			if err := r.commitOnce(ctx, dir, gitDir, o); err != nil && !r.moved(ctx, dir, head) {
+				return err
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return "", err
+	}
+	return r.refs.Head(ctx, dir)
+}
+
+// parents settles what a commit on head merges, and whether it takes the place of that.
+func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
+	var err error
+	if o.Merge, err = r.toMerge(ctx, gitDir, o.Merge, head); err != nil {
+		return o, err
+	}
+	if o.Amend = o.Amend && o.Merge == ""; o.Amend {
+		o.Amend, err = r.history.single(ctx, dir, head)
+	}
+	return o, err
+}
+
+// commitOnce stages, has it inspected, and commits.
+func (r Committer) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
+	staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
+	if err != nil {
+		return err
+	}
+	if len(staged) == 0 && o.Merge == "" {
+		return ErrNothing
+	}
+	if err := nestedIn(staged); err != nil {
+		return err
+	}
+	if o.Inspect != nil {
+		if err := o.Inspect(ctx); err != nil {
+			return err
+		}
+	}
+	return mergingWith(gitDir, o.Merge, func() error { return r.record(ctx, dir, o) })
+}
+
+// moved reports whether a checkout has another commit than before: git made one, whatever kept it from saying so.
+func (r Committer) moved(ctx context.Context, dir, head string) bool {
+	now, err := r.refs.Head(ctx, dir)
+	return err == nil && now != head
+}
+
+// stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
+// returns what a commit would change.
+func (r Committer) stage(ctx context.Context, dir, gitDir string, exclude []string) ([]Change, error) {
+	if err := r.merged(ctx, dir, gitDir); err != nil {
+		return nil, err
+	}
+	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(exclude)...), Write: true})
+	if err != nil {
+		return nil, r.orNested(ctx, dir, exclude, err)
+	}
+	staged, err := r.staged(ctx, dir, gitDir)
+	if err != nil || !slices.ContainsFunc(staged, within(exclude)) {
+		return staged, err
+	}
+	args := []string{"reset", "--quiet", "--"}
+	for _, p := range exclude {
+		args = append(args, Literal(p))
+	}
+	if _, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(staged, within(exclude)), nil
+}
+
+func (r Committer) merged(ctx context.Context, dir, gitDir string) error {
+	list, err := r.index.entries(ctx, dir, gitDir)
+	if i := slices.IndexFunc(list, entry.conflict); err == nil && i >= 0 {
+		err = fmt.Errorf("%s has conflicts of a merge that is not finished", list[i].path)
+	}
+	return err
+}
+
+// within tells changes in the given paths, files or folders.
+func within(paths []string) func(Change) bool {
+	return func(c Change) bool {
+		return slices.ContainsFunc(paths, func(p string) bool {
+			p = strings.TrimRight(p, "/")
+			return c.Path == p || strings.HasPrefix(c.Path, p+"/")
+		})
+	}
+}
+
+// staged is what the index has and HEAD has not.
+func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
+	if head, err := r.refs.Head(ctx, dir); err == nil {
+		if list, ok := r.repo.diffs.recall(head + ":" + r.index.Tree(filepath.Join(gitDir, "index"))); ok {
+			return slices.Clone(list), nil
+		}
+	}
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "HEAD"}})
+	if err != nil {
+		return nil, err
+	}
+	return ParseChanges(out)
+}
+
+// orNested names the repository without a commit that git could not add, if that is why it failed.
+func (r Committer) orNested(ctx context.Context, dir string, exclude []string, err error) error {
+	if list, lookErr := r.index.Nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
+		return &NestedError{list}
+	}
+	return err
+}
+
+// nestedIn are the repositories that git added as if they were submodules, nil when it was told of them.
+func nestedIn(staged []Change) error {
+	var list []string
+	for _, c := range staged {
+		if c.Path == ".gitmodules" {
+			return nil
+		}
+		if c.Mode == gitlink && c.Kind != 'M' {
+			list = append(list, c.Path)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return &NestedError{list}
+}
+
+// record commits what is staged.
+func (r Committer) record(ctx context.Context, dir string, o CommitOptions) error {
+	args := slices.Concat(named, []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"})
+	if o.Amend {
+		args = append(args, "--amend")
+	}
+	message := strings.TrimSpace(o.Message) + "\n"
+	if len(o.Trailers) > 0 {
+		message += "\n" + strings.Join(o.Trailers, "\n") + "\n"
+	}
+	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args, Stdin: strings.NewReader(message), Write: true, Hooks: true, Once: true})
+	var failed *Error
+	if !errors.As(err, &failed) || lockContended(err) {
+		return err
+	}
+	return r.why(ctx, dir, o, failed)
+}
+
+// why tells apart what makes git refuse a commit. Git itself ends with 1 for hooks and empty commits.
+func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
+	if _, err := r.author.Identity(ctx); err != nil {
+		return err
+	}
+	if failed.Code != 1 {
+		return failed
+	}
+	if o.Amend {
+		_, code, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"diff-index", "--cached", "--quiet", "HEAD^"}, Accept: []int{1}})
+		if err == nil && code == 0 {
+			return fmt.Errorf("%w: all of the commit was taken back", ErrNothing)
+		}
+	}
+	if hooks := r.hooks.hooks(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
+		return &HookError{strings.Join(hooks, " or "), failed.Stderr}
+	}
+	return failed
+}
+
+// mergeHead is where git keeps what it is merging into a checkout.
+const mergeHead = "MERGE_HEAD"
+
+// toMerge is the commit that is to be merged into head, "" when it is there. What git keeps of a merge that is done, since
+// it was killed at that moment, is removed: it would keep the commit from being amended.
+func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
+	file := filepath.Join(gitDir, mergeHead)
+	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
+		if done, err := r.history.IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
+			if err := os.Remove(file); err != nil {
+				return "", err
+			}
+		}
+	}
+	if commit == "" {
+		return "", nil
+	}
+	if within, err := r.history.IsAncestor(ctx, commit, head); err != nil || within {
+		return "", err
+	}
+	return commit, nil
+}
+
+// mergingWith does something while git is told that a commit is being merged; "" is none.
+func mergingWith(gitDir, commit string, do func() error) error {
+	if commit == "" {
+		return do()
+	}
+	file := filepath.Join(gitDir, mergeHead)
+	if err := os.WriteFile(file, []byte(commit+"\n"), 0o644); err != nil {
+		return err
+	}
+	err := do()
+	if gone := os.Remove(file); !errors.Is(gone, fs.ErrNotExist) { // git does so itself when all went well
+		err = errors.Join(err, gone)
+	}
+	return err
+}

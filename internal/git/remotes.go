@@ -1,0 +1,368 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Remotes are other repositories: what is fetched from them and pushed to them.
+type Remotes struct {
+	repo    *Repo
+	refs    Refs
+	history History
+	hooks   Hooks
+	modules Modules
+}
+
+// Addresses are where a push to a remote goes, without what signs in there.
+func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error) {
+	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
+		return []string{withoutSecret(remote)}, nil
+	}
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the address of %s: %w", remote, err)
+	}
+	list := strings.Split(out, "\n")
+	for i, address := range list {
+		list[i] = withoutSecret(address)
+	}
+	return list, nil
+}
+
+// withoutSecret is an address without the user of https, who may be a token, and without any password.
+func withoutSecret(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return address
+	}
+	if _, hasPassword := u.User.Password(); hasPassword || u.Scheme == "https" || u.Scheme == "http" {
+		u.User = nil
+	}
+	return u.String()
+}
+
+// Pushed reports whether a commit is remembered as one that was pushed for whose.
+func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error) {
+	_, err := r.refs.RevParse(ctx, r.repo.Main, pushedRefs+whose+"/"+commit)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Fetch brings the remote-tracking branches of a remote up to date. It is given limit. With names of branches it is these
+// alone, whose commits are then here also where no remote-tracking branch follows them.
+func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}
+	for _, name := range branches {
+		args = append(args, BranchPrefix+name)
+	}
+	fetch := func() error {
+		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
+		return err
+	}
+	err := RetryLocked(ctx, nil, fetch)
+	for try := 1; try < 10 && overtaken(err); try++ {
+		err = RetryLocked(ctx, nil, fetch)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("it took longer than %v", limit)
+	}
+	if err != nil {
+		return fmt.Errorf("fetching from %s: %w", remote, err)
+	}
+	return nil
+}
+
+// overtaken reports whether another fetch moved a branch at the same moment.
+func overtaken(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.Contains(e.Stderr, "cannot lock ref") && (strings.Contains(e.Stderr, "but expected") || strings.Contains(e.Stderr, "already exists"))
+}
+
+// Remotes are the remote-tracking branches of a branch that this repository knows, by their full names: the one that
+// it is configured to follow, and that of its name in origin.
+func (r Remotes) Remotes(ctx context.Context, branch string) (list []string, err error) {
+	if CheckBranchName(branch) != nil {
+		return nil, nil
+	}
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(upstream)%00%(refname)", BranchPrefix + branch, "refs/remotes/origin/" + branch}})
+	for line := range strings.Lines(out) {
+		upstream, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+		if strings.HasPrefix(name, BranchPrefix) {
+			name = upstream
+		}
+		if !strings.HasPrefix(name, "refs/remotes/") || len(list) > 0 && list[0] == name {
+			continue
+		}
+		if _, err := r.refs.RevParse(ctx, r.repo.Main, name+"^{commit}"); err == nil { // git names one that was never fetched as well
+			list = append(list, name)
+		}
+	}
+	return list, err
+}
+
+// Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
+// "" when there is none, or nobody can tell.
+func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
+	name, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get", "branch." + branch + ".remote"}, Accept: []int{1}})
+	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
+		return name, err
+	}
+	list, err := r.names(ctx)
+	return usual(list), err
+}
+
+// names are all remotes.
+func (r Remotes) names(ctx context.Context) ([]string, error) {
+	if c, err := ReadConfig(r.repo.Common); err == nil && len(c.includes) == 0 {
+		return c.remotes, nil
+	}
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"remote"}})
+	return strings.Fields(out), err
+}
+
+// usual is origin, else the only remote there is, else "".
+func usual(remotes []string) string {
+	switch {
+	case slices.Contains(remotes, "origin"):
+		return "origin"
+	case len(remotes) == 1:
+		return remotes[0]
+	}
+	return ""
+}
+
+// RemoteBranches asks a remote for the tips of some of its branches. Those that it has not are not in the map.
+func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
+	args := []string{"ls-remote", "--heads", "--", remote}
+	for _, n := range names {
+		args = append(args, BranchPrefix+n)
+	}
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Env: r.signIn()})
+	if err != nil {
+		return nil, err
+	}
+	tips := map[string]string{}
+	for line := range strings.Lines(out) {
+		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if name, is := strings.CutPrefix(ref, BranchPrefix); ok && is && slices.Contains(names, name) { // git takes the names for endings
+			tips[name] = sha
+		}
+	}
+	return tips, nil
+}
+
+// RemoteHead asks a remote for the branch that it begins with, "" when it has none.
+func (r Remotes) RemoteHead(ctx context.Context, remote string) (string, error) {
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.signIn()})
+	ref, _, _ := strings.Cut(out, "\t")
+	name, is := strings.CutPrefix(ref, "ref: "+BranchPrefix)
+	if err != nil || !is {
+		return "", err
+	}
+	return name, nil
+}
+
+// DivergedError says that a branch of a remote holds commits that are not ours to replace.
+type DivergedError struct {
+	Remote, Branch, Tip string // Tip is "" when it moved while it was pushed
+}
+
+func (e *DivergedError) Error() string {
+	if e.Tip == "" {
+		return fmt.Sprintf("branch %s of %s was moved by somebody else at that moment; nothing was pushed", e.Branch, e.Remote)
+	}
+	return fmt.Sprintf("branch %s of %s is at %.12s, which somebody else pushed: it is not written over", e.Branch, e.Remote, e.Tip)
+}
+
+// AheadError says that a branch of a remote has the commit already, and others on top of it that people pushed. Nothing is
+// missing there.
+type AheadError struct{ Remote, Branch, Tip string }
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("branch %s of %s went on to %.12s", e.Branch, e.Remote, e.Tip)
+}
+
+// PushOptions say what is pushed where.
+type PushOptions struct {
+	Dir            string // the checkout in which the user's pre-push hook runs
+	Remote, Branch string
+	Commit         string
+	// Whose names the refs below refs/trellis/pushed/ that remember which commits were pushed to the branch: those
+	// may be replaced by an amended one, others never.
+	Whose string
+}
+
+// Push makes a branch of a remote be at a commit, and reports whether it had to be pushed for that. It looks first.
+// Commits of others are never written over: a *DivergedError names them, an *AheadError those that have ours in their history
+// already. *HookError is the pre-push hook's no.
+func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
+	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
+	if err != nil {
+		return false, err
+	}
+	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
+	if tip == o.Commit {
+		return false, r.refs.PruneRefs(ctx, ours, o.Commit)
+	}
+	if err := r.within(ctx, o, tip); err != nil {
+		return false, err
+	}
+	if err := r.replaceable(ctx, o, tip); err != nil {
+		return false, err
+	}
+	known, err := r.Pushed(ctx, o.Whose, o.Commit)
+	if err == nil && !known { // before it is pushed: a kill in between leaves it known as ours
+		err = r.refs.MoveRef(ctx, ours+o.Commit, o.Commit, "")
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := r.push(ctx, o, tip); err != nil {
+		return false, err
+	}
+	return true, r.refs.PruneRefs(ctx, ours, o.Commit)
+}
+
+// fetchWall is the time that a remote has to tell of commits that are not known here.
+const fetchWall = time.Minute
+
+// within is an *AheadError when the tip of the remote's branch has the commit in its history. One that is not known here is
+// asked for.
+func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
+	if tip == "" {
+		return nil
+	}
+	known, err := r.modules.Has(ctx, tip)
+	if err == nil && !known {
+		if err = r.Fetch(ctx, o.Remote, fetchWall, o.Branch); err == nil {
+			known, err = r.modules.Has(ctx, tip)
+		}
+	}
+	if err != nil || !known { // else it was moved once more
+		return err
+	}
+	ahead, err := r.history.IsAncestor(ctx, o.Commit, tip)
+	if err == nil && ahead {
+		err = &AheadError{o.Remote, o.Branch, tip}
+	}
+	return err
+}
+
+// Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made
+// it.
+func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
+	if err != nil || out == "" {
+		return false, err
+	}
+	for sha := range strings.SplitSeq(out, "\n") {
+		shared, err := r.history.MergeBase(ctx, sha, tip)
+		if err != nil {
+			return false, err
+		}
+		if shared == "" {
+			continue
+		}
+		if old, err := r.history.IsAncestor(ctx, shared, from); err != nil || !old {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+const pushedRefs = "refs/trellis/pushed/"
+
+// replaceable is nil when a branch of a remote may go from tip to the commit: it isn't there, the commit has tip in its
+// history, or tip is what we pushed ourselves.
+func (r Remotes) replaceable(ctx context.Context, o PushOptions, tip string) error {
+	if tip == "" {
+		return nil
+	}
+	if _, err := r.refs.RevParse(ctx, r.repo.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
+		return &DivergedError{o.Remote, o.Branch, tip}
+	} else if err != nil {
+		return err
+	}
+	if within, err := r.history.IsAncestor(ctx, tip, o.Commit); err != nil || within {
+		return err
+	}
+	ours, err := r.Pushed(ctx, o.Whose, tip)
+	if err == nil && !ours {
+		err = &DivergedError{o.Remote, o.Branch, tip}
+	}
+	return err
+}
+
+// push pushes to a branch that is to be at tip until then, "" being not there.
+func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
+	ref := BranchPrefix + o.Branch
+	to, err := r.address(ctx, o)
+	if err != nil {
+		return err
+	}
+	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", to, o.Commit + ":" + ref}
+	out, _, err := r.repo.Run(ctx, Command{Dir: o.Dir, Args: args, Env: r.signIn(), Write: true, Hooks: true, Once: true})
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	failed.Args = []string{"push", o.Remote, o.Branch}
+	refused := strings.Contains("\n"+out, "\n!\t")
+	switch now, lookErr := r.RemoteBranches(ctx, o.Remote, o.Branch); {
+	case lookErr == nil && now[o.Branch] == o.Commit:
+		return nil // it was done all the same
+	case lookErr == nil && now[o.Branch] != tip:
+		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
+	case failed.Code == 1 && !refused && len(r.hooks.hooks(ctx, o.Dir, "pre-push")) > 0:
+		return &HookError{"pre-push", strings.TrimSpace(failed.Stderr)}
+	}
+	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
+	return failed
+}
+
+// address is what a remote is called in a checkout: its name, or where that is a path from the main checkout, and the
+// checkout another one, the whole path.
+func (r Remotes) address(ctx context.Context, o PushOptions) (string, error) {
+	if o.Dir == r.repo.Main {
+		return o.Remote, nil
+	}
+	url, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get", "remote." + o.Remote + ".url"}, Accept: []int{1}})
+	if url = strings.TrimSuffix(url, "\n"); err != nil || !strings.HasPrefix(url, "./") && !strings.HasPrefix(url, "../") {
+		return o.Remote, err
+	}
+	return filepath.Join(r.repo.Main, url), nil
+}
+
+// ForgetPushes removes what is remembered of the pushes of one whose work is merged, in submodules too.
+func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
+	err := r.refs.PruneRefs(ctx, pushedRefs+whose+"/", "")
+	if err == nil {
+		err = r.modules.eachModule(func(sub *Repo) error { return sub.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "") })
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting what was pushed for %s: %w", whose, err)
+	}
+	return nil
+}
+
+// signIn are the variables by which programs that git asks for a password may know one, besides those that all of
+// git's commands get.
+func (r Remotes) signIn() (env []string) {
+	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST", "GH_CONFIG_DIR", "GIT_ASKPASS"} {
+		if v, ok := r.repo.getenv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}

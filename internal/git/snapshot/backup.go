@@ -1,0 +1,159 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// save is Backup before something in a checkout is undone, which other repositories in it are not.
+func (r Snapshots) save(ctx context.Context, dir, ref string) error {
+	if ref == "" {
+		return nil
+	}
+	_, err := r.backUp(ctx, dir, ref, "trellis: what was in "+filepath.Base(dir)+" before a part of it was undone", nil)
+	return err
+}
+
+// backUp makes a backup, unless may forbids it.
+func (r Snapshots) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error) (string, error) {
+	s := &Snapshot{r: r, dir: dir}
+	defer s.Close()
+	err := r.worktrees.Mend(ctx, dir)
+	if err == nil {
+		err = r.worktrees.CheckOwn(dir)
+	}
+	if err == nil {
+		err = s.prepare(ctx, false)
+	}
+	var kept []string
+	if err == nil {
+		kept, err = r.backUpInner(ctx, dir, ref, message)
+	}
+	if err == nil && may != nil {
+		err = may(s, ctx, kept...)
+	}
+	sha := ""
+	if err == nil {
+		sha, err = s.backup(ctx, ref, message)
+	}
+	if err != nil {
+		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
+	}
+	return sha, nil
+}
+
+// state is what a backup is made of.
+type state struct {
+	head, tree string // HEAD and its tree, "" when unborn
+	staged     string // tree of the index, "" when it has conflicts (what is in them is in the work tree)
+	work       string // tree of the work tree
+	old        string // what the ref names, ""
+}
+
+func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
+	st, err := s.state(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	if saved, err := s.saved(ctx, st); err != nil || saved {
+		return st.old, err
+	}
+	sha := st.head
+	if st.old != "" || st.tree != st.work || st.differs() {
+		if sha, err = s.keep(ctx, st, message); err != nil {
+			return "", err
+		}
+	}
+	return sha, s.r.refs.MoveRef(ctx, ref, sha, st.old)
+}
+
+// saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
+// the work tree.
+func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
+	inside, err := s.r.index.Nested(ctx, s.dir, s.env, nil)
+	if err != nil {
+		return err
+	}
+	changed, err := s.r.index.Status(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range changed {
+		if e.Submodule && !slices.Contains(kept, e.Path) {
+			inside = append(inside, e.Path)
+		}
+	}
+	if len(inside) > 0 {
+		return &git.NestedError{Paths: inside}
+	}
+	return nil
+}
+
+// differs reports whether the index holds something that neither HEAD nor the work tree has.
+func (st state) differs() bool {
+	return st.staged != "" && st.staged != st.tree && st.staged != st.work
+}
+
+// saved reports whether the ref holds all of it already.
+func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
+	if st.old == "" || st.differs() {
+		return false, nil
+	}
+	if st.old == st.head {
+		return st.tree == st.work, nil
+	}
+	tree, err := s.r.refs.TreeAt(ctx, st.old)
+	if err != nil || tree != st.work {
+		return false, err
+	}
+	if st.head == "" {
+		return true, nil
+	}
+	return s.r.history.IsAncestor(ctx, st.head, st.old)
+}
+
+func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, except []string) (string, error) {
+	args := []string{"add", "--all", "--force", "--", git.Literal(folder)}
+	for _, path := range except {
+		args = append(args, ":(top,exclude,literal)"+folder+"/"+path)
+	}
+	if _, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true}); err != nil {
+		return "", err
+	}
+	tree, err := s.treeIn(ctx, s.index(), true)
+	if err != nil {
+		return "", err
+	}
+	old, err := s.r.refs.RevParse(ctx, s.dir, ref+"^{commit}")
+	if err != nil && !errors.Is(err, git.ErrNotFound) {
+		return "", err
+	}
+	if saved, err := s.r.refs.TreeAt(ctx, old); old != "" && err == nil && saved == tree {
+		return old, nil
+	}
+	sha, err := s.r.repo.CommitTree(ctx, tree, message, old)
+	if err != nil {
+		return "", err
+	}
+	return sha, s.r.refs.MoveRef(ctx, ref, sha, old)
+}
+
+// backUpInner saves them under the same name, each in its own repository, and returns their paths.
+func (r Snapshots) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
+	list, err := r.modules.Inner(ctx, dir)
+	for _, m := range list {
+		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
+			continue // taken away already
+		}
+		paths = append(paths, m.Path)
+		_, err = NewBackups(m.Repo).Backup(ctx, m.Dir(dir), ref, message)
+	}
+	return paths, err
+}

@@ -1,0 +1,430 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Backups keeps files and commits that would be lost.
+type Backups struct {
+	repo      *git.Repo
+	refs      git.Refs
+	history   git.History
+	index     git.Index
+	worktrees git.Worktrees
+	snapshots Snapshots
+}
+
+// NewBackups are the backups of a repository.
+func NewBackups(r *git.Repo) Backups {
+	return Backups{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), New(r)}
+}
+
+// Backup saves all of a checkout, what is staged, what is not, and untracked files, as a commit that ref
+// names, and touches nothing else. It returns the commit, which is HEAD itself when all is committed. What
+// ref named before is in the history of the new commit, so that a backup is never lost to another one.
+// A submodule that is a worktree (see [git.Module]) is saved under the same name in its own repository. Other
+// repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
+func (r Backups) Backup(ctx context.Context, dir, ref, message string) (string, error) {
+	return r.snapshots.backUp(ctx, dir, ref, message, (*Snapshot).saveable)
+}
+
+// saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
+func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error {
+	if sha == "" || ref == "" {
+		return nil
+	}
+	args := []string{"rev-list", "--max-count=1", sha, "--not"}
+	if except != "" {
+		args = append(args, "--exclude="+except)
+	}
+	lost, err := r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: append(args, "--branches", "--remotes", "--tags")})
+	if err != nil || lost == "" {
+		return err
+	}
+	old, err := r.refs.RevParse(ctx, r.repo.Main, ref+"^{commit}")
+	if errors.Is(err, git.ErrNotFound) {
+		return r.refs.MoveRef(ctx, ref, sha, "")
+	}
+	if err != nil {
+		return err
+	}
+	if within, err := r.history.IsAncestor(ctx, sha, old); err != nil || within {
+		return err
+	}
+	both := ""
+	tree, err := r.refs.TreeAt(ctx, sha)
+	if err == nil {
+		both, err = r.repo.CommitTree(ctx, tree, "trellis: commits that were left", sha, old)
+	}
+	if err != nil {
+		return err
+	}
+	return r.refs.MoveRef(ctx, ref, both, old)
+}
+
+// Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
+// untracked. Paths are relative to the root. It reports whether there was anything: all of the checkout is then saved as
+// ref first, unless that is "". A repository within is a *NestedError, and nothing is taken back.
+func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
+	entries, err := r.index.StatusOf(ctx, dir, below(paths))
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e git.Entry) bool { return concerns(paths, e.Path) }) {
+		if err := errors.Join(r.repositoriesAt(ctx, dir, paths), r.snapshots.save(ctx, dir, ref)); err != nil {
+			return false, err
+		}
+	}
+	root, err := os.OpenRoot(dir) // a link that an agent made leads nowhere
+	if err != nil {
+		return false, fmt.Errorf("discarding changes: %w", err)
+	}
+	defer root.Close()
+	if err := git.CheckWorktree(ctx, dir); err != nil {
+		return false, err
+	}
+	var tracked []string
+	found := false
+	for _, e := range entries {
+		inside, own := overlap(paths, e.Path)
+		for _, p := range own { // within an untracked folder, which git names alone
+			gone, err := remove(root, p)
+			if found = found || gone; err != nil {
+				return found, err
+			}
+		}
+		if !inside {
+			continue
+		}
+		found = true
+		if !e.Untracked() && e.Code[0] != 'A' {
+			tracked = append(tracked, e.Path)
+			continue
+		}
+		if err := r.drop(ctx, root, e); err != nil {
+			return true, err
+		}
+	}
+	if len(tracked) == 0 {
+		return found, nil
+	}
+	_, _, err = r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
+		Stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+	return true, err
+}
+
+// below is everything at or below the paths; all there is when they are too many for an argument list.
+func below(paths []string) (list []string) {
+	const most = 500
+	if len(paths) > most {
+		return nil
+	}
+	for _, p := range paths {
+		list = append(list, git.Literal(p))
+	}
+	return list
+}
+
+// drop removes a path that HEAD does not have.
+func (r Backups) drop(ctx context.Context, root *os.Root, e git.Entry) error {
+	if !e.Untracked() {
+		_, _, err := r.repo.Run(ctx, git.Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := remove(root, e.Path)
+	return err
+}
+
+// remove deletes a path with all below it, and reports whether it was there.
+func remove(root *os.Root, path string) (bool, error) {
+	path = strings.TrimSuffix(path, "/")
+	if _, err := root.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := root.RemoveAll(path); err != nil {
+		return true, fmt.Errorf("discarding %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// repositoriesAt is a *NestedError when there are repositories at or below the paths: nothing saves what is in them.
+func (r Backups) repositoriesAt(ctx context.Context, dir string, paths []string) error {
+	all, err := r.index.Nested(ctx, dir, nil, nil)
+	if err != nil {
+		return err
+	}
+	within := slices.DeleteFunc(all, func(p string) bool { return !concerns(paths, filepath.ToSlash(p)) })
+	if len(within) > 0 {
+		return &git.NestedError{Paths: within}
+	}
+	return nil
+}
+
+// concerns reports whether path is at or below one of the paths, or a folder that has one.
+func concerns(paths []string, path string) bool {
+	inside, own := overlap(paths, path)
+	return inside || len(own) > 0
+}
+
+// overlap reports whether path is one of the paths or below one, and which of them are below it.
+func overlap(paths []string, path string) (inside bool, own []string) {
+	name, folder := strings.CutSuffix(path, "/")
+	for _, p := range paths {
+		if name == p || strings.HasPrefix(name, p+"/") {
+			inside = true
+		} else if folder && strings.HasPrefix(p, path) {
+			own = append(own, p)
+		}
+	}
+	return inside, own
+}
+
+// BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit that ref
+// names; without what stands below except, paths within the folder. What ref named before is in its history.
+func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
+	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err = s.prepare(ctx, true); err == nil { // with an index of the folder alone
+		sha, err = s.saveFolder(ctx, folder, ref, message, except)
+	}
+	if err != nil {
+		return "", fmt.Errorf("saving %s as %s: %w", folder, ref, err)
+	}
+	return sha, nil
+}
+
+// Forward takes a branch, and the checkout at dir that it is checked out in, from a commit to one that has it in its
+// history, and reports whether they are there. They are left alone when the branch is elsewhere, the checkout is not on
+// it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.
+// Without a dir it is the branch alone, unless some checkout is on that.
+func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
+	if dir == "" {
+		return r.forwardAlone(ctx, branch, from, to)
+	}
+	if err := r.worktrees.CheckOwn(dir); err != nil {
+		return false, err
+	}
+	now, err := r.refs.CurrentBranch(ctx, dir)
+	if err != nil || now != branch {
+		return false, err
+	}
+	tip, err := r.refs.Branch(ctx, branch)
+	if err != nil || tip != from {
+		return err == nil && tip == to, err
+	}
+	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
+		return false, err
+	}
+	if _, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
+		return false, err
+	}
+	_, differs, err := r.repo.Run(ctx, git.Command{Dir: dir, Args: []string{"diff-index", "--quiet", to, "--"}, Accept: []int{1}})
+	if err != nil {
+		return false, err
+	}
+	if differs != 0 { // else only the branch is left to be moved
+		if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !around(e, exclude) }) {
+			return false, err
+		}
+		if _, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
+			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
+		}
+	}
+	if err := r.refs.MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
+		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
+	}
+	return true, nil
+}
+
+// forwardAlone is Forward for a branch that no checkout is on.
+func (r Backups) forwardAlone(ctx context.Context, branch, from, to string) (bool, error) {
+	tip, err := r.refs.Branch(ctx, branch)
+	if err != nil || tip != from {
+		return err == nil && tip == to, err
+	}
+	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
+		return false, err
+	}
+	here, err := r.refs.CurrentBranch(ctx, r.repo.Main)
+	if err != nil || here == branch {
+		return false, err
+	}
+	list, err := r.worktrees.List(ctx)
+	if err != nil || slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == branch && !w.Gone }) {
+		return false, err
+	}
+	if err := r.refs.MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
+		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
+	}
+	return true, nil
+}
+
+// BackedUp reports whether a backup that [Backups.Backup] made has all that a checkout holds now. Files that are only missing
+// there, because its removal was cut off, are nothing.
+func (r Backups) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
+	s := &Snapshot{r: r.snapshots, dir: dir}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err = s.prepare(ctx, false); err != nil {
+		return false, err
+	}
+	changed, err := r.index.Status(ctx, dir)
+	if err != nil || slices.ContainsFunc(changed, func(e git.Entry) bool { return e.Submodule }) {
+		return false, err
+	}
+	st, err := s.state(ctx, backup)
+	if err != nil {
+		return false, err
+	}
+	list, err := r.history.ChangesBetween(ctx, backup, st.work)
+	if err != nil || slices.ContainsFunc(list, func(c git.Change) bool { return c.Kind != 'D' }) {
+		return false, err
+	}
+	if st.head != "" {
+		if within, err := r.history.IsAncestor(ctx, st.head, backup); err != nil || !within {
+			return false, err
+		}
+	}
+	if !st.differs() {
+		return true, nil
+	}
+	parents, err := r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-parse", backup, backup + "^@"}})
+	for sha := range strings.FieldsSeq(parents) {
+		if tree, err := r.refs.TreeAt(ctx, sha); err != nil || tree == st.staged {
+			return err == nil, err
+		}
+	}
+	return false, err
+}
+
+// BackupRefs is where Trellis keeps what it takes away, below it by task.
+const BackupRefs = "refs/trellis/backup/"
+
+// Saved is a backup.
+type Saved struct {
+	Ref, Commit, Subject string
+	At                   time.Time // not before it was made
+}
+
+// List gives all backups, or those of one task, sorted by name.
+func (r Backups) List(ctx context.Context, task string) (list []Saved, err error) {
+	under := BackupRefs
+	if task != "" {
+		under += task + "/"
+	}
+	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(committeremail)%00%(contents:subject)", under}})
+	if err != nil {
+		return nil, fmt.Errorf("listing backups: %w", err)
+	}
+	for line := range strings.Lines(out) {
+		const fields = 5
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\x00", fields)
+		if len(f) != fields {
+			return nil, fmt.Errorf("listing backups: unexpected %q", line)
+		}
+		seconds, _ := strconv.ParseInt(f[2], 10, 64) // none for what is no commit
+		s := Saved{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
+		if f[3] != "<trellis@localhost>" { // a commit of the work itself, older than its backup
+			s.At = r.touched(s.Ref, s.At)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// touched is when a ref was last written, or later, where git keeps several in one file.
+func (r Backups) touched(ref string, least time.Time) time.Time {
+	for _, name := range []string{ref, "packed-refs", "reftable/tables.list"} {
+		if st, err := os.Stat(filepath.Join(r.repo.Common, filepath.FromSlash(name))); err == nil {
+			if st.ModTime().After(least) {
+				return st.ModTime()
+			}
+			return least
+		}
+	}
+	return time.Now()
+}
+
+// DropBackup deletes a backup, if it still is what it was.
+func (r Backups) DropBackup(ctx context.Context, s Saved) error {
+	if !strings.HasPrefix(s.Ref, BackupRefs) {
+		return fmt.Errorf("%s is no backup", s.Ref)
+	}
+	return r.refs.DeleteRef(ctx, s.Ref, s.Commit)
+}
+
+// Reattach puts the HEAD of a checkout back on a branch that holds base, when someone switched to another
+// branch or took commits away from below it. Files and index stay as they are: what they hold against base is
+// still to be committed. Commits that nothing else names then are saved as ref, unless that is "". It reports whether it
+// had to.
+func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
+	if err := git.CheckWorktree(ctx, dir); err != nil {
+		return false, err
+	}
+	now, err := r.refs.CurrentBranch(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	tip, err := r.refs.Branch(ctx, branch)
+	if err != nil {
+		return false, err
+	}
+	holds := tip == base
+	if tip != "" && !holds {
+		if holds, err = r.history.IsAncestor(ctx, base, tip); err != nil {
+			return false, err
+		}
+	}
+	if now == branch && holds {
+		return false, nil
+	}
+	if now != branch {
+		head, err := r.refs.Head(ctx, dir)
+		if err == nil {
+			err = r.saveCommit(ctx, head, "", ref)
+		}
+		if err != nil && !errors.Is(err, git.ErrNoCommit) {
+			return false, fmt.Errorf("saving where %s was: %w", dir, err)
+		}
+	}
+	if !holds {
+		if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
+			return false, err
+		}
+		if err := r.refs.MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
+			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
+		}
+	}
+	_, _, err = r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
+	return true, err
+}
+
+// Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A
+// ref that is there already must name the same.
+func (r Backups) Keep(ctx context.Context, branch, ref string) (string, error) {
+	tip, err := r.refs.Branch(ctx, branch)
+	if err != nil || tip == "" {
+		return "", err
+	}
+	if old, err := r.refs.Resolve(ctx, ref); err == nil && old == tip {
+		return tip, nil
+	}
+	return tip, r.refs.MoveRef(ctx, ref, tip, "")
+}
+
+// around reports whether git names an untracked folder for nothing but what is excluded in it.
+func around(e git.Entry, exclude []string) bool {
+	return e.Untracked() && slices.ContainsFunc(exclude, func(path string) bool { return strings.HasPrefix(path, e.Path) })
+}

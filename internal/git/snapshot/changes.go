@@ -1,0 +1,36 @@
+package snapshot
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Changes are the paths at which the snapshot differs from a commit, sorted.
+func (s *Snapshot) Changes(ctx context.Context, base string) ([]git.Change, error) {
+	return s.r.repo.ChangesOnce(base, s.Tree, func() (string, error) { return s.against(ctx, base, nil, "-z", "--raw", "--numstat") })
+}
+
+// against compares the snapshot with a commit or a tree.
+func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
+	base, err := s.whole(ctx, base)
+	if err != nil {
+		return "", err
+	}
+	args := slices.Concat([]string{"diff-index", "--cached"}, git.Plain, options, []string{base})
+	if s.held != s.Tree {
+		if err := s.store(ctx); err != nil {
+			return "", err
+		}
+		args = slices.Concat([]string{"diff-tree", "-r"}, git.Plain, options, []string{base, s.Tree})
+	}
+	text, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Stdout: out, Args: args})
+	return text, err
+}
+
+// DiffStat is the difference to a commit as text for people, one file a line and the sum.
+func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
+	return s.against(ctx, base, nil, "--stat=100")
+}

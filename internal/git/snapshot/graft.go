@@ -1,0 +1,70 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// graft puts what a submodule holds into the private index, in the place of the commit that stands for it.
+func (s *Snapshot) graft(ctx context.Context, i int) error {
+	m := s.inner[i]
+	dir := m.Dir(s.dir)
+	index := filepath.Join(s.temp, fmt.Sprintf("inner-%d", i))
+	if err := m.Index().WriteFresh(ctx, dir, index); err != nil {
+		return err
+	}
+	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
+	if _, _, err := m.Run(ctx, git.Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--"}, git.Pathspec(m.Below(s.exclude))...)}); err != nil {
+		return err
+	}
+	tree, err := m.Line(ctx, git.Command{Dir: dir, Env: env, Args: []string{"write-tree"}})
+	if err != nil {
+		return err
+	}
+	return s.replant(ctx, s.env, m.Path, tree)
+}
+
+// replant has an index hold a tree at path, whatever it held there.
+func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
+	_, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", git.Literal(path)}})
+	if err == nil {
+		_, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", "--prefix=" + path + "/", tree}})
+	}
+	return err
+}
+
+// whole is what base stands for in a comparison with the snapshot: base itself, or with submodules a tree that has in
+// their places what they held.
+func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
+	if len(s.inner) == 0 {
+		return base, nil
+	}
+	if tree := s.bases[base]; tree != "" {
+		return tree, nil
+	}
+	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+filepath.Join(s.temp, "base"))
+	if _, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", base}}); err != nil {
+		return "", err
+	}
+	for _, m := range s.inner {
+		commit, err := s.r.modules.GitlinkIn(ctx, git.Command{Dir: s.dir, Env: s.env}, base, m.Path)
+		if err == nil && commit != "" { // else it was none then
+			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	tree, err := s.treeIn(ctx, filepath.Join(s.temp, "base"), false)
+	if err != nil {
+		return "", err
+	}
+	if s.bases == nil {
+		s.bases = map[string]string{}
+	}
+	s.bases[base] = tree
+	return tree, nil
+}

@@ -1,0 +1,360 @@
+// Package snapshot takes the files of a checkout as they are at one moment, puts them back, and keeps what would be lost as
+// commits that a ref names.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Snapshots takes the files of a checkout as they are.
+type Snapshots struct {
+	repo      *git.Repo
+	refs      git.Refs
+	history   git.History
+	index     git.Index
+	worktrees git.Worktrees
+	modules   git.Modules
+}
+
+// New takes snapshots of the checkouts of a repository.
+func New(r *git.Repo) Snapshots {
+	return Snapshots{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), r.Modules()}
+}
+
+// Snapshot is what the work tree of a checkout held at one moment: tracked and untracked files, without
+// ignored ones and the excluded paths (of which it has what the index has). Index and repository of the
+// user are not touched; its objects live in a folder of its own until Close. Not for concurrent use.
+type Snapshot struct {
+	Tree string // hash of the whole: the same exactly when nothing changed
+
+	r       Snapshots
+	dir     string
+	exclude []string
+	temp    string
+	remove  func() error // temp
+	env     []string
+	inner   []git.Module      // submodules that are worktrees: what they hold stands in Tree as if it were the superproject's
+	bases   map[string]string // trees of what it is compared with, their submodules too
+	held    string            // tree of the private index: Tree, until the work tree is looked at again
+	written bool              // Tree is there as an object
+}
+
+// TreeOf is the hash of the whole work tree; it tells whether anything changed.
+func (r Snapshots) TreeOf(ctx context.Context, dir string, exclude ...string) (string, error) {
+	s, err := r.Snapshot(ctx, dir, exclude...)
+	if err != nil {
+		return "", err
+	}
+	return s.Tree, s.Close()
+}
+
+// Snapshot takes one of the checkout at dir. The caller closes it.
+func (r Snapshots) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
+	return r.SnapshotIn(ctx, "", dir, exclude...)
+}
+
+// SnapshotIn is [Snapshots.Snapshot] with its objects in a folder of the caller's, made where it is missing, which Close
+// leaves there: a later snapshot in the same folder can be compared with the Tree of an earlier one.
+func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude ...string) (*Snapshot, error) {
+	s := &Snapshot{r: r, dir: dir, exclude: exclude}
+	err := s.prepare(ctx, false)
+	if err == nil {
+		s.inner, err = r.modules.Inner(ctx, dir)
+	}
+	if err == nil {
+		if objects == "" {
+			objects = filepath.Join(s.temp, "objects")
+		}
+		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+s.alternates())
+		err = os.MkdirAll(objects, 0o700)
+	}
+	if err == nil {
+		s.Tree, err = s.refresh(ctx)
+	}
+	if err == nil && objects != filepath.Join(s.temp, "objects") {
+		err = s.store(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("taking a snapshot of %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+// Close removes what the snapshot keeps on disk.
+func (s *Snapshot) Close() error {
+	if s.remove == nil {
+		return nil
+	}
+	return s.remove()
+}
+
+// prepare makes the folder, and in it, unless that is to begin empty, the private index: that of the checkout, without what its
+// writer could lie about.
+func (s *Snapshot) prepare(ctx context.Context, empty bool) (err error) {
+	if s.temp, s.remove, err = s.r.repo.Scratch(); err != nil {
+		return err
+	}
+	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
+	if empty {
+		return nil
+	}
+	return s.r.index.WriteFresh(ctx, s.dir, s.index())
+}
+
+func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
+
+// seen is the private index as it was for Tree, once that has moved on.
+func (s *Snapshot) seen() string { return filepath.Join(s.temp, "seen") }
+
+// copyIndex keeps the time of the file: by it git knows which entries are too young to be trusted.
+func copyIndex(from, to string) error {
+	st, err := os.Stat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(to, st.ModTime(), st.ModTime())
+}
+
+// refresh brings the private index up to date and returns its tree, which is no object yet.
+func (s *Snapshot) refresh(ctx context.Context) (tree string, err error) {
+	s.held = ""
+	if err := s.add(ctx, false); err != nil {
+		return "", err
+	}
+	if tree = s.r.index.Tree(s.index()); tree == "" {
+		tree, err = s.treeIn(ctx, s.index(), false)
+	}
+	if err == nil {
+		s.held = tree
+	}
+	return tree, err
+}
+
+// treeIn writes the tree of an index.
+func (s *Snapshot) treeIn(ctx context.Context, index string, durable bool) (string, error) {
+	env := append(slices.Clone(s.env), "GIT_INDEX_FILE="+index)
+	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: env, Write: durable, Args: []string{"write-tree"}})
+}
+
+// store makes Tree an object.
+func (s *Snapshot) store(ctx context.Context) error {
+	if s.written {
+		return nil
+	}
+	index := s.index()
+	if s.held != s.Tree {
+		index = s.seen()
+	}
+	tree, err := s.treeIn(ctx, index, false)
+	if err == nil && tree != s.Tree {
+		err = fmt.Errorf("git writes the tree %s, not %s", tree, s.Tree)
+	}
+	s.written = err == nil
+	return err
+}
+
+// add brings the private index up to date. Repositories within the work tree are taken as git does, by their HEAD; those
+// without a commit are left out.
+func (s *Snapshot) add(ctx context.Context, durable bool) error {
+	exclude := slices.Clone(s.exclude)
+	for _, m := range s.inner {
+		exclude = append(exclude, m.Path)
+	}
+	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--"}, git.Pathspec(exclude)...)}
+	started := time.Now()
+	_, _, err := s.r.repo.Run(ctx, add)
+	var failed *git.Error
+	if errors.As(err, &failed) {
+		unborn, lookErr := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
+		if lookErr == nil && len(unborn) > 0 {
+			add.Args = append([]string{"add", "--all", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
+			_, _, err = s.r.repo.Run(ctx, add)
+		}
+	}
+	if err == nil {
+		s.r.index.Learn(s.dir, s.index(), started)
+	}
+	for i := range s.inner {
+		if err == nil {
+			err = s.graft(ctx, i)
+		}
+	}
+	return err
+}
+
+// Drift is what changed in the work tree since the snapshot was taken.
+func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
+	if s.held == s.Tree && !s.written {
+		err = copyIndex(s.index(), s.seen())
+	}
+	if err == nil {
+		_, err = s.refresh(ctx)
+	}
+	if err == nil && s.held != s.Tree {
+		if err = s.store(ctx); err == nil {
+			list, err = s.moved(ctx)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s again: %w", s.dir, err)
+	}
+	return list, nil
+}
+
+// moved is what the private index has of other content than Tree.
+func (s *Snapshot) moved(ctx context.Context) ([]git.Change, error) {
+	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, git.Plain, []string{s.Tree})
+	out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return git.ParseChanges(out)
+}
+
+// Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was: all of the
+// checkout is then saved as ref first, unless that is "". Repositories within the work tree stay as they are.
+func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error) {
+	drift, err := s.Drift(ctx)
+	if err != nil || len(drift) == 0 {
+		return nil, err
+	}
+	if err := s.r.save(ctx, s.dir, ref); err != nil {
+		return nil, err
+	}
+	var paths strings.Builder
+	for _, c := range drift {
+		switch {
+		case c.Submodule():
+		case c.Kind == 'A':
+			err = errors.Join(err, removeWithin(s.dir, c.Path))
+		default:
+			paths.WriteString(c.Path + "\x00")
+		}
+	}
+	if err != nil {
+		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
+	}
+	if _, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"read-tree", s.Tree}}); err == nil {
+		s.held = s.Tree
+		_, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: strings.NewReader(paths.String())})
+	}
+	if err != nil {
+		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
+	}
+	return drift, nil
+}
+
+// Back puts the work tree back to what an earlier snapshot in the same folder of objects held, whose Tree is given, and
+// returns what was not so. From then on this snapshot is that one. Nothing is saved.
+func (s *Snapshot) Back(ctx context.Context, tree string) ([]git.Change, error) {
+	s.Tree = tree
+	return s.Restore(ctx, "")
+}
+
+// removeWithin removes a file and the folders that it leaves empty, and follows no link out of dir.
+func removeWithin(dir, path string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for up := filepath.Dir(path); up != "."; up = filepath.Dir(up) {
+		if root.Remove(up) != nil {
+			break // not empty
+		}
+	}
+	return nil
+}
+
+func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
+	if st.staged, err = s.staged(ctx); err != nil {
+		return st, err
+	}
+	if err = s.add(ctx, true); err != nil {
+		return st, err
+	}
+	if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
+		return st, err
+	}
+	if st.head, err = s.r.refs.Head(ctx, s.dir); err == nil {
+		st.tree, err = s.r.refs.TreeAt(ctx, st.head)
+	}
+	if err != nil && !errors.Is(err, git.ErrNoCommit) {
+		return st, err
+	}
+	st.old, err = s.r.refs.RevParse(ctx, s.dir, ref+"^{commit}")
+	if errors.Is(err, git.ErrNotFound) {
+		err = nil
+	}
+	return st, err
+}
+
+// staged is the tree of the index, "" when it has conflicts.
+func (s *Snapshot) staged(ctx context.Context) (string, error) {
+	tree, err := s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true, Once: true})
+	if err == nil {
+		return tree, nil
+	}
+	conflicts, lookErr := s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"ls-files", "--unmerged"}})
+	if lookErr != nil || conflicts != "" {
+		return "", lookErr
+	}
+	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true})
+}
+
+// keep makes the commit: the work tree, on top of HEAD, the index and the backup before.
+func (s *Snapshot) keep(ctx context.Context, st state, message string) (string, error) {
+	parents := []string{st.head}
+	if st.differs() {
+		index, err := s.r.repo.CommitTree(ctx, st.staged, message+" (index)", st.head)
+		if err != nil {
+			return "", err
+		}
+		parents = append(parents, index)
+	}
+	return s.r.repo.CommitTree(ctx, st.work, message, append(parents, st.old)...)
+}
+
+// Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
+func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
+	var out *proc.Capped
+	err := git.Retry(ctx, func() error {
+		out = proc.NewCapped(limit)
+		_, err := s.against(ctx, base, out, "--patch")
+		return err
+	})
+	return out.String(), err
+}
+
+// alternates are where a snapshot finds objects besides its own.
+func (s *Snapshot) alternates() string {
+	list := []string{git.QuoteAlternate(filepath.Join(s.r.repo.Common, "objects"))}
+	for _, m := range s.inner {
+		list = append(list, git.QuoteAlternate(filepath.Join(m.Common, "objects")))
+	}
+	return strings.Join(list, string(filepath.ListSeparator))
+}

@@ -1,0 +1,264 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// ConflictError says that two commits change the same thing in a way of which no file can show both sides.
+type ConflictError struct {
+	Files []string
+	Said  []string // what git said of each
+}
+
+func (e *ConflictError) Error() string { return strings.Join(e.Said, "; ") }
+
+// ErrOldGit says that the git command can't merge without a checkout.
+var ErrOldGit = errors.New("git " + mergesSince + " or newer is needed to merge without a checkout")
+
+const mergesSince = "2.38"
+
+// merging is what git makes of two commits.
+type merging struct {
+	tree    string
+	clashes []clash  // files of which both sides can be shown
+	files   []string // that conflict in another way
+	said    []string // in which, of those; the two commits stand in it as git or we call them
+
+	one, other string // the commits
+}
+
+func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
+
+// mostClashes is how many files with both sides anybody can be asked to mend.
+const mostClashes = 100
+
+// refuse is the conflict that nobody can be shown in files, if there is one. The names are what people call the two commits.
+func (m merging) refuse(one, other string) error {
+	if len(m.files) > 0 {
+		m.clashes = nil
+		return m.conflict(one, other)
+	}
+	if len(m.clashes) > mostClashes {
+		e := m.conflict(one, other)
+		e.Said = []string{fmt.Sprintf("%d files conflict", len(m.clashes))}
+		return e
+	}
+	return nil
+}
+
+// conflict names all that conflicts.
+func (m merging) conflict(one, other string) *ConflictError {
+	e := &ConflictError{Files: slices.Clone(m.files)}
+	names := strings.NewReplacer(m.one, one, m.other, other, oneSide, one, otherSide, other)
+	for _, text := range m.said {
+		e.Said = append(e.Said, names.Replace(text))
+	}
+	for _, c := range m.clashes {
+		e.Files = append(e.Files, c.path)
+		e.Said = append(e.Said, "both changed the same lines of "+c.path)
+	}
+	return e
+}
+
+// clash is a file of which two commits changed the same lines.
+type clash struct {
+	path, mode string
+	blobs      [3]string // of both before, of one, of the other; the first is "" when both added it
+}
+
+// Conflicts are the files in which two commits can't be merged. ErrOldGit when git can't tell.
+func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
+	m, err := r.merging(ctx, a, b)
+	files := m.files
+	for _, c := range m.clashes {
+		files = append(files, c.path)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), err
+}
+
+// parseMerging reads the tree, the files that conflict by stages, an empty field, and for each message the number of its
+// paths, these, its kind and itself.
+func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
+	m.tree, f = f[0], f[1:]
+	if clean {
+		return m, nil
+	}
+	stages := map[string]*clash{}
+	var order []string
+	for len(f) > 0 && f[0] != "" {
+		info, path, _ := strings.Cut(f[0], "\t")
+		part := strings.Fields(info)
+		if len(part) != 3 {
+			return m, fmt.Errorf("reading git merge-tree: unexpected %q", f[0])
+		}
+		if stages[path] == nil {
+			stages[path] = &clash{path: path}
+			order = append(order, path)
+		}
+		stages[path].take(part)
+		f = f[1:]
+	}
+	hard := m.messages(f, stages)
+	for _, path := range order {
+		c := stages[path]
+		if !slices.Contains(hard, path) && c.shown() && r.isText(ctx, *c) {
+			m.clashes = append(m.clashes, *c)
+			continue
+		}
+		if m.files = append(m.files, path); !slices.Contains(hard, path) {
+			m.said = append(m.said, "both changed "+path+", which is no text or a link")
+		}
+	}
+	return m, nil
+}
+
+func (c *clash) take(part []string) {
+	i := int(part[2][0] - '1')
+	if i < 0 || i >= len(c.blobs) {
+		return
+	}
+	if c.blobs[i] = part[1]; i == 1 {
+		c.mode = part[0]
+	}
+	if !strings.HasPrefix(part[0], "100") { // a link or a submodule
+		c.mode = ""
+	}
+	if i == 2 && c.mode != "" && part[0] != c.mode {
+		c.mode = "100755"
+	}
+}
+
+// shown reports whether a file can hold both sides.
+func (c *clash) shown() bool {
+	return strings.HasPrefix(c.mode, "100") && c.blobs[1] != "" && c.blobs[2] != ""
+}
+
+// messages takes in what git says of conflicts of which no file can show both sides, and returns the paths of those.
+func (m *merging) messages(f []string, stages map[string]*clash) (paths []string) {
+	for len(f) > 0 && f[0] == "" {
+		f = f[1:]
+	}
+	for len(f) > 0 {
+		n, err := strconv.Atoi(f[0])
+		if err != nil || len(f) < n+3 {
+			return paths
+		}
+		of, kind, text := f[1:1+n], f[1+n], strings.TrimSpace(f[2+n])
+		if strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" {
+			paths = append(paths, of...)
+			m.said = append(m.said, inWords(kind, of, text, stages))
+		}
+		f = f[n+3:]
+	}
+	return paths
+}
+
+// oneSide and otherSide stand for the names of two commits that are merged.
+const (
+	oneSide   = "\x01"
+	otherSide = "\x02"
+)
+
+// inWords is what git says of a conflict in short, and for people who see no commits of ours.
+func inWords(kind string, of []string, text string, stages map[string]*clash) string {
+	kind = strings.TrimSuffix(strings.TrimPrefix(kind, "CONFLICT ("), ")")
+	if len(of) == 0 {
+		return text
+	}
+	path := of[0]
+	c := stages[path]
+	switch {
+	case kind == "binary":
+		return "both changed the binary file " + path
+	case kind == "modify/delete" && c != nil && c.blobs[1] == "":
+		return oneSide + " deleted " + path + ", which " + otherSide + " changed"
+	case kind == "modify/delete":
+		return otherSide + " deleted " + path + ", which " + oneSide + " changed"
+	case kind == "file/directory" && len(of) > 1:
+		return of[1] + " is a file on one side and a folder on the other"
+	case strings.HasPrefix(kind, "submodule"):
+		return "both moved the submodule " + path + " to another commit"
+	}
+	return text
+}
+
+// isText reports whether git would merge a file line by line.
+func (r Updater) isText(ctx context.Context, c clash) bool {
+	const looked = 8000 // as far as git looks
+	for _, blob := range c.blobs {
+		if blob == "" {
+			continue
+		}
+		text, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"cat-file", "blob", blob}})
+		if err != nil || strings.Contains(text[:min(len(text), looked)], "\x00") {
+			return false
+		}
+	}
+	return true
+}
+
+// sides are what the marks in a file call its parts: the one, what was before, the other.
+type sides [3]string
+
+// withMarks is the tree of a merge in which the files that clash hold both sides and what was before them.
+func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
+	temp, remove, err := r.repo.Scratch()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	var info strings.Builder
+	for _, c := range m.clashes {
+		blob, err := r.both(ctx, temp, c, names)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&info, "%s %s\t%s\x00", c.mode, blob, c.path)
+	}
+	env := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	if _, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"read-tree", m.tree}}); err != nil {
+		return "", err
+	}
+	if _, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"update-index", "-z", "--index-info"}, Stdin: strings.NewReader(info.String())}); err != nil {
+		return "", err
+	}
+	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"write-tree"}, Write: true})
+}
+
+// both is the blob of a file with both sides in it.
+func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
+	var files [3]string
+	for i, blob := range c.blobs {
+		text := ""
+		if blob != "" {
+			var err error
+			if text, _, err = r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"cat-file", "blob", blob}}); err != nil {
+				return "", err
+			}
+		}
+		files[i] = filepath.Join(temp, strconv.Itoa(i))
+		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	var found []int // the number of conflicts
+	for n := range 127 {
+		found = append(found, n+1)
+	}
+	text, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Accept: found,
+		Args: []string{"merge-file", "-p", "--zdiff3", "-L", names[0], "-L", names[1], "-L", names[2], files[1], files[0], files[2]}})
+	if err != nil {
+		return "", err
+	}
+	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: []string{"hash-object", "-w", "--stdin"}, Stdin: strings.NewReader(text), Write: true})
+}

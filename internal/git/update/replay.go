@@ -1,0 +1,190 @@
+package update
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// begin works out what the branch is to become, and notes it before anything is touched.
+func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
+	tip, err := r.refs.Branch(ctx, o.Branch)
+	if err != nil {
+		return nil, err
+	}
+	u := &Update{Base: o.Base, Ours: tip, Onto: tip, Merge: o.Merge, About: o.About, Moving: true}
+	var m merging
+	if !u.Merge {
+		m, err = r.replay(ctx, o, u)
+	}
+	if err == nil && u.Merge { // asked for, or its history can't be replayed
+		m, err = r.mergingOwn(ctx, o, tip)
+	}
+	if err == nil {
+		err = m.refuse(cmp.Or(o.Called, "the base"), "the task")
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.tree = m.tree
+	for _, c := range m.clashes {
+		u.Files = append(u.Files, c.path)
+	}
+	if len(m.clashes) > 0 {
+		if u.tree, err = r.withMarks(ctx, m, sides{shortName(o.Called, o.Base), "what both began with", shortName(o.Branch, tip)}); err != nil {
+			return nil, err
+		}
+	}
+	if err = r.fits(ctx, o, u); err == nil && !u.Merge {
+		_, err = r.backups.Keep(ctx, o.Branch, o.Backup)
+	}
+	if err == nil {
+		err = r.note(ctx, o.Whose, u)
+	}
+	return u, err
+}
+
+// mergingOwn merges what the branch has of its own. A base that was rewritten, or that has what the branch began on in
+// other commits (a squash), is taken for one that went on from there: else both would have changed that.
+func (r Updater) mergingOwn(ctx context.Context, o Options, tip string) (m merging, err error) {
+	theirs := o.Base
+	grew, err := r.history.IsAncestor(ctx, o.From, o.Base)
+	if err != nil {
+		return m, err
+	}
+	within, err := r.history.IsAncestor(ctx, o.From, tip)
+	if err == nil && within && !grew {
+		theirs, err = r.standIn(ctx, o.Base, o.From)
+	}
+	if err != nil {
+		return m, err
+	}
+	return r.merging(ctx, theirs, tip)
+}
+
+// standIn is a commit that no branch gets: what is in one, with another one before it.
+func (r Updater) standIn(ctx context.Context, commit, parent string) (string, error) {
+	tree, err := r.refs.TreeAt(ctx, commit)
+	if err != nil {
+		return "", err
+	}
+	return r.repo.CommitTree(ctx, tree, "trellis: "+commit, parent)
+}
+
+func shortName(name, commit string) string { return name + " " + commit[:min(12, len(commit))] }
+
+// replay makes the commits of the branch anew on the base, one after the other, and drops those that change nothing there.
+// The first that conflicts ends it: that one and all after it become what is merged, not committed. A history with merges,
+// or one that as a whole does not conflict, is left to a merge.
+func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, err error) {
+	list, straight, err := r.ownLine(ctx, o, u.Ours)
+	if err != nil || !straight {
+		u.Merge = !straight
+		return m, err
+	}
+	at, signed := o.Base, false
+	if len(list) > 0 {
+		if signed, err = r.signs(ctx); err != nil {
+			return m, err
+		}
+	}
+	for _, c := range list {
+		if at == c.parent {
+			at = c.sha
+			continue
+		}
+		tree, err := r.refs.TreeAt(ctx, at)
+		if err != nil {
+			return m, err
+		}
+		here, err := r.standIn(ctx, at, c.parent) // so that both have the same commit before them
+		if err != nil {
+			return m, err
+		}
+		if m, err = r.merging(ctx, here, c.sha); err == nil && m.conflicts() {
+			if m, err = r.merging(ctx, here, u.Ours); err == nil && !m.conflicts() { // a later one took that back
+				u.Merge = true
+				return m, nil
+			}
+			u.Onto = at
+			return m, err
+		}
+		if err == nil && m.tree != tree {
+			at, err = r.remake(ctx, c.sha, m.tree, at, signed)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	u.Onto = at
+	m = merging{}
+	m.tree, err = r.refs.TreeAt(ctx, at)
+	return m, err
+}
+
+type link struct{ sha, parent string }
+
+// ownLine are the commits of the branch alone, oldest first, unless one of them has several parents, or none.
+func (r Updater) ownLine(ctx context.Context, o Options, tip string) (list []link, straight bool, err error) {
+	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
+	if err != nil {
+		return nil, false, err
+	}
+	for row := range strings.Lines(out) {
+		f := strings.Fields(row)
+		if len(f) != 2 {
+			return nil, false, nil
+		}
+		list = append(list, link{f[0], f[1]})
+	}
+	return list, true, nil
+}
+
+// named keeps git from making up an identity out of user and host name.
+var named = []string{"-c", "user.useConfigOnly=true"}
+
+// signs reports whether the user wants commits signed.
+func (r Updater) signs(ctx context.Context) (bool, error) {
+	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"config", "--type=bool", "--get", "commit.gpgSign"}, Accept: []int{1}})
+	return strings.TrimSpace(out) == "true", err
+}
+
+// remake makes a commit anew with another tree on another parent: author and message stay.
+func (r Updater) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
+	raw, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"cat-file", "commit", old}})
+	if err != nil {
+		return "", err
+	}
+	head, message, _ := strings.Cut(raw, "\n\n")
+	args, env := slices.Clone(named), []string(nil)
+	for row := range strings.SplitSeq(head, "\n") {
+		switch key, value, _ := strings.Cut(row, " "); key {
+		case "author":
+			who, when, ok := cutLast(value, "> ")
+			name, mail, is := cutLast(who, " <")
+			if !ok || !is {
+				return "", errors.New("reading the author of " + old)
+			}
+			env = []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail, "GIT_AUTHOR_DATE=@" + when}
+		case "encoding":
+			args = append(args, "-c", "i18n.commitEncoding="+value)
+		}
+	}
+	args = append(args, "commit-tree", tree, "-p", parent)
+	if signed {
+		args = append(args, "-S")
+	}
+	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: args, Env: env, Stdin: strings.NewReader(message), Write: true})
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

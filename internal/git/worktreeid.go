@@ -1,0 +1,204 @@
+package git
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// WorktreeID tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
+type WorktreeID struct {
+	Path       string `json:"path"`
+	Admin      string `json:"admin"`  // git's folder of it
+	Common     string `json:"common"` // the repository
+	Mark       string `json:"mark"`   // in that, made anew with each worktree
+	Folder     FileID `json:"folder"`
+	GitDir     FileID `json:"git_dir"`
+	Repository FileID `json:"repository"` // the common directory: while that is the same one, so are the others
+}
+
+// FileID tells a folder from all others that are there at the same time.
+type FileID struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+}
+
+// SwappedError says that a worktree is no longer the one that was made. Nothing in it is touched.
+type SwappedError struct{ Path, Reason string }
+
+func (e *SwappedError) Error() string {
+	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
+}
+
+// Same is a *SwappedError unless the worktree that was made is still there: the same folder, which no link leads to, whose
+// .git leads to the same folder of git's, and that back to it. All is read through one handle of the folder.
+func (m WorktreeID) Same() error {
+	if m.Path == "" {
+		return nil
+	}
+	folder, err := m.linked()
+	if err != nil {
+		return err
+	}
+	o, err := readOwner(m.Admin)
+	if err != nil || o.Mark != m.Mark {
+		return &SwappedError{m.Path, "another worktree was made in its place"}
+	}
+	common, err := idOf(m.Common)
+	if err != nil || common != m.Repository { // it was copied, or the file system counts anew: nothing can be told by that
+		return err
+	}
+	admin, err := idOf(m.Admin)
+	if err != nil || m.GitDir != (FileID{}) && admin != m.GitDir || m.Folder != (FileID{}) && folder != m.Folder {
+		return &SwappedError{m.Path, "another folder is in its place"}
+	}
+	return nil
+}
+
+// linked is the folder of a worktree. It and git's folder of it have to lead to each other, and no link may be on the way
+// from one to the other.
+func (m WorktreeID) linked() (id FileID, err error) {
+	swapped := func(format string, args ...any) (FileID, error) {
+		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
+	}
+	st, err := os.Lstat(m.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return swapped("it is gone")
+	case err != nil:
+		return swapped("%v", err)
+	case st.Mode()&fs.ModeSymlink != 0:
+		to, _ := os.Readlink(m.Path) // only for the message
+		return swapped("a link to %s is in its place", to)
+	case !st.IsDir():
+		return swapped("a file is in its place")
+	}
+	root, err := os.OpenRoot(m.Path)
+	if err != nil {
+		return swapped("%v", err)
+	}
+	defer root.Close()
+	if now, err := root.Stat("."); err != nil || !os.SameFile(now, st) {
+		return swapped("it is being changed")
+	}
+	dot, err := root.Lstat(".git")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return swapped("its .git is gone (`git worktree repair %s` makes it again)", m.Path)
+	case err != nil:
+		return swapped("%v", err)
+	case !dot.Mode().IsRegular():
+		return swapped("its .git is no file: another repository is in its place")
+	}
+	if why := m.brokenLink(root); why != "" {
+		return swapped("%s", why)
+	}
+	return fileID(st), nil
+}
+
+// brokenLink says what is wrong with the links between an open worktree and git's folder of it, "" for nothing.
+func (m WorktreeID) brokenLink(root *os.Root) string {
+	const long = 64 << 10
+	text, err := readShort(root, ".git", long)
+	target, ok := strings.CutPrefix(text, "gitdir: ")
+	if err != nil || !ok {
+		return "its .git does not lead to a repository"
+	}
+	if admin, err := filepath.EvalSymlinks(AbsFrom(m.Path, target)); err != nil || admin != m.Admin {
+		return fmt.Sprintf("its .git leads to %s", target)
+	}
+	st, err := os.Lstat(m.Admin)
+	if err != nil || !st.IsDir() {
+		return "git's folder of it is gone"
+	}
+	back, err := durable.ReadBelow(m.Admin, "gitdir", long)
+	if to := AbsFrom(m.Admin, strings.TrimSpace(string(back))); err != nil || clean(filepath.Dir(to)) != m.Path {
+		return fmt.Sprintf("git's folder of it leads to %s", filepath.Dir(to))
+	}
+	if common, err := commonDir(m.Admin); err != nil || common != m.Common {
+		return "git's folder of it leads to another repository"
+	}
+	return ""
+}
+
+// readShort is the first line of a file below root.
+func readShort(root *os.Root, name string, long int64) (string, error) {
+	st, err := root.Lstat(name)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > long {
+		return "", fmt.Errorf("%s is not as git makes it: %w", name, errors.Join(err, ErrNoWorktree))
+	}
+	data, err := durable.ReadIn(root, name, long)
+	return strings.TrimRight(string(data), "\r\n"), err
+}
+
+func idOf(path string) (FileID, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return FileID{}, err
+	}
+	return fileID(st), nil
+}
+
+func fileID(st fs.FileInfo) FileID {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return FileID{}
+	}
+	return FileID{uint64(sys.Dev), uint64(sys.Ino)}
+}
+
+type worktreeKey struct{}
+
+// InWorktree is a context in which nothing is done in the folder of a worktree, or below it, unless that is still the one that was
+// made.
+func InWorktree(ctx context.Context, m WorktreeID) context.Context {
+	if m.Path == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, worktreeKey{}, m)
+}
+
+// CheckWorktree is the error of a call in dir that the context forbids.
+func CheckWorktree(ctx context.Context, dir string) error {
+	m, ok := ctx.Value(worktreeKey{}).(WorktreeID)
+	if !ok || dir == "" || dir != m.Path && !inside(m.Path, dir) {
+		return nil
+	}
+	return m.Same()
+}
+
+// ownerFile is where git's folder of a worktree says for whom Trellis made it. It goes when the worktree does.
+const ownerFile = "trellis.json"
+
+// owner is what stands there.
+type owner struct {
+	Task string `json:"task"`
+	Mark string `json:"mark"` // made anew with each worktree: what is put in its place has another, or none
+
+	Folder     FileID `json:"folder,omitzero"` // of the worktree
+	Repository FileID `json:"repository,omitzero"`
+}
+
+// readOwner is the zero owner of a worktree that Trellis did not make.
+func readOwner(admin string) (o owner, err error) {
+	const long = 1 << 10
+	data, err := durable.ReadBelow(admin, ownerFile, long)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	if err != nil {
+		return owner{}, fmt.Errorf("reading whose worktree %s is: %w", filepath.Base(admin), err)
+	}
+	return o, nil
+}

@@ -1,0 +1,505 @@
+package git
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// Worktrees are the linked checkouts.
+type Worktrees struct {
+	repo    *Repo
+	refs    Refs
+	history History
+	hooks   Hooks
+	trees   Trees
+	stores  ObjectStores
+	modules Modules
+}
+
+// CheckOwn is a *SwappedError when dir is neither the main checkout nor a worktree as it was made.
+func (r Worktrees) CheckOwn(dir string) error {
+	if dir == r.repo.Main {
+		return nil
+	}
+	_, err := r.Identify(dir)
+	return err
+}
+
+// Checkout makes a fresh checkout of a commit at path (absolute), on no branch: the files of the commit and no
+// others. What is at path already, from a call that was cut off, is replaced when it is a worktree of this
+// repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Worktrees.Remove].
+func (r Worktrees) Checkout(ctx context.Context, path, commit string) error {
+	path = clean(path)
+	err := Retry(ctx, func() error { return r.checkout(ctx, path, commit) })
+	if err != nil {
+		return fmt.Errorf("checking out %s: %w", commit, err)
+	}
+	return nil
+}
+
+func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
+	if err := r.Remove(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
+		return err
+	}
+	return r.repo.exclusively(ctx, func() error {
+		if err := vacant(path); err != nil {
+			return err
+		}
+		err := RetryLocked(ctx, nil, func() error {
+			_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
+				"worktree", "add", "--quiet", "--detach", "--", path, commit}, Once: true})
+			return err
+		})
+		if err == nil {
+			err = r.verifyHead(ctx, path)
+		}
+		return err
+	})
+}
+
+// Identify is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
+// by a link, or is another folder than was written down when it was made.
+func (r Worktrees) Identify(path string) (WorktreeID, error) {
+	m := WorktreeID{Path: clean(path), Common: r.repo.Common}
+	admin, err := r.repo.gitDir(m.Path)
+	if err != nil || admin == r.repo.Common {
+		return m, &SwappedError{m.Path, "no worktree of this repository is there"}
+	}
+	m.Admin = admin
+	o, err := readOwner(admin)
+	if err != nil {
+		return m, err
+	}
+	m.Mark = o.Mark
+	if m.Repository, err = idOf(r.repo.Common); err != nil {
+		return m, fmt.Errorf("looking at the repository: %w", err)
+	}
+	if m.Folder, err = m.linked(); err != nil {
+		return m, err
+	}
+	if m.Repository == o.Repository && o.Folder != (FileID{}) && m.Folder != o.Folder {
+		return m, &SwappedError{m.Path, "another folder is in its place"}
+	}
+	m.GitDir, err = idOf(admin)
+	return m, err
+}
+
+// Check is a *SwappedError when something else is in the place of a worktree that is there. See Made.
+func (r Worktrees) Check(w Worktree) error {
+	if admin, err := r.repo.gitDir(w.Path); err == nil && admin != w.admin {
+		return &SwappedError{w.Path, "its .git leads to " + admin}
+	}
+	_, err := r.Identify(w.Path)
+	return err
+}
+
+// claimFor writes down whose worktree it is, unless that is written already.
+func (r Worktrees) claimFor(task, path, admin string) error {
+	if task == "" {
+		return nil
+	}
+	folder, err := idOf(path)
+	if err == nil {
+		err = r.writeOwner(owner{Task: task, Folder: folder}, admin)
+	}
+	if err != nil {
+		return fmt.Errorf("noting whose worktree %s is: %w", path, err)
+	}
+	return nil
+}
+
+func (r Worktrees) writeOwner(o owner, admin string) (err error) {
+	if o.Repository, err = idOf(r.repo.Common); err != nil {
+		return err
+	}
+	old, err := readOwner(admin)
+	if o.Mark = old.Mark; err == nil && o.Mark != "" && o == old {
+		return nil
+	}
+	mark := make([]byte, 8)
+	rand.Read(mark) // never fails
+	o.Mark = hex.EncodeToString(mark)
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return new(durable.Disk).WriteFile(filepath.Join(admin, ownerFile), data, 0o644)
+}
+
+// verifyHead makes sure of a checkout that was just made, and removes one that is not as its commit.
+func (r Worktrees) verifyHead(ctx context.Context, path string) error {
+	head, err := r.refs.Head(ctx, path)
+	if err == nil {
+		err = r.trees.verifyCheckout(ctx, path, head)
+	}
+	if errors.As(err, new(*DamagedError)) {
+		err = errors.Join(err, r.unregister(ctx, path))
+	}
+	return err
+}
+
+// Add makes a worktree with a new branch. Worktrees of one repository are made one after the other. It is done
+// at once where all is as it should be, and what a cut-off call left half-made is put right: a branch without a worktree,
+// a worktree without its folder, a folder that is not filled.
+//
+// A branch that is there already is used when it holds nothing that the base has not, or when that was adopted;
+// else, and when it is checked out elsewhere, the error is a *BranchError. So it is when a worktree is there that was not
+// made for the owner. A path where something else stands is a *PathError; nothing there is touched. A failing
+// post-checkout hook is a *HookError; the worktree is there then.
+func (r Worktrees) Add(ctx context.Context, n NewWorktree) error {
+	err := CheckBranchName(n.Branch)
+	if err == nil {
+		n.Path = clean(n.Path)
+		err = r.repo.exclusively(ctx, func() error {
+			return Retry(ctx, func() error { return r.addWorktree(ctx, n) })
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("making a worktree for %s: %w", n.Branch, err)
+	}
+	return nil
+}
+
+func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
+	r.tidy()
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := r.clear(ctx, all, n)
+	if done || err != nil {
+		return err
+	}
+	main, err := r.refs.branchOf(ctx, r.repo.Common)
+	if err != nil {
+		return err
+	}
+	for _, w := range append(all, Worktree{Path: r.repo.Main, Branch: main}) {
+		if w.Branch == n.Branch && w.Path != n.Path {
+			return &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: w.Path, Owner: w.Owner(), gone: w.Gone}
+		}
+	}
+	args, err := r.branchArgs(ctx, n)
+	if err != nil {
+		return err
+	}
+	err = RetryLocked(ctx, []string{r.repo.branchLock(n.Branch)}, func() error {
+		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
+		return err
+	})
+	return r.made(ctx, n, err)
+}
+
+// tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names it, and git keeps it until
+// somebody types git worktree prune.
+func (r Worktrees) tidy() {
+	folder := filepath.Join(r.repo.Common, "worktrees")
+	list, _ := os.ReadDir(folder) // not there: none
+	for _, e := range list {
+		if admin := filepath.Join(folder, e.Name()); e.IsDir() && unnamed(admin) {
+			os.RemoveAll(admin)
+		}
+	}
+}
+
+// clear makes room for a worktree. It reports true when it is there already, and its owner's.
+func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
+	path := n.Path
+	var here *Worktree
+	for i := range all {
+		if all[i].Path == path {
+			here = &all[i]
+		}
+	}
+	switch {
+	case here == nil:
+		return false, vacant(path)
+	case halfMade(here.admin):
+		return false, discard(here)
+	case here.Gone:
+		return false, r.unregister(ctx, path)
+	}
+	if _, err := r.Relink(*here); err != nil {
+		return false, err
+	}
+	if _, err := (WorktreeID{Path: path, Admin: here.admin, Common: r.repo.Common}).linked(); err != nil {
+		return false, err
+	}
+	if here.Branch != n.Branch {
+		return false, &PathError{path, fmt.Sprintf("is a worktree already, with %q checked out", here.Branch)}
+	}
+	if by := here.Owner(); by != n.Owner && (n.Takes == nil || !n.Takes(by)) {
+		return false, &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: path, Owner: by}
+	}
+	return true, r.claimFor(n.Owner, path, here.admin)
+}
+
+// branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.
+func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
+	path, branch, base := n.Path, n.Branch, n.Base
+	tip, err := r.refs.Branch(ctx, branch)
+	switch {
+	case err != nil:
+		return nil, err
+	case tip == "":
+		return []string{"--no-track", "-b", branch, "--", path, base}, nil
+	case n.Adopt || tip == base:
+		return []string{"--", path, branch}, nil
+	}
+	within, err := r.history.IsAncestor(ctx, tip, base)
+	if err != nil {
+		return nil, err
+	}
+	if !within {
+		return nil, &BranchError{Branch: branch, Taken: branch, Tip: tip}
+	}
+	return []string{"--no-track", "-B", branch, "--", path, base}, nil
+}
+
+// made notes whose worktree it is, once git has made it; also when a hook, which runs then, failed.
+func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
+	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
+		return err
+	}
+	if damaged := r.verifyHead(ctx, n.Path); damaged != nil {
+		return damaged
+	}
+	admin, dirErr := r.repo.gitDir(n.Path)
+	if dirErr == nil {
+		dirErr = r.claimFor(n.Owner, n.Path, admin)
+	}
+	return errors.Join(err, dirErr)
+}
+
+// orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
+func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
+	var failed *Error
+	if !errors.As(err, &failed) || len(r.hooks.hooks(ctx, r.repo.Main, "post-checkout")) == 0 {
+		return err
+	}
+	all, listErr := r.List(ctx)
+	if listErr != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.Path == n.Path && !w.Gone && w.Branch == n.Branch && !halfMade(w.admin) {
+			return &HookError{"post-checkout", failed.Stderr}
+		}
+	}
+	return err
+}
+
+// Remove removes the worktree at path with all that is in it; it is no error when there is none.
+// Save it first, with [Backups.Backup]. The branch stays.
+func (r Worktrees) Remove(ctx context.Context, path string) error {
+	path = clean(path)
+	err := r.modules.removeInner(ctx, path)
+	if err == nil {
+		err = r.repo.exclusively(ctx, func() error {
+			return Retry(ctx, func() error { return r.removeWorktree(ctx, path) })
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("removing worktree %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
+	r.tidy()
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.Path != path {
+			continue
+		}
+		if err := r.takeAway(ctx, w); err != nil {
+			return err
+		}
+		r.repo.seen.forget(w.Path, w.admin)
+		return r.stores.dropOwn(w.admin)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
+	}
+	return nil
+}
+
+func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
+	switch {
+	case halfMade(w.admin):
+		return discard(&w)
+	case !w.Gone && unlinked(w.Path):
+		if err := r.unlinkedSame(w); err != nil {
+			return err
+		}
+		return errors.Join(os.RemoveAll(w.Path), os.RemoveAll(w.admin))
+	case w.Gone:
+		return r.unregister(ctx, w.Path)
+	}
+	if err := errors.Join(CheckWorktree(ctx, w.Path), r.Check(w)); err != nil {
+		return err
+	}
+	return r.unregister(ctx, w.Path)
+}
+
+// Relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
+// while it removed the worktree. It reports whether it had to.
+func (r Worktrees) Relink(w Worktree) (bool, error) {
+	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
+		return false, nil
+	}
+	if err := r.unlinkedSame(w); err != nil {
+		return false, err
+	}
+	if err := durable.WriteOwn(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
+		return false, fmt.Errorf("linking worktree %s again: %w", w.Path, err)
+	}
+	return true, nil
+}
+
+// unlinkedSame is a *SwappedError when a worktree without that file is another folder than the one that was made.
+func (r Worktrees) unlinkedSame(w Worktree) error {
+	o, err := readOwner(w.admin)
+	if err != nil || o.Folder == (FileID{}) {
+		return err
+	}
+	common, err := idOf(r.repo.Common)
+	if err != nil || common != o.Repository {
+		return err
+	}
+	if now, err := idOf(w.Path); err != nil || now != o.Folder {
+		return &SwappedError{w.Path, "another folder is in its place"}
+	}
+	return nil
+}
+
+func (r Worktrees) unregister(ctx context.Context, path string) error {
+	_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
+	return err
+}
+
+// List gives the linked worktrees, in the order of their names in the common directory.
+func (r Worktrees) List(ctx context.Context) ([]Worktree, error) {
+	folder := filepath.Join(r.repo.Common, "worktrees")
+	list, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing worktrees: %w", err)
+	}
+	c, err := ReadConfig(r.repo.Common)
+	plain := err == nil && !c.extended
+	var all []Worktree
+	for _, e := range list {
+		w, err := r.worktree(ctx, filepath.Join(folder, e.Name()), plain)
+		if err != nil {
+			return nil, fmt.Errorf("listing worktrees: %w", err)
+		}
+		if w != nil {
+			all = append(all, *w)
+		}
+	}
+	return all, nil
+}
+
+// worktree is the one that a folder in the common directory tells of; nil when it is being made, was never finished, or
+// is removed at this moment.
+func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Worktree, error) {
+	w := &Worktree{admin: admin}
+	st, err := os.Lstat(admin)
+	var link []byte
+	if err == nil {
+		link, err = os.ReadFile(filepath.Join(admin, "gitdir"))
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Path = filepath.Dir(AbsFrom(admin, strings.TrimSuffix(string(link), "\n")))
+	_, err = os.Lstat(w.Path)
+	w.Gone = errors.Is(err, fs.ErrNotExist)
+	w.Branch, err = r.branchIn(ctx, admin, plain)
+	if now, gone := os.Lstat(admin); err != nil && (gone != nil || !os.SameFile(st, now)) {
+		return nil, nil
+	}
+	return w, err
+}
+
+// branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds
+// of worktrees.
+func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
+	if plain {
+		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
+		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+BranchPrefix)
+		if err == nil && ok && CheckBranchName(name) == nil && !r.refs.isLink(name) {
+			return name, nil
+		}
+	}
+	return r.refs.branchOf(ctx, gitDir)
+}
+
+// Mend links a worktree to the repository again that has lost the file which does.
+func (r Worktrees) Mend(ctx context.Context, dir string) error {
+	if !unlinked(dir) {
+		return nil
+	}
+	all, err := r.List(ctx)
+	for _, w := range all {
+		if err == nil && w.Path == clean(dir) {
+			_, err = r.Relink(w)
+		}
+	}
+	return err
+}
+
+// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that none of its remotes
+// had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
+func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
+	inner = filepath.Join(dir, inner)
+	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
+		if common, err := commonDir(link); err == nil && !inside(dir, common) && !inside(filepath.Join(r.repo.Common, "worktrees"), common) {
+			return false, nil // its objects are elsewhere
+		}
+	}
+	unborn := false
+	for _, refs := range [][]string{{"--all"}, {"HEAD"}} {
+		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
+		if refs[0] == "HEAD" {
+			if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+				unborn = true
+				continue
+			}
+		}
+		out, err := r.repo.Line(ctx, Command{Dir: inner, Args: args, Env: unfetched})
+		if err != nil || out != "" {
+			return out != "", err
+		}
+	}
+	if !unborn {
+		return false, nil
+	}
+	return hasFiles(inner)
+}
+
+// hasFiles reports whether there is anything in the folder of a repository.
+func hasFiles(inner string) (bool, error) {
+	entries, err := os.ReadDir(inner)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ".git" }), err
+}

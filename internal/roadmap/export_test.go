@@ -1,0 +1,13 @@
+package roadmap
+
+// Set is src with a cell of a step that says value.
+func Set(src []byte, step string, c Cell, value string) ([]byte, error) {
+	r, err := Parse("", src)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = r.set(step, c, value); err != nil {
+		return nil, err
+	}
+	return r.src, nil
+}

@@ -1,0 +1,286 @@
+package runner
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Approvals are what people say to plans and steps.
+type Approvals struct {
+	store    taskdir.Store
+	disk     *durable.Disk
+	config   *config.Config
+	counts   proof.Filter
+	signWith ed25519.PrivateKey
+	account  string
+	now      func() time.Time
+}
+
+// asks reports whether a run that is under way asked people about a step, and which it is as long as they have not
+// decided. Whether they agreed to its plan is not asked then.
+func (ap Approvals) asks(dir string, h *journal.History) (asked bool, step string, err error) {
+	if !underWay(h) {
+		return false, "", nil
+	}
+	open, err := workflow.Open(h)
+	if err != nil {
+		return false, "", err
+	}
+	for _, q := range open {
+		said, err := workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+		if err != nil || said.State == workflow.Pending {
+			return true, q.Path, err
+		}
+	}
+	return len(open) > 0, "", nil
+}
+
+func underWay(h *journal.History) bool {
+	return h != nil && h.Run != "" && h.Flow == pipeline.Flow && !h.Ended
+}
+
+// agreement is what people say to the plan of a task as it is on disk now. h is its journal, nil without one.
+func (ap Approvals) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
+	var claimed pipeline.Job
+	if underWay(h) {
+		p, err := pipeline.ReadProgress(h)
+		if err != nil {
+			return g, err
+		}
+		claimed = p.Claimed()
+	}
+	return pipeline.Agreements{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
+}
+
+// approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
+func (ap Approvals) approval(t *taskdir.Task, h *journal.History) (string, error) {
+	g, err := ap.agreement(t, h)
+	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
+		return "", err
+	}
+	what := "approval of the plan"
+	if len(g.Changed) > 0 {
+		what = pipeline.AskedAbout(g.Changed)
+	}
+	if len(g.Protected) > 0 && len(g.Changed) > 0 {
+		what += " and of the plan"
+	}
+	if len(g.Protected) > 0 {
+		what += ", which changes what is protected (" + strings.Join(g.Protected, ", ") + ")"
+	}
+	return what + ": trellis approve " + t.ID, nil
+}
+
+// answers are messages to those waits of a run that what is on disk answers, each named by its wait: however often
+// people are asked the same, and say the same, every time they are asked is answered.
+func (ap Approvals) answers(dir string, j *journal.Run) (list []journal.Message) {
+	var h *journal.History
+	for _, w := range j.Waits() {
+		signal, ok := strings.CutPrefix(w.Activity, "await:"+pipeline.Approval)
+		if !ok {
+			continue
+		}
+		if h == nil {
+			h = j.History()
+		}
+		a, err := ap.answer(dir, h, pipeline.Approval+signal)
+		if err != nil || a.State == workflow.Pending {
+			continue // looked at again
+		}
+		if data, err := json.Marshal(a); err == nil {
+			list = append(list, journal.Message{ID: w.ID, Signal: pipeline.Approval + signal, Data: data})
+		}
+	}
+	return list
+}
+
+// answer is what people said to what a run waits for with a signal.
+func (ap Approvals) answer(dir string, h *journal.History, signal string) (workflow.Answer, error) {
+	if signal == pipeline.Approval {
+		return ap.planAnswer(dir, h)
+	}
+	open, err := workflow.Open(h)
+	if err != nil {
+		return workflow.Answer{}, err
+	}
+	for _, q := range open {
+		if workflow.Signal(q.Path) == signal {
+			return workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+		}
+	}
+	return workflow.Answer{State: workflow.Pending}, nil
+}
+
+func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer, error) {
+	t, err := ap.store.Load(dir)
+	if err != nil {
+		return workflow.Answer{}, err
+	}
+	g, err := ap.agreement(t, h)
+	switch {
+	case err != nil:
+		return workflow.Answer{}, err
+	case g.State == proof.Rejected:
+		return workflow.Answer{State: workflow.Rejected, Why: g.No()}, nil
+	case g.State == proof.Approved:
+		return workflow.Answer{State: workflow.Approved}, nil
+	}
+	return workflow.Answer{State: workflow.Pending}, nil
+}
+
+// Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
+// was missing.
+func (ap Approvals) Approve(dir, by string) (proof.ApprovalState, error) {
+	return ap.decide(dir, proof.Approval{Decision: proof.Approve, By: by})
+}
+
+// Reject records a person's no.
+func (ap Approvals) Reject(dir, by, reason string) error {
+	_, err := ap.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason})
+	return err
+}
+
+func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
+	if err := live(ap.store, dir); err != nil {
+		return v, err
+	}
+	t, err := ap.store.Load(dir)
+	if err != nil {
+		return v, err
+	}
+	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
+		return v, &RefusedError{strings.Replace(fmt.Sprintf("%s is %s; nothing needs approval", t.ID, t.Status), " review;", " in review;", 1), "trellis status " + t.ID}
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && unplanned(h) {
+		return v, ErrPlanning
+	}
+	if err == nil && !h.Ended {
+		open, err := workflow.Open(h)
+		if err != nil {
+			return v, err
+		}
+		if len(open) > 0 {
+			return v, &RefusedError{fmt.Sprintf("%s waits with the step %s, not with its plan", t.ID, open[0].Path), fmt.Sprintf("trellis %s %s --step %s", a.Decision, t.ID, open[0].Path)}
+		}
+	}
+	if a.Hash, err = taskdir.PlanHash(dir, t); err != nil {
+		return v, err
+	}
+	if err := ap.say(dir, a); err != nil {
+		return v, err
+	}
+	return ap.settleApproval(dir, a.Hash)
+}
+
+// settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
+// takes them from approvals.jsonl itself.
+func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err error) {
+	t, err := ap.store.Load(dir)
+	if err != nil {
+		return v, err
+	}
+	v, err = pipeline.Decision(ap.disk, dir, hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now())
+	if err != nil || t.Status != trellis.Waiting || v.State == proof.Pending {
+		return v, err
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
+		return v, nil // the run waits for it and takes it from the file
+	}
+	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if v.State == proof.Approved {
+			e.Set("status", trellis.Ready)
+			e.Set("pipeline.plan_hash", hash)
+			return nil
+		}
+		r := planner.Rejection{By: strings.Join(v.By, ", "), Details: v.Reason, Suggestions: []string{"Answer the reason above in a revised requirement."},
+			Dir: ap.store.Rel(dir), Name: t.Name, DevType: t.DevType}
+		if err := ap.disk.WriteFile(filepath.Join(dir, taskdir.Rejected), []byte(r.Render()), 0o644); err != nil {
+			return err
+		}
+		e.Set("status", trellis.Rejected)
+		e.Set("pipeline.outcome", trellis.OutcomeReject)
+		e.Set("pipeline.rejection", taskdir.Rejection{Details: v.Reason, Suggestions: r.Suggestions})
+		return nil
+	})
+	return v, err
+}
+
+// DecideStep records what a person says to a step that a run waits with, of a task or of a file, both named by
+// their directory. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
+// it altogether: of a yes and a no the first one counts.
+func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
+	if q, err = ap.asked(dir, a.Step); err != nil {
+		return q, said, err
+	}
+	a.Step, a.Hash = q.Path, q.Hash
+	if err := ap.say(dir, a); err != nil {
+		return q, said, err
+	}
+	said, err = workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+	return q, said, err
+}
+
+// say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
+func (ap Approvals) say(dir string, a proof.Approval) (err error) {
+	a.At, a.Account = ap.now().UTC(), ap.account
+	if d := ap.config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
+		a.ExpiresAt = a.At.Add(d)
+	}
+	if ap.signWith != nil {
+		if a, err = a.Sign(ap.signWith); err != nil {
+			return err
+		}
+	}
+	if err := proof.Append(ap.disk, dir, a); err != nil {
+		return err
+	}
+	_, err = ap.counts.Read(dir)
+	return err
+}
+
+// asked is the request for a step of a run.
+func (ap Approvals) asked(dir, step string) (q workflow.Request, err error) {
+	id := filepath.Base(dir)
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if errors.Is(err, journal.ErrNone) {
+		return q, &RefusedError{id + " does not run, and no step of it waits", "trellis status " + id}
+	}
+	if err != nil {
+		return q, err
+	}
+	open, err := workflow.Open(h)
+	if err != nil {
+		return q, err
+	}
+	var paths []string
+	for _, q := range open {
+		if q.Path == step || step == "" && len(open) == 1 {
+			return q, nil
+		}
+		paths = append(paths, q.Path)
+	}
+	switch {
+	case h.Ended || len(open) == 0:
+		return q, &RefusedError{id + " waits with no step", ""}
+	case step == "":
+		return q, &RefusedError{fmt.Sprintf("%s waits with %d steps: %s", id, len(open), strings.Join(paths, ", ")), "add --step " + paths[0]}
+	}
+	return q, &RefusedError{fmt.Sprintf("%s does not wait with a step %s, but with %s", id, step, strings.Join(paths, ", ")), ""}
+}

@@ -1,0 +1,318 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Assessor says of a task directory whether it can run now, what it waits for or what is wrong with it.
+type Assessor struct {
+	store      taskdir.Store
+	repo       *git.Repo
+	config     *config.Config
+	lookPath   func(program string) error
+	seen       func(*taskdir.Task) // nil: nobody is shown the tasks
+	neighbours *ready.Neighbours
+	bases      bases.Finder
+	approvals  Approvals
+	budgets    Budgets
+	guard      trustGuard
+	states     states
+}
+
+// Assessment is what is made of a task directory as it is now.
+type Assessment struct {
+	Dir      string
+	Task     *taskdir.Task
+	Adopt    bool              // a person gives it the branch that is there
+	Run      bool              // it can run now
+	At       time.Time         // not before
+	Waits    string            // for what else
+	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
+	Problems []trellis.Problem // why it can't; a person has to do something
+
+	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is pulse.Trust
+	journal   *journal.History      // nil without one
+}
+
+func (l Assessment) Because(msg, hint string) Assessment {
+	l.Problems = []trellis.Problem{{File: filepath.Join(".trellis", "tasks", filepath.Base(l.Dir), taskdir.TaskJSON), Message: msg, Hint: hint}}
+	return l
+}
+
+// foreign is the assessment of a task whose journal is not ours; other errors are returned.
+func (l Assessment) foreign(err error) (Assessment, error) {
+	if not := (*ForeignError)(nil); errors.As(err, &not) {
+		l.Problems, err = []trellis.Problem{not.Problem}, nil
+	}
+	return l, err
+}
+
+// Settle assesses a task directory. It moves ready tasks that wait for something to waiting, and back when that
+// has come.
+func (as Assessor) Settle(ctx context.Context, dir string) (Assessment, error) {
+	l, err := as.Assess(ctx, dir)
+	if as.seen != nil && l.Task != nil {
+		as.seen(l.Task)
+	}
+	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = context.Cause(ctx) // nobody waits for what was found, and it may be old
+	}
+	if err != nil {
+		return l, err
+	}
+	return l, as.take(l)
+}
+
+func (as Assessor) take(l Assessment) error {
+	if l.To == "" || l.From == l.To {
+		return nil
+	}
+	return as.states.move(l.Dir, l.From, l.To)
+}
+
+// Assess reads a task directory and decides whether it can run. It changes nothing.
+func (as Assessor) Assess(ctx context.Context, dir string) (Assessment, error) {
+	return as.assess(ctx, Assessment{Dir: dir})
+}
+
+func (as Assessor) assess(ctx context.Context, l Assessment) (Assessment, error) {
+	l, err := as.runnableNow(ctx, l)
+	if err != nil {
+		return l, err
+	}
+	return as.guard.awaiting(ctx, l)
+}
+
+// runnableNow decides whether a task could run, whoever it is from.
+func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
+	t, err := as.store.Load(l.Dir)
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		l.Problems = []trellis.Problem{*p}
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	l.Task = t
+	switch t.Status {
+	case trellis.Ready, trellis.Waiting:
+		return as.assessReady(ctx, l)
+	case trellis.InProgress:
+		return as.assessStarted(ctx, l)
+	case trellis.Paused:
+		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
+			l.Run, l.At = true, as.budgets.resumes(t)
+		}
+	}
+	return l, nil
+}
+
+// assessStarted decides about a task that is in progress: a run that was cut off goes on.
+func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment, error) {
+	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	l.journal = h
+	switch {
+	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
+		return l.Because("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
+	case errors.Is(err, journal.ErrDamaged):
+		l.Run = true // which fails it, with its work backed up
+		return l, nil
+	case err != nil:
+		return l, err
+	}
+	if err := as.guard.ours(ctx, l.Dir, h); err != nil {
+		return l.foreign(err)
+	}
+	if h.Ended {
+		return l.Because("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
+	}
+	l.Run = true
+	return l, nil
+}
+
+// assessReady decides about a task that someone wants to run.
+func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, error) {
+	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	l.journal = h
+	switch {
+	case errors.Is(err, journal.ErrDamaged):
+		return l.Because(err.Error(), "trellis retry "+l.Task.ID), nil
+	case err != nil && !errors.Is(err, journal.ErrNone):
+		return l, err
+	}
+	if err := as.guard.ours(ctx, l.Dir, h); err != nil {
+		return l.foreign(err)
+	}
+	if unplanned(h) {
+		return l.Because("its planning is not at its end", "trellis plan --retry "+as.store.Rel(l.Dir)), nil
+	}
+	if l, done, err := as.finished(ctx, l, h); done || err != nil {
+		return l, err
+	}
+	if err := as.check(ctx, l.Dir, l.Adopt); err != nil {
+		if not := (*NotReadyError)(nil); errors.As(err, &not) {
+			l.Problems = not.Problems
+			return l, nil
+		}
+		return l, err
+	}
+	asked, step, err := as.approvals.asks(l.Dir, h)
+	if step != "" {
+		l.Waits = fmt.Sprintf("approval of the step %s: trellis approve %s --step %[1]s", step, l.Task.ID)
+	} else if err == nil && !asked {
+		l.Waits, err = as.waits(ctx, l.Task, h)
+	}
+	if err != nil {
+		return l, err
+	}
+	if l.Waits != "" {
+		l.From, l.To = trellis.Ready, trellis.Waiting
+		return l, nil
+	}
+	if l.Task.Status == trellis.Waiting && (h == nil || h.Ended || h.Flow != pipeline.Flow) {
+		l.From, l.To = trellis.Waiting, trellis.Ready
+	}
+	l.Run, l.At = true, l.Task.Pipeline.NotBefore
+	return l, nil
+}
+
+// unplanned reports whether a planning was begun and is not at its end.
+func unplanned(h *journal.History) bool {
+	return h != nil && h.Run != "" && h.Flow == planner.Flow && !h.Ended
+}
+
+// finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.
+func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
+	retry := "trellis retry " + l.Task.ID
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return l, false, err
+	}
+	done, err := delivered(h)
+	if err != nil {
+		return l, false, err
+	}
+	switch {
+	case l.Task.Pipeline.Revision < p.Revision:
+		return l.Because(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
+	case done != "":
+		return l.Because("the task is ready, but its journal says "+string(done)+": it is not run twice", retry), true, nil
+	case h != nil && h.Flow == pipeline.Flow:
+		return l, false, nil
+	}
+	tip, err := as.repo.Refs().Branch(ctx, l.Task.BranchName())
+	if err != nil || tip == "" {
+		return l, false, err
+	}
+	made, err := as.repo.History().FindTrailer(ctx, "", tip, pipeline.TaskTrailer+": "+l.Task.ID)
+	if err != nil || made == "" {
+		return l, false, err
+	}
+	return l.Because("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
+}
+
+// waits says what a ready task has to wait for, a person's yes or other tasks, "" for nothing. h is its journal, nil without one.
+func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
+	if why, err := as.approvals.approval(t, h); err != nil || why != "" || len(t.Pipeline.DependsOn) == 0 {
+		return why, err
+	}
+	_, why, err := beginsAt(ctx, as.bases, t, h)
+	if errors.As(err, new(*flow.Failure)) {
+		return "", nil // there is no base: the run will say so
+	}
+	return why, err
+}
+
+// beginsAt is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
+func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, string, error) {
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return bases.Base{}, "", err
+	}
+	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
+}
+
+// begunAt is where the branch of a task began, by its journal, or without one by task.json; zero when it did not.
+func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Base {
+	if h == nil || h.Flow != pipeline.Flow {
+		return bases.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
+	}
+	return bases.Base{Commit: p.Base, On: p.StackedOn}
+}
+
+// check is the failure of a task that can't run, as everyone sees it.
+func (as Assessor) check(ctx context.Context, dir string, adopt bool) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: as.store, Status: trellis.Ready, Begins: as.repo, Adopt: adopt, Neighbours: as.neighbours,
+		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath})
+	if err != nil {
+		return err
+	}
+	var wrong []trellis.Problem
+	for _, p := range problems {
+		if !p.Warning {
+			wrong = append(wrong, p)
+		}
+	}
+	if len(wrong) > 0 {
+		return &NotReadyError{wrong}
+	}
+	return nil
+}
+
+// touches are the globs of what a task changes, as task.json says or else its plan.
+func (as Assessor) Touches(t *taskdir.Task) []string {
+	if len(t.Pipeline.Touches) > 0 {
+		return t.Pipeline.Touches
+	}
+	p, err := pipeline.ReadPlan(as.store, t.Dir)
+	if err != nil || p == nil {
+		return nil // what is wrong with it is said when the task is checked
+	}
+	return p.Touches
+}
+
+func SameFiles(dir, glob string) string {
+	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
+}
+
+// others says which task that runs changes the same files as one that a person starts, "" when none does.
+func (as Assessor) others(t *taskdir.Task) string {
+	own := as.Touches(t)
+	if len(own) == 0 {
+		return ""
+	}
+	entries, err := as.store.List()
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if e.Task == nil || e.Dir == t.Dir || e.Task.Status != trellis.InProgress {
+			continue
+		}
+		if glob, both := ready.Overlap(own, as.Touches(e.Task)); both {
+			if _, held := Held(e.Dir); held {
+				return SameFiles(e.Dir, glob)
+			}
+		}
+	}
+	return ""
+}
+
+// Neighbours is what is known of the other tasks.
+func (as Assessor) Neighbours() *ready.Neighbours { return as.neighbours }

@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Budgets say what agents used today and what is left of the day's budgets.
+type Budgets struct {
+	limits config.Limits
+	ledger *ledger
+	dir    string // of the ledger
+	disk   *durable.Disk
+	now    func() time.Time
+}
+
+// Today is what agents used today, in this repository and by local time.
+func (b Budgets) Today() (trellis.Usage, error) {
+	used, err := b.ledger.total(b.dir, b.now())
+	if err != nil {
+		err = fmt.Errorf("reading what was used today: %w", err)
+	}
+	return used, err
+}
+
+// spend takes in what a call of a task's used, and says what is left of the day's budgets.
+func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
+	if more != (trellis.Usage{}) {
+		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
+		if err != nil {
+			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
+		}
+		b.ledger.add(b.disk, b.dir, b.now(), raw, more)
+	}
+	return b.BudgetLeft()
+}
+
+// BudgetLeft is what is left of the day's budgets.
+func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
+	l := b.limits
+	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
+		return r, nil
+	}
+	used, err := b.Today()
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+	}
+	now := b.now()
+	y, m, d := now.Local().Date()
+	r.Until = time.Date(y, m, d+1, 0, 0, 0, 0, time.Local) // when the day ends
+	switch {
+	case l.DayTokens > 0 && used.Tokens() >= l.DayTokens:
+		r.Exhausted = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens of limits.day_tokens, which is %d", used.Tokens(), l.DayTokens)
+	case l.DayCostUSD > 0 && used.CostUSD != nil && *used.CostUSD >= l.DayCostUSD:
+		r.Exhausted = flow.Fail(string(trellis.BudgetCost), "the day's tasks cost $%.2f of limits.day_cost_usd, which is $%.2f", *used.CostUSD, l.DayCostUSD)
+	case l.DayCostUSD > 0 && used.CostUSD != nil:
+		r.CostUSD = l.DayCostUSD - *used.CostUSD
+	case l.DayCostUSD > 0:
+		r.CostUSD = l.DayCostUSD
+	}
+	if r.Exhausted != nil {
+		r.Exhausted.At, r.Exhausted.ResumeAt = now.UTC(), r.Until
+	}
+	return r, nil
+}
+
+// raised are the messages that end a run's waits for another day: there is some budget left, after all.
+func (b Budgets) raised(h *journal.History) (list []journal.Message) {
+	if r, err := b.BudgetLeft(); err != nil || r.Exhausted != nil {
+		return nil
+	}
+	for i, c := range h.Calls {
+		if c.Activity == "await:"+agentcall.BudgetRaised && !c.Done {
+			list = append(list, journal.Message{ID: fmt.Sprintf("%s-%d", agentcall.BudgetRaised, i), Signal: agentcall.BudgetRaised})
+		}
+	}
+	return list
+}
+
+// resumes is when a paused task goes on: at once, when it waits for another day and there is some budget left, after
+// all.
+func (b Budgets) resumes(t *taskdir.Task) time.Time {
+	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
+		if r, err := b.BudgetLeft(); err == nil && r.Exhausted == nil {
+			return time.Time{}
+		}
+	}
+	return t.Pipeline.ResumeAt
+}
+
+// Early reports whether a paused task goes on before the time that it was paused until.
+func (l Assessment) Early() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
+
+// SleepingCall is the call that a run sleeps after, and why; nil when nothing says so.
+func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return r, nil
+	}
+	for _, c := range slices.Backward(h.Calls) {
+		var reply agentcall.Reply
+		if c.Done && json.Unmarshal(c.Out, &reply) == nil && reply.Failure != nil && json.Unmarshal(c.In, &r) == nil {
+			return r, reply.Failure
+		}
+	}
+	return r, nil
+}

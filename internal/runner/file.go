@@ -1,0 +1,313 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// FileRunner runs files of steps.
+type FileRunner struct{ *Site }
+
+// FileOptions say what of a file of steps is to run, and how.
+type FileOptions struct {
+	File   string       // as a person named it
+	Bundle *plan.Bundle // what it says; nil when a run goes on with what it said then
+	Agent  string
+	Steps  workflow.Options // Dir is where the steps work, absolute
+}
+
+// asks reports whether something is asked for that the run that there is does not do.
+func (o FileOptions) asks() bool {
+	s := o.Steps
+	return o.Bundle != nil || o.Agent != "" || s.Only != "" || s.From != "" || s.To != "" || s.FailFast
+}
+
+// FileRun is a run of a file of steps, and where it stood when this process let go of it.
+type FileRun struct {
+	ID      string
+	Dir     string // its folder, below .trellis/.runtime/runs
+	Input   workflow.FileInput
+	Bundle  *plan.Bundle
+	Report  workflow.FileReport
+	Usage   trellis.Usage // of its agents, by all runs of the id
+	Failure *flow.Failure // why it could not go on; not that steps failed, which the report tells
+	Waits   []workflow.Request
+	Until   time.Time // it sleeps so long
+	Seconds float64   // that this process spent on it
+
+	Interrupted bool // this process was told to end; the run goes on later
+	Idle        bool // it had ended well before, and nothing was done
+	Proven      int  // steps that are proven
+	Checks      int  // steps that have a check
+}
+
+// ErrNoRun says that there is no run of a file with such an id.
+var ErrNoRun = errors.New("no such run")
+
+// ID of a run: when it began, and four letters.
+var runID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{6}-\d{6}-[a-z2-7]{4}$`) })
+
+func (s FileRunner) runs() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "runs") }
+
+// FileDir is the folder of the run of a file with this id. ErrNoRun: there is none.
+func (s FileRunner) FileDir(id string) (string, error) {
+	dir := filepath.Join(s.runs(), id)
+	if runID().MatchString(id) {
+		if _, err := os.Stat(filepath.Join(dir, taskdir.Journal)); err == nil {
+			return dir, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("looking for run %s: %w", id, err)
+		}
+	}
+	return "", fmt.Errorf("%w: %s", ErrNoRun, id)
+}
+
+// RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Starter.Start].
+// begun is told which run it is, and what it did before, when nothing else has happened.
+func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
+	if err := s.guard().trustedHere(ctx, o.Steps.Dir); err != nil {
+		return FileRun{}, err
+	}
+	if err := s.canRun(ctx, o.Bundle, o); err != nil {
+		return FileRun{}, err
+	}
+	dir, err := s.newRun()
+	if err != nil {
+		return FileRun{}, err
+	}
+	return s.file(ctx, dir, begun, func(j *journal.Run) (workflow.FileInput, error) {
+		return s.beginFile(j, dir, o, nil)
+	})
+}
+
+// ResumeFile goes on with the run of a file. One that has ended, and one of which something else is asked now, is
+// followed by another run of the same id, which takes over all steps that were finished and are as they were.
+func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
+	dir, err := s.FileDir(id)
+	if err != nil {
+		return FileRun{}, err
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return FileRun{}, err
+	}
+	old, b, err := frozenFile(dir, h)
+	if err != nil {
+		return FileRun{}, err
+	}
+	if err := s.guard().trustedHere(ctx, old.Options.Dir); err != nil {
+		return FileRun{}, err
+	}
+	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
+		o.Bundle = nil // the file is as it was
+	}
+	asked, afresh := o.asks(), o.Steps.Only != "" || o.Steps.From != ""
+	if o.Bundle != nil {
+		b = o.Bundle
+	} else {
+		o.keep(old.Options)
+	}
+	if o.Agent == "" {
+		o.Agent = old.Agent
+	}
+	if err := s.canRun(ctx, b, o); err != nil {
+		return FileRun{}, err
+	}
+	return s.file(ctx, dir, begun, func(j *journal.Run) (in workflow.FileInput, err error) {
+		h := j.History()
+		if err := json.Unmarshal(h.Input, &in); err != nil {
+			return in, fmt.Errorf("reading the input of %s: %w", h.Run, err)
+		}
+		if !asked && (!h.Ended || endedWell(h)) {
+			return in, nil
+		}
+		o.Bundle, o.Steps.Dir = b, in.Options.Dir
+		if o.File == "" {
+			o.File = in.File
+		}
+		if afresh {
+			h = nil
+		}
+		return s.beginFile(j, dir, o, h)
+	})
+}
+
+// keep takes over what was asked of the run before, where nothing else is asked now.
+func (o *FileOptions) keep(before workflow.Options) {
+	s := &o.Steps
+	if s.Only == "" && s.From == "" && s.To == "" {
+		s.Only, s.From, s.To = before.Only, before.From, before.To
+	}
+	s.FailFast = s.FailFast || before.FailFast
+}
+
+// endedWell reports whether a run did all that it was to do.
+func endedWell(h *journal.History) bool {
+	var rep workflow.FileReport
+	return h.Ended && h.End == nil && json.Unmarshal(h.Out, &rep) == nil && rep.Failure() == nil
+}
+
+func (s FileRunner) newRun() (string, error) {
+	if err := s.Disk.MkdirAll(s.runs(), 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of a run: %w", err)
+	}
+	for {
+		dir := filepath.Join(s.runs(), s.Clock().UTC().Format("060102-150405-")+strings.ToLower(rand.Text()[:4]))
+		err := s.Disk.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("making the folder of a run: %w", err)
+		}
+		return dir, nil
+	}
+}
+
+// beginFile begins a run with the file as it is now. before is the one whose finished steps it takes over, nil for none.
+func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
+	in := workflow.FileInput{Code: workflow.FileCode, ID: filepath.Base(dir), Number: j.History().Number + 1, File: o.File, Bundle: o.Bundle.Hash, Agent: o.Agent,
+		Options: o.Steps, Nonce: nonce()}
+	if err := o.Bundle.Save(inputs(dir, in.Bundle), s.Disk); err != nil {
+		return in, err
+	}
+	if before != nil {
+		done, err := finishedBy(dir, before)
+		if err != nil {
+			return in, err
+		}
+		if in.Finished, err = s.keepFinished(dir, done); err != nil {
+			return in, err
+		}
+	}
+	return in, beginFlow(j, workflow.FileFlow, in.ID, in.Code, in)
+}
+
+// file takes the run of a file from where its journal stands to its end, or as far as it goes now.
+func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
+	res = FileRun{ID: filepath.Base(dir), Dir: dir}
+	a := s.fileActs(dir)
+	j, err := s.open(dir, a.activities(), func(j *journal.Run) []journal.Message { return s.Approvals().answers(dir, j) })
+	if err != nil {
+		return res, err
+	}
+	defer j.Close()
+	if res.Input, err = begin(j); err != nil {
+		return res, err
+	}
+	if _, res.Bundle, err = frozenFile(dir, j.History()); err != nil {
+		return res, err
+	}
+	finished, err := openFinished(dir, res.Input.Finished)
+	if err != nil {
+		return res, err
+	}
+	if err := a.bind(res.Input, res.Bundle, j.History()); err != nil {
+		return res, err
+	}
+	defer watchEvents(dir, j.Poke)()
+	past, err := workflow.Past(j.History())
+	if err != nil {
+		return res, err
+	}
+	res.Idle = j.History().Ended
+	begun(res, past)
+	began := s.Clock()
+	res.Report, err = journal.Execute(ctx, j, func(f flow.Flow, in workflow.FileInput) (workflow.FileReport, error) {
+		return workflow.RunFile(f, in, res.Bundle, finished)
+	})
+	res.Seconds = s.Clock().Sub(began).Seconds()
+	return s.fileEnd(ctx, res, j.History(), err)
+}
+
+// fileEnd turns the end of Execute into where the run stands.
+func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History, err error) (FileRun, error) {
+	var parked *journal.Parked
+	switch {
+	case errors.As(err, &res.Failure):
+		err = nil
+	case errors.As(err, &parked):
+		res.Until = parked.Until
+		res.Waits, err = workflow.Open(h)
+	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
+		res.Interrupted, err = true, nil
+	}
+	if err != nil {
+		return res, err
+	}
+	if res.Usage, err = fileUsage(res.Dir, h); err != nil {
+		return res, err
+	}
+	audit, err := proof.Verify(res.Dir, fileWorld(res.Dir, h, res.Bundle))
+	if err != nil {
+		return res, err
+	}
+	if res.Report.Head == "" && len(audit.Records) > 0 {
+		res.Report.Head = audit.Records[len(audit.Records)-1].Hash
+	}
+	res.Proven, res.Checks = len(audit.Proven), len(audit.Proven)+len(audit.Unproven)
+	return res, nil
+}
+
+func (s FileRunner) fileActs(dir string) *fileActs {
+	marker := runlock.Marker(dir)
+	a := &fileActs{s: s.Site, dir: dir, caller: agentCallers(s.Site).caller(dir, marker)}
+	a.steps = &workflow.Acts{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
+		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.Clock}
+	a.run = &workflow.FileActs{Job: a.job}
+	a.caller.Slots, a.caller.Check, a.caller.Watch = a.steps.Slots, a.steps.Check, a.watch
+	a.caller.Event = func(_ flow.Call, r agentcall.Request, e agents.Event) {
+		if told, ok := workflow.EventOf(r, e); ok {
+			a.steps.Tell(told)
+		}
+	}
+	return a
+}
+
+// canRun makes sure, before anything is begun, that the steps asked for are there, and that their commands and agents
+// can work.
+func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
+	if err := s.Box.Ready(ctx); err != nil {
+		return err
+	}
+	wanted, err := workflow.Wanted(b, o.Steps)
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+		return &RefusedError{fail.Detail, ""}
+	}
+	seen := map[string]bool{}
+	for _, q := range wanted {
+		c, err := s.Roles().Choose(q.Role, "", o.Agent)
+		if err != nil {
+			return err
+		}
+		if c = q.Who(c); seen[c.Agent] {
+			continue
+		}
+		seen[c.Agent] = true
+		if err := s.Available(ctx, c.Agent); err != nil {
+			return err
+		}
+	}
+	return err
+}

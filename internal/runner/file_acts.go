@@ -1,0 +1,178 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// unworked are the paths of a checkout that are no part of what steps do.
+var unworked = []string{".trellis/.runtime"}
+
+// fileActs are the effects of the run of a file. bind completes them once the run's input is known.
+type fileActs struct {
+	s      *Site
+	dir    string
+	steps  *workflow.Acts
+	run    *workflow.FileActs
+	caller *agentcall.Caller
+	in     workflow.FileInput
+	b      *plan.Bundle
+	spent  runBudget
+}
+
+// decide reads what people said to a request, and tells when it is nothing yet.
+func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
+	said, err := workflow.Decision(a.s.Disk, a.dir, q, nil, a.s.Clock())
+	if err == nil && said.State == workflow.Pending {
+		a.steps.Tell(workflow.Asking(q))
+	}
+	return said, err
+}
+
+func (a *fileActs) tell(e workflow.Event) {
+	a.s.Tell(Event{Task: filepath.Base(a.dir), Step: &e})
+}
+
+func (a *fileActs) activities() []flow.Activity {
+	calls := a.caller.Activities(workflow.Roles()...)
+	for i, call := range calls {
+		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			return a.call(ctx, call, c, in)
+		}
+	}
+	return slices.Concat(a.steps.Activities(), a.run.Activities(), calls)
+}
+
+// call makes a call of an agent with what is left of the run's budgets, and tells how it begins and ends.
+func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in json.RawMessage) (any, error) {
+	var r agentcall.Request
+	if err := json.Unmarshal(in, &r); err != nil {
+		return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
+	}
+	if fail := a.spent.limit(&r.Limits, a.s.Config.Limits); fail != nil {
+		fail.At = a.s.Clock().UTC()
+		return agentcall.Reply{Failure: fail}, nil
+	}
+	in, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding input of %s: %w", call.Name, err)
+	}
+	for _, e := range workflow.Asked(r) {
+		a.steps.Tell(e)
+	}
+	out, err := call.Run(ctx, c, in)
+	if reply, ok := out.(agentcall.Reply); ok && err == nil {
+		a.spent.add(reply.Usage)
+		for _, e := range workflow.Replied(r, reply) {
+			a.steps.Tell(e)
+		}
+	}
+	return out, err
+}
+
+// bind completes the effects with what the run's input fixes, and with what was done before.
+func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
+	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
+	a.caller.Agents = a.s.Roles().cast(in.Nonce)
+	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.Clock}
+	a.steps.Prover = a.run.Prover
+	used, err := fileUsage(a.dir, h)
+	a.spent.add(used)
+	return errors.Join(err, a.steps.Recall(h))
+}
+
+func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
+	l := a.s.Config.Limits
+	j := workflow.FileJob{Choices: map[trellis.Role]agentcall.Choice{}, Idle: l.Idle, Attempts: max(1, l.Attempts), Approvers: a.s.Config.Planning.Approvers,
+		Walls: map[trellis.Role]time.Duration{trellis.Implement: l.Implement, trellis.Grade: l.Evaluate, trellis.Heal: l.Debug}}
+	wanted, err := workflow.Wanted(a.b, in.Options)
+	if err != nil {
+		return j, err
+	}
+	for _, q := range wanted {
+		if _, known := j.Choices[q.Role]; known {
+			continue
+		}
+		if j.Choices[q.Role], err = a.s.Roles().chooseTrusted(q.Role, "", in.Agent); err != nil {
+			return j, err
+		}
+	}
+	return j, nil
+}
+
+// watch notes what was changed while an agent was at work that may only read. People, and other steps, may be the cause.
+func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+	if r.Permission != trellis.PermitRead {
+		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
+	}
+	root, err := workflow.Checkout(a.in.Options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	before, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		after, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range after.Since(before) {
+			notes = append(notes, path+" was changed while an agent that may only read was at work")
+		}
+		return notes, nil, nil
+	}, err
+}
+
+// runBudget is what the agents of a run used up. Calls may be made at the same time.
+type runBudget struct {
+	mu   sync.Mutex
+	used trellis.Usage
+}
+
+// limit is what one more call may use, or the failure that says that nothing is left.
+func (p *runBudget) limit(l *agentcall.Limits, all config.Limits) *flow.Failure {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if all.Tokens > 0 {
+		if l.Tokens = all.Tokens - p.used.Tokens(); l.Tokens <= 0 {
+			return flow.Fail(string(trellis.BudgetTokens), "the run used %d tokens of %d", p.used.Tokens(), all.Tokens)
+		}
+	}
+	if all.CostUSD > 0 && p.used.CostUSD != nil {
+		if l.CostUSD = all.CostUSD - *p.used.CostUSD; l.CostUSD <= 0 {
+			return flow.Fail(string(trellis.BudgetCost), "the run cost %.2f USD of %.2f", *p.used.CostUSD, all.CostUSD)
+		}
+	} else if all.CostUSD > 0 {
+		l.CostUSD = all.CostUSD
+	}
+	if all.Seconds > 0 {
+		rest := float64(all.Seconds) - p.used.Seconds
+		if rest <= 0 {
+			return flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %d", p.used.Seconds, all.Seconds)
+		}
+		if d := time.Duration(rest * float64(time.Second)); l.Wall <= 0 || d < l.Wall {
+			l.Wall = d
+		}
+	}
+	return nil
+}
+
+func (p *runBudget) add(u trellis.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used = p.used.Add(u)
+}

@@ -1,0 +1,119 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// inputs is where the file that runs, and what was finished before, is kept as it was.
+func inputs(dir, hash string) string {
+	return filepath.Join(dir, taskdir.Run, "inputs", strings.TrimPrefix(hash, "sha256:"))
+}
+
+// finishedBy are the steps that a run finished, and those before it.
+func finishedBy(dir string, h *journal.History) (map[string]string, error) {
+	var in workflow.FileInput
+	if err := json.Unmarshal(h.Input, &in); err != nil {
+		return nil, fmt.Errorf("reading the input of %s: %w", h.Run, err)
+	}
+	all, err := openFinished(dir, in.Finished)
+	if err != nil {
+		return nil, err
+	}
+	done, err := workflow.Finished(h)
+	for path, hash := range done {
+		all[path] = hash
+	}
+	return all, err
+}
+
+// keepFinished keeps a list of finished steps and returns its hash, by which an input names it.
+func (s FileRunner) keepFinished(dir string, done map[string]string) (string, error) {
+	if len(done) == 0 {
+		return "", nil
+	}
+	raw, err := json.Marshal(done)
+	if err != nil {
+		return "", fmt.Errorf("encoding the finished steps: %w", err)
+	}
+	hash := agentcall.Sum(raw)
+	if err := s.Disk.MkdirAll(inputs(dir, hash), 0o700); err != nil {
+		return "", err
+	}
+	return hash, s.Disk.WriteFile(filepath.Join(inputs(dir, hash), "finished.json"), raw, 0o600)
+}
+
+func openFinished(dir, hash string) (map[string]string, error) {
+	done := map[string]string{}
+	if hash == "" {
+		return done, nil
+	}
+	raw, err := durable.ReadBelow(inputs(dir, hash), "finished.json", durable.MaxJournal)
+	if err != nil {
+		return nil, fmt.Errorf("reading the finished steps: %w", err)
+	}
+	if agentcall.Sum(raw) != hash {
+		return nil, fmt.Errorf("%s was changed", filepath.Join(inputs(dir, hash), "finished.json"))
+	}
+	if err := json.Unmarshal(raw, &done); err != nil {
+		return nil, fmt.Errorf("reading the finished steps: %w", err)
+	}
+	return done, nil
+}
+
+// frozenFile is the input of the run that a folder holds, and the file as it was.
+func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.Bundle, err error) {
+	if err := json.Unmarshal(h.Input, &in); err != nil {
+		return in, nil, fmt.Errorf("reading the input of %s: %w", h.Run, err)
+	}
+	b, err = plan.OpenBundle(inputs(dir, in.Bundle), in.Bundle)
+	return in, b, err
+}
+
+// fileWorld is what there is of a run for its proofs to be compared with.
+func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
+	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
+	for n := range h.Number {
+		w.Runs = append(w.Runs, fmt.Sprintf("%s/%d", w.Task, n+1))
+	}
+	var rep workflow.FileReport
+	if h.Ended && json.Unmarshal(h.Out, &rep) == nil {
+		w.Head = rep.Head
+	}
+	return w
+}
+
+// fileUsage is what the agents of a run used, and those of the runs of its id before it.
+func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
+	files, err := journal.Archived(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return used, err
+	}
+	list := []*journal.History{h}
+	for _, file := range files {
+		old, err := journal.ReadFile(file)
+		if err != nil {
+			return used, err
+		}
+		list = append(list, old)
+	}
+	for _, h := range list {
+		u, err := workflow.Used(h)
+		if err != nil {
+			return used, err
+		}
+		used = used.Add(u)
+	}
+	return used, nil
+}

@@ -1,0 +1,430 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// trustGuard says whether what came by git may be run here.
+type trustGuard struct {
+	store    taskdir.Store
+	repo     *git.Repo
+	bases    bases.Finder
+	judge    *trust.Judge                // nil: all of it may run
+	programs func(context.Context) error // see Site.TrustedPrograms
+	keys     []ed25519.PublicKey
+	commands map[string]config.Command
+	agent    func(name string) (agents.Agent, error)
+	environ  []string
+	unsaved  *sync.Once // says that what is trusted can't be remembered
+	tell     func(Event)
+}
+
+// trusted says why nothing of a task may run here, nil when it may: an *trust.UntrustedError.
+func (g trustGuard) trusted(ctx context.Context, dir string) error {
+	return g.trustedTexts(ctx, dir, nil)
+}
+
+// trustedTexts says why files of a task, or that agents are shown for it, may not be used as they were read; nil when they may.
+// It is asked of what is used: another branch may have been checked out since the task was assessed. nil is all that the task
+// says now.
+func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
+	if g.judge == nil {
+		return nil
+	}
+	of, err := subject.Task(g.store.Root, g.store.Rel(dir))
+	if err != nil {
+		return err
+	}
+	if texts != nil {
+		of = of.Of(texts)
+	}
+	return g.judged(ctx, of)
+}
+
+// trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
+func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
+	return func(ctx context.Context, texts map[string][]byte) error {
+		return suspended(cmp.Or(g.trustedHere(ctx, g.store.Root), g.trustedTexts(ctx, dir, texts)))
+	}
+}
+
+// suspended has a run sleep for what is not trusted. Any other error stays what it is.
+func suspended(err error) error {
+	if errors.Is(err, trust.ErrUntrusted) {
+		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+	}
+	return err
+}
+
+// wanted remembers that a requirement was given here, whoever else asks for the same to the letter.
+func (g trustGuard) wanted(final, requirement string) {
+	file := filepath.ToSlash(g.store.Rel(filepath.Join(final, taskdir.Requirement)))
+	g.madeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
+}
+
+// planned remembers that what a planning wrote into a draft was made here. What trust was taken back in stays so.
+func (g trustGuard) planned(draft, final string) {
+	if g.judge == nil {
+		return
+	}
+	texts := map[string][]byte{}
+	of, err := subject.Task(g.store.Root, g.store.Rel(draft))
+	for _, file := range of.Files {
+		if path.Dir(file) != filepath.ToSlash(g.store.Rel(draft)) {
+			continue // it was there before
+		}
+		if data, unread := taskdir.ReadFile(draft, path.Base(file)); unread == nil { // else it is judged, if it can be read then
+			texts[filepath.ToSlash(g.store.Rel(filepath.Join(final, path.Base(file))))] = data
+		}
+	}
+	g.remembered(trust.Verdict{Unsaved: err})
+	g.madeHere(final, texts, g.judge.Standing)
+}
+
+// madeHere remembers what files of a task say, as far as pick has it so. What an agent asks for is judged as all else is.
+func (g trustGuard) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
+	if _, inside := proc.InsideRun(g.environ); inside || g.judge == nil {
+		return
+	}
+	err := func() error {
+		of, err := subject.Task(g.store.Root, g.store.Rel(dir))
+		if err != nil {
+			return err
+		}
+		var items []trust.Item
+		for _, file := range slices.Sorted(maps.Keys(texts)) {
+			said, _ := of.Read(file, texts[file])
+			items = append(items, said...)
+		}
+		if items, err = pick(items); err != nil {
+			return err
+		}
+		return g.judge.Record(trust.Made, of.Name, items...)
+	}()
+	g.remembered(trust.Verdict{Unsaved: err})
+}
+
+func (g trustGuard) judged(ctx context.Context, of trust.Subject) error {
+	if g.judge == nil {
+		return nil
+	}
+	v, err := g.judge.Subject(ctx, of)
+	if err != nil {
+		return err
+	}
+	g.remembered(v)
+	return v.Err()
+}
+
+// remembered tells once that what was found out could not be remembered.
+func (g trustGuard) remembered(v trust.Verdict) {
+	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
+		return
+	}
+	g.unsaved.Do(func() {
+		g.tell(Event{Level: slog.LevelWarn, Message: fmt.Sprintf("%v: what is yours is found out again each time, and may be asked about once git has it", v.Unsaved)})
+	})
+}
+
+// trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
+func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
+	if g.judge == nil || base.Commit == "" {
+		return nil
+	}
+	v, err := g.judge.Base(ctx, g.below(base))
+	if err != nil {
+		return err
+	}
+	g.remembered(v)
+	return v.Err()
+}
+
+// awaiting has a task that could run, or waits for something else, wait until somebody here trusts it. Nothing is written
+// into its directory for that.
+func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
+	if !l.Run && l.Waits == "" {
+		return l, nil
+	}
+	var err error
+	if l.Run {
+		err = g.trustedPrograms(ctx)
+	}
+	if err == nil {
+		err = g.trusted(ctx, l.Dir)
+	}
+	if l.Run && err == nil {
+		err = g.trustedStart(ctx, l)
+	}
+	if !errors.As(err, &l.Untrusted) {
+		return l, err
+	}
+	l.Run, l.Waits, l.From, l.To = false, pulse.Trust, "", ""
+	return l, nil
+}
+
+// trustedRun says why nothing may be run for the task in dir: by itself, or as the programs of the settings are not trusted.
+func (g trustGuard) trustedRun(ctx context.Context, dir string) error {
+	if err := g.trustedPrograms(ctx); err != nil {
+		return err
+	}
+	return g.trusted(ctx, dir)
+}
+
+func (g trustGuard) trustedPrograms(ctx context.Context) error {
+	if g.programs == nil {
+		return nil
+	}
+	return g.programs(ctx)
+}
+
+// trustedAgent is an agent for one call. One that may be a program of the checkout, or is told by a file of it what to do, is judged
+// each time: another branch may be checked out since the run began, which then sleeps.
+func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
+	if _, command := g.commands[name]; command || name == agents.Rehearsal {
+		if err := g.trustedPrograms(context.Background()); err != nil {
+			return nil, suspended(err)
+		}
+	}
+	return g.agent(name)
+}
+
+// trustedObjective says why no step of an objective with this text is planned here, nil when one may be.
+func (g trustGuard) trustedObjective(ctx context.Context, name string, text []byte) error {
+	if err := g.trustedPrograms(ctx); err != nil {
+		return err
+	}
+	return g.judged(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
+}
+
+// trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.
+func (g trustGuard) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
+	switch t.Status {
+	case trellis.Planning, trellis.Ready, trellis.Waiting, trellis.InProgress, trellis.Paused:
+	default:
+		return nil
+	}
+	if err := g.trusted(ctx, t.Dir); err != nil {
+		return err
+	}
+	return g.trustedStart(ctx, Assessment{Dir: t.Dir, Task: t, journal: h})
+}
+
+// trustedStart says why the work of a task can't begin where it would, nil when it can, or has begun.
+func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
+	if g.judge == nil {
+		return nil
+	}
+	p, err := pipeline.ReadProgress(l.journal)
+	if err != nil || underWay(l.journal) && p.Claimed().Branch != "" {
+		return err
+	}
+	base, _, err := beginsAt(ctx, g.bases, l.Task, l.journal)
+	if errors.As(err, new(*flow.Failure)) {
+		return nil // there is no base, and so no run: its claim says so
+	}
+	if err != nil {
+		return err
+	}
+	return g.trustedClaim(ctx, l.Task, base, p.Begun || p.Fresh)
+}
+
+// trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it and none takes
+// it away to begin afresh, of what its branch has already.
+func (g trustGuard) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
+	if err := g.trustedBase(ctx, base); err != nil || begun {
+		return err
+	}
+	tip, err := g.repo.Refs().Branch(ctx, t.BranchName())
+	if err != nil {
+		return err
+	}
+	return g.trustedBase(ctx, bases.Base{Commit: tip})
+}
+
+// below is the commit that the work of others began at, whose branch a task begins on just as a run of this clone left it;
+// or else where the task begins itself.
+func (g trustGuard) below(base bases.Base) string {
+	for range stackedMost {
+		h, err := journal.Read(filepath.Join(g.store.Tasks(), base.On, taskdir.Run))
+		if base.On == "" || err != nil || h.Flow != pipeline.Flow || g.ours(context.Background(), filepath.Join(g.store.Tasks(), base.On), h) != nil {
+			return base.Commit
+		}
+		p, err := pipeline.ReadProgress(h)
+		if err != nil || p.Report == nil || p.Report.Commit != base.Commit || p.Base == "" {
+			return base.Commit
+		}
+		base = bases.Base{Commit: p.Base, On: p.StackedOn}
+	}
+	return base.Commit
+}
+
+// stackedMost is how many tasks may stand on each other before nobody looks further down.
+const stackedMost = 100
+
+// trustedPush says why what people pushed to the branch of a task, which ends in tip here, is not taken in; nil when it may be.
+func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
+	if g.judge == nil || theirs == "" || theirs == tip {
+		return nil
+	}
+	v, err := g.judge.Base(ctx, theirs)
+	if err != nil {
+		return err
+	}
+	var pushed []trust.Foreign
+	for _, f := range v.Foreign {
+		here, err := g.repo.History().IsAncestor(ctx, f.Commit, tip)
+		if err != nil {
+			return err
+		}
+		if !here { // else a run of this clone made it, or took it in
+			pushed = append(pushed, f)
+		}
+	}
+	v.Foreign = pushed
+	return v.Err()
+}
+
+// trustedHere says why nothing is run in a folder that may run, or be told by, whatever is checked out there; nil when it
+// may be.
+func (g trustGuard) trustedHere(ctx context.Context, dir string) error {
+	if g.judge == nil {
+		return nil
+	}
+	linked, err := g.repo.Worktrees().List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range append(linked, git.Worktree{Path: g.repo.Main}) {
+		if rel, err := filepath.Rel(w.Path, dir); w.Gone || err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		head, err := g.repo.Refs().Head(ctx, w.Path)
+		if errors.Is(err, git.ErrNoCommit) {
+			continue
+		}
+		if err == nil {
+			err = g.trustedBase(ctx, bases.Base{Commit: head})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guardEffects gives the effects of a run who judges what they take in, and tells the judge what they make.
+func (g trustGuard) guardEffects(d *pipeline.Deps) {
+	if g.judge == nil {
+		return
+	}
+	d.Counts = g.counts()
+	d.TrustedClaim, d.TrustedBase = g.trustedClaim, g.trustedBase
+	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return g.trustedTexts(ctx, d.Dir, texts) }
+	d.Committed = func(commit string) {
+		if err := g.judge.Committed(filepath.Base(d.Dir), commit); err != nil {
+			g.tell(Event{Task: filepath.Base(d.Dir), Level: slog.LevelWarn, Message: err.Error()})
+		}
+	}
+}
+
+// ForeignError is a journal that no run of this clone wrote: it came by git, or with a copied directory. Whoever wrote it
+// could have any answer of any step in it, so it is not gone on with.
+type ForeignError struct{ trellis.Problem }
+
+func (e *ForeignError) Error() string { return e.Problem.Error() }
+func (e *ForeignError) Unwrap() error { return &e.Problem }
+
+// ours says why a journal is not gone on with, nil when it is. One that does not say where it began is from before journals
+// said so, unless git has it.
+func (g trustGuard) ours(ctx context.Context, dir string, h *journal.History) error {
+	if h == nil || h.Empty() {
+		return nil
+	}
+	path := g.store.Rel(filepath.Join(dir, taskdir.Journal))
+	if h.Clone == "" {
+		if tracked, err := g.repo.History().Tracks(ctx, path); err != nil || !tracked {
+			return err
+		}
+		return g.foreign(dir, path, "was committed to git, and does not say where its run began")
+	}
+	if mine, err := g.repo.CloneID(); err != nil || mine == h.Clone {
+		return err
+	}
+	return g.foreign(dir, path, "is of a run that began in another clone of the repository")
+}
+
+func (g trustGuard) foreign(dir, path, why string) error {
+	p := trellis.Problem{File: path, Message: "its journal, run/journal.jsonl, " + why + ": it is not gone on with here", Hint: "trellis retry " + filepath.Base(dir)}
+	if filepath.Dir(dir) != g.store.Tasks() {
+		p.Hint = "trellis run FILE"
+	}
+	return &ForeignError{p}
+}
+
+// counts says which decisions count: those that are signed with a key that is trusted, that were written in this clone, or
+// that stand on the trusted branch. What else came by git is nobody's word. It is nil where everything is trusted.
+func (g trustGuard) counts() proof.Filter {
+	if g.judge == nil || g.judge.Everything {
+		return nil
+	}
+	return func(dir string, list []proof.Approval) (counted []proof.Approval, err error) {
+		if filepath.Dir(dir) != g.store.Tasks() {
+			return list, nil // of the run of a file, which git never has
+		}
+		v, err := g.judge.Subject(context.Background(), decisions(g.store.Rel(filepath.Join(dir, proof.ApprovalsFile)), filepath.Base(dir), list))
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range list {
+			if a.Voter = a.SignedBy(g.keys); a.Voter != "" || !slices.ContainsFunc(v.Foreign, func(f trust.Foreign) bool { return f.Item.Text == a.Text }) {
+				counted = append(counted, a)
+			}
+		}
+		return counted, nil
+	}
+}
+
+// decisions are the lines of an approvals.jsonl as they were read, each for itself.
+func decisions(file, task string, list []proof.Approval) trust.Subject {
+	var text bytes.Buffer
+	for _, a := range list {
+		text.WriteString(a.Text + "\n")
+	}
+	s := trust.Subject{Name: "decisions " + task, Read: func(file string, data []byte) (items []trust.Item, _ []string) {
+		n := 0
+		for line := range bytes.Lines(data) {
+			if n++; len(bytes.TrimSpace(line)) > 0 {
+				items = append(items, trust.Item{Kind: trust.Approval, Text: string(bytes.TrimSpace(line)), File: file, Line: n})
+			}
+		}
+		return items, nil
+	}}
+	return s.Of(map[string][]byte{filepath.ToSlash(file): text.Bytes()})
+}

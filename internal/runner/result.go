@@ -1,0 +1,41 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Result is where a task stood when this process let go of it.
+type Result struct {
+	Dir         string
+	Status      trellis.Status
+	Outcome     trellis.Outcome
+	Failure     *flow.Failure // of a run that failed or was paused by a budget
+	Report      pipeline.Report
+	Waits       []string  // what a parked run, or a task that is not begun, waits for
+	Until       time.Time // when that has passed, zero if nobody knows
+	Interrupted bool      // this process was told to end; the run goes on later
+	Progress    bool      // the run ended, or did some of its work
+	Rollback    []string  // of a run that failed: how to go back, as its plan says
+}
+
+// taskState is where a task stands that this process does not run.
+func taskState(store taskdir.Store, t *taskdir.Task) Result {
+	r := Result{Dir: t.Dir, Status: t.Status, Outcome: t.Pipeline.Outcome}
+	if t.Status == trellis.Paused {
+		r.Until = t.Pipeline.ResumeAt
+	}
+	if c := t.Pipeline.Failure; c.Code != "" {
+		r.Failure = &flow.Failure{Code: string(c.Code), Detail: c.Detail, Retryable: c.Retryable, At: c.At}
+	}
+	if p, err := pipeline.ReadPlan(store, t.Dir); t.Status == trellis.Failed && err == nil && p != nil {
+		r.Rollback = p.Rollback
+	}
+	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
+	r.Report.Delivery.PRURL = t.PRURL
+	return r
+}

@@ -1,0 +1,221 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// admission is what a watcher knows of what runs and what could, to tell which fit beside each other.
+type admission struct {
+	*settings
+	tasks   map[string]bool // directories of those that run here
+	steps   map[step]bool   // of objectives that are planned here
+	held    map[string]int  // how often directories were found held by another process
+	needs   map[string]needs
+	limited map[string]limit
+	waits   map[string]string // why something does not fit, as was said
+}
+
+func newAdmission(c *settings) admission {
+	return admission{c, map[string]bool{}, map[step]bool{}, map[string]int{}, map[string]needs{}, map[string]limit{}, map[string]string{}}
+}
+
+// needs is what a task takes up while it runs.
+type needs struct {
+	touches []string // globs of what it changes
+	agent   string   // that it asks for
+	agents  []string // who play its roles; nil: nobody has asked yet
+}
+
+// claim is a glob of what a task changes, which runs or comes first.
+type claim struct{ glob, dir string }
+
+// limit is an agent whose provider is not asked until a time, as a paused task says.
+type limit struct {
+	agent string
+	until time.Time
+}
+
+// hold is why a task is not started now. The zero value is no reason.
+type hold struct {
+	why   string
+	until time.Time // when it is looked at again; zero: as soon as something ends
+}
+
+// learn takes in what was found of a directory.
+func (a *admission) learn(f inspected) {
+	dir := f.Dir
+	delete(a.needs, dir)
+	delete(a.limited, dir)
+	if !f.Run {
+		delete(a.waits, dir)
+		delete(a.held, dir)
+		return
+	}
+	a.needs[dir] = needs{touches: f.touches, agent: f.Task.Pipeline.Agent}
+	if f.limited != (limit{}) {
+		a.limited[dir] = f.limited
+	}
+}
+
+// learnStep takes in that a step of an objective is to be planned.
+func (a *admission) learnStep(s step) {
+	a.needs[s.key()] = needs{agents: a.players(planner.Roles(), "")}
+}
+
+// locked takes in that another process holds a directory, and says how long it is to be left alone: 250 ms, as an order may
+// just be given, then twice that, up to 4 s. Nothing tells when a lock is free.
+func (a *admission) locked(dir string) time.Duration {
+	delay := 250 * time.Millisecond << min(a.held[dir], 4)
+	a.held[dir]++
+	return delay
+}
+
+// full reports whether all slots are taken.
+func (a *admission) full() bool { return len(a.tasks)+len(a.steps) >= a.slots() }
+
+// players are the agents that play roles, for a task that asks for an agent or none. An error is said when it is started.
+func (a *admission) players(roles []trellis.Role, agent string) []string {
+	list := []string{}
+	for _, role := range roles {
+		if c, err := a.s.Roles().Choose(role, agent, ""); err == nil && !slices.Contains(list, c.Agent) {
+			list = append(list, c.Agent)
+		}
+	}
+	return list
+}
+
+// agents are those that play a task's roles.
+func (a *admission) agents(key string) []string {
+	n := a.needs[key]
+	if n.agents == nil {
+		n.agents = a.players(pipeline.Roles(), n.agent)
+		a.needs[key] = n
+	}
+	return n.agents
+}
+
+// busy are the tasks and plannings that run, here or, as far as was seen, elsewhere.
+func (a *admission) busy() []string {
+	list := slices.Collect(maps.Keys(a.tasks))
+	for dir := range a.held {
+		if !a.tasks[dir] {
+			list = append(list, dir)
+		}
+	}
+	for s := range a.steps {
+		list = append(list, s.key())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// claims are the globs of all that run.
+func (a *admission) claims() (list []claim) {
+	for _, dir := range a.busy() {
+		list = a.claimed(list, dir)
+	}
+	return list
+}
+
+func (a *admission) claimed(list []claim, dir string) []claim {
+	for _, glob := range a.needs[dir].touches {
+		if !slices.ContainsFunc(list, func(c claim) bool { return c.glob == glob }) {
+			list = append(list, claim{glob, dir})
+		}
+	}
+	return list
+}
+
+// admit says why a task is not started now.
+func (a *admission) admit(l runner.Assessment, claims []claim) hold {
+	if h := a.exhausted(l); h.why != "" {
+		return h
+	}
+	if why := a.crowded(l.Dir); why != "" {
+		return hold{why: why}
+	}
+	own := a.needs[l.Dir].touches
+	for _, c := range claims {
+		if glob, both := ready.Overlap(own, []string{c.glob}); both {
+			return hold{why: runner.SameFiles(c.dir, glob)}
+		}
+	}
+	return hold{}
+}
+
+// spent says what of the day's budget is used up, and until when.
+func (a *admission) spent() hold {
+	if left, err := a.s.Budgets().BudgetLeft(); err == nil && left.Exhausted != nil {
+		return hold{left.Exhausted.Detail, left.Until}
+	}
+	return hold{}
+}
+
+// exhausted says why a task that has not begun would come to nothing: the day's budget is used up, or all its agents
+// wait for their providers.
+func (a *admission) exhausted(l runner.Assessment) hold {
+	if l.Task.Status != trellis.Ready {
+		return hold{}
+	}
+	if h := a.spent(); h.why != "" {
+		return hold{"tomorrow: " + h.why, h.until}
+	}
+	if len(a.limited) == 0 {
+		return hold{}
+	}
+	var first hold
+	for _, agent := range a.agents(l.Dir) {
+		until := a.limitedUntil(agent)
+		if until.IsZero() {
+			return hold{}
+		}
+		if first.until.IsZero() || until.Before(first.until) {
+			first = hold{"the provider of " + agent, until}
+		}
+	}
+	return first
+}
+
+// limitedUntil is when all that limits an agent is over, zero when nothing does.
+func (a *admission) limitedUntil(agent string) (last time.Time) {
+	for _, l := range a.limited {
+		if l.agent == agent && l.until.After(a.s.Clock()) && l.until.After(last) {
+			last = l.until
+		}
+	}
+	return last
+}
+
+// crowded says which agent of a task or planning works for as many others as it may.
+func (a *admission) crowded(key string) string {
+	most := a.s.Config.Limits.PerAgent
+	if len(most) == 0 {
+		return ""
+	}
+	works := map[string]int{}
+	for _, dir := range a.busy() {
+		for _, agent := range a.agents(dir) {
+			works[agent]++
+		}
+	}
+	for _, agent := range a.agents(key) {
+		if limit, ok := most[agent]; ok && works[agent] >= limit {
+			return fmt.Sprintf("%s, which works for as many tasks as it may (%d, limits.per_agent)", agent, limit)
+		}
+	}
+	return ""
+}
+
+// stuck reports whether nothing that this watcher runs keeps any task of a queue: then only others can end the wait.
+func (a *admission) stuck(queue []runner.Assessment) bool {
+	return len(a.tasks) == 0 && !slices.ContainsFunc(queue, func(l runner.Assessment) bool { return a.waits[l.Dir] == "" })
+}

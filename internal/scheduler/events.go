@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// events are those of files and folders. The zero value has none, as where the system has none to give.
+type events struct{ notify *fsnotify.Watcher }
+
+// listenTo begins to listen to a folder.
+func listenTo(dir string) (events, error) {
+	n, err := fsnotify.NewBufferedWatcher(4096)
+	if err != nil {
+		return events{}, err
+	}
+	if err := n.Add(dir); err != nil {
+		return events{}, errors.Join(err, n.Close())
+	}
+	return events{n}, nil
+}
+
+// add listens to one more folder. One that is not there has no events.
+func (e events) add(dir string) error {
+	if e.notify == nil {
+		return nil
+	}
+	if err := e.notify.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, fsnotify.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (e events) close() {
+	if e.notify != nil {
+		e.notify.Close()
+	}
+}
+
+func (e events) happened() <-chan fsnotify.Event {
+	if e.notify == nil {
+		return nil
+	}
+	return e.notify.Events
+}
+
+func (e events) errors() <-chan error {
+	if e.notify == nil {
+		return nil
+	}
+	return e.notify.Errors
+}
+
+// hear takes in all that has happened so far.
+func (w *watch) hear() {
+	for range cap(w.events.happened()) + 1 {
+		select {
+		case e, ok := <-w.events.happened():
+			if !ok {
+				return
+			}
+			w.event(e)
+		case err := <-w.events.errors():
+			w.missed(err)
+		default:
+			return
+		}
+	}
+}
+
+func (w *watch) event(e fsnotify.Event) {
+	switch dir := filepath.Dir(e.Name); {
+	case e.Name == w.objectivesDir():
+		w.listenToObjectives()
+		w.objectives.remind()
+	case dir == w.settingsDir():
+		if name := filepath.Base(e.Name); name == "config.yaml" || name == "worktree.yaml" {
+			w.changed()
+		}
+	case dir == filepath.Dir(w.ledger()):
+		if e.Name == w.ledger() {
+			w.ledgerChanged()
+		}
+	case dir == w.objectivesDir():
+		w.objectives.changed(e.Name)
+	default:
+		w.taskEvent(e.Name)
+	}
+}
+
+// missed takes in an error of the events.
+func (w *watch) missed(err error) {
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.notices.say("event queue overflowed: rescanning")
+		w.rescan()
+	} else if err != nil {
+		w.notices.fail("", "watching: "+err.Error())
+	}
+}
+
+// taskEvent notes that something happened at a path in the folder of tasks: at once the first time, collected after that.
+func (w *watch) taskEvent(path string) {
+	rel, err := filepath.Rel(w.s.Store.Tasks(), path)
+	if err != nil || rel == "." {
+		return
+	}
+	name, rest, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	if !taskName(name) || rest == taskdir.Run || strings.HasPrefix(rest, durable.TempPrefix) {
+		return
+	}
+	dir := filepath.Join(w.s.Store.Tasks(), name)
+	w.s.Assessor().Neighbours().Changed(dir)
+	w.schedule.after(dir, settle)
+}
+
+// taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
+func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }

@@ -1,0 +1,39 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+)
+
+// awaits has the watcher say once whom it is to trust before it runs a task.
+func (w *watch) awaits(dir string, err *trust.UntrustedError) {
+	w.waiting[dir] = true
+	next := "\n  next: " + err.Next()
+	if !strings.HasSuffix(w.notices.said[dir], next) { // what is left to agree to may become less
+		w.notices.warn(dir, err.Error()+next)
+	}
+	w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: []string{pulse.Trust}})
+}
+
+// ledgerPause is how long after a look at a task a change of the ledger has it looked at again: the look may have made it.
+const ledgerPause = time.Second
+
+// ledgerChanged has all looked at again that waits for trust.
+func (w *watch) ledgerChanged() {
+	for dir, r := range w.results.last {
+		if slices.Contains(r.Waits, pulse.Trust) {
+			w.schedule.after(dir, ledgerPause)
+			delete(w.stalls, dir)
+		}
+	}
+	if w.notices.said["settings"] != "" {
+		w.changed()
+	}
+	w.objectives.remind()
+}

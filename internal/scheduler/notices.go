@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// notices are what a watcher says: about each subject (a directory, an objective, a name) a thing only once.
+type notices struct {
+	*settings
+	said    map[string]string // what was said last, by subject
+	trouble *pulse.Trouble    // what went wrong last
+}
+
+// say says something that happened.
+func (n *notices) say(format string, args ...any) {
+	n.s.Tell(runner.Event{Message: fmt.Sprintf(format, args...)})
+}
+
+// task says something that happened to a task, with what comes after its name.
+func (n *notices) task(dir, text string) {
+	id := filepath.Base(dir)
+	n.s.Tell(runner.Event{Task: id, Message: id + " " + text})
+}
+
+// inform says something once.
+func (n *notices) inform(about, text string) { n.once(slog.LevelInfo, about, text) }
+
+// warn says once what somebody has to do something about.
+func (n *notices) warn(about, text string) { n.once(slog.LevelWarn, about, text) }
+
+// fail says once what goes wrong, and keeps it for those who ask how the watcher is.
+func (n *notices) fail(about, text string) {
+	if n.said[about] != text {
+		n.trouble = &pulse.Trouble{At: n.s.Clock(), Text: text}
+		n.once(slog.LevelError, about, text)
+	}
+}
+
+func (n *notices) once(level slog.Level, about, text string) {
+	if n.said[about] == text {
+		return
+	}
+	n.said[about] = text
+	e := runner.Event{Level: level, Message: text}
+	if filepath.IsAbs(about) {
+		e.Task = filepath.Base(about)
+	}
+	n.s.Tell(e)
+}
+
+// over has the same said anew when it happens again.
+func (n *notices) over(about string) { delete(n.said, about) }
+
+func problemText(list []trellis.Problem) string {
+	var b strings.Builder
+	for i, p := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Error())
+		if p.Hint != "" {
+			b.WriteString("\n  next: " + p.Hint)
+		}
+	}
+	return b.String()
+}

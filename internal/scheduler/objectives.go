@@ -1,0 +1,298 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// objectives is what a watcher does about objectives: it writes into them what becomes of their tasks, and plans the steps
+// that can be planned of those that go on by themselves. Looking and planning happen beside the loop, all else in it.
+type objectives struct {
+	*settings
+	notices   *notices
+	schedule  *schedule
+	admission *admission
+	results   *results
+	at        time.Time // when they are looked at next; zero: nothing asks for it
+	looking   bool
+	took      time.Duration // to look at them
+	looked    chan lookedAt
+	ready     []step           // to plan, as far as is known
+	backoff   map[step]backoff // steps that are not planned before a time
+	ended     chan planned
+	wrong     map[string]error // with objectives, as they were looked at last
+}
+
+// step is one of an objective.
+type step struct{ objective, id string }
+
+func (s step) String() string { return fmt.Sprintf("objective %s: step %s", s.objective, s.id) }
+
+// key is what the step is called among the directories of tasks.
+func (s step) key() string { return "objective " + s.objective + " " + s.id }
+
+// backoff keeps a step from being planned before its time.
+type backoff struct {
+	until time.Time
+	stay  bool // a watch --once stays for it
+	times int  // that it went wrong in a row
+	err   error
+}
+
+// lookedAt is what was found when all objectives were looked at.
+type lookedAt struct {
+	list []runner.Advance
+	errs map[string]error
+	err  error // of all of them
+	took time.Duration
+}
+
+// planned is how the planning of a step ended.
+type planned struct {
+	step
+	res runner.StepResult
+	err error
+}
+
+// remind has the objectives looked at in a moment. Where that takes long it happens more seldom.
+func (o *objectives) remind() {
+	if o.worksOnObjectives() && o.at.IsZero() {
+		o.at = time.Now().Add(max(settle, 5*o.took))
+	}
+}
+
+// changed takes in that a file of the objectives changed.
+func (o *objectives) changed(path string) {
+	if !strings.HasPrefix(filepath.Base(path), durable.TempPrefix) {
+		o.remind()
+	}
+}
+
+// advance looks at objectives when they are due, and plans what fits beside the tasks that run.
+func (o *objectives) advance(ctx context.Context) {
+	if ctx.Err() != nil || !o.worksOnObjectives() {
+		return
+	}
+	if !o.at.IsZero() && !o.looking && !o.at.After(time.Now()) {
+		o.at, o.looking = time.Time{}, true
+		s := o.s // a reload takes another one
+		go func() { o.looked <- lookAtObjectives(ctx, s) }()
+	}
+	var left []step
+	for _, at := range o.ready {
+		switch {
+		case o.admission.steps[at], o.backoff[at].until.After(time.Now()):
+		case o.looking, o.admission.full(), o.crowded(at):
+			left = append(left, at)
+		case o.spent(at):
+		default:
+			o.plan(ctx, at)
+		}
+	}
+	o.ready = left
+}
+
+// spent reports whether the day's budget is used up; then the step rests until that changes.
+func (o *objectives) spent(at step) bool {
+	h := o.admission.spent()
+	if h.why == "" {
+		return false
+	}
+	o.notices.inform(at.key(), at.String()+" is planned tomorrow: "+h.why)
+	o.backoff[at] = backoff{until: o.real(h.until)}
+	o.results.put(at.key(), runner.Result{Dir: filepath.Join(o.objectivesDir(), at.objective+".md"), Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
+	return true
+}
+
+// crowded reports whether a step has to wait for agents that work for others.
+func (o *objectives) crowded(at step) bool {
+	o.admission.learnStep(at)
+	return o.admission.crowded(at.key()) != ""
+}
+
+// plan plans a step beside the tasks.
+func (o *objectives) plan(ctx context.Context, at step) {
+	o.admission.steps[at] = true
+	o.results.drop(at.key())
+	o.notices.say("%v is being planned", at)
+	s, creator := o.s, o.options.Creator
+	go func() {
+		res, err := s.Objectives().PlanOne(ctx, at.objective, runner.StepOptions{Step: at.id, Creator: creator}, false)
+		o.ended <- planned{at, res, err}
+	}()
+}
+
+// lookAtObjectives writes into all objectives what became of their tasks, and says what comes next in each.
+func lookAtObjectives(ctx context.Context, s *runner.Site) (l lookedAt) {
+	began := time.Now()
+	defer func() { l.took = time.Since(began) }()
+	l.errs = map[string]error{}
+	names, err := roadmap.Names(s.Store.Root)
+	if err != nil || len(names) == 0 {
+		l.err = err
+		return l
+	}
+	works, err := s.Objectives().SurveyWorks(ctx, false)
+	if err != nil {
+		l.err = err
+		return l
+	}
+	for _, name := range names {
+		a, err := s.Objectives().Advance(ctx, name, works, false)
+		switch {
+		case ctx.Err() != nil:
+			return l
+		case errors.Is(err, roadmap.ErrNotFound): // just removed
+		case err != nil:
+			l.errs[name] = err
+		default:
+			l.list = append(l.list, a)
+		}
+	}
+	return l
+}
+
+// take takes in what was found of the objectives.
+func (o *objectives) take(l lookedAt) {
+	o.looking, o.took, o.wrong = false, l.took, l.errs
+	if l.err != nil {
+		o.notices.fail("objectives", "looking at the objectives: "+l.err.Error())
+		o.wrong[""] = l.err
+		return
+	}
+	o.notices.over("objectives")
+	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
+		o.notices.warn("objective "+name, fmt.Sprintf("objective %s: %v", name, l.errs[name]))
+	}
+	o.ready = nil
+	for _, a := range l.list {
+		o.takeOne(a)
+	}
+}
+
+func (o *objectives) takeOne(a runner.Advance) {
+	for _, c := range a.Changes {
+		o.notices.say("objective %s: step %s: %s is now %q: %s", a.Name, c.Step, c.Cell, c.Value, c.Why)
+	}
+	for _, d := range a.Others {
+		o.notices.warn(step{a.Name, d.Step}.key(), fmt.Sprintf("objective %s: step %s is planned as %s, and its cell says %s", a.Name, d.Step, d.Work.Name(), d.Other))
+	}
+	for _, p := range a.Gone {
+		o.notices.warn(fmt.Sprintf("gone %s:%d", p.File, p.Line), fmt.Sprintf("%v: %s", &p, p.Hint))
+	}
+	if !a.Road.Auto {
+		return
+	}
+	for _, s := range a.Ready {
+		o.ready = append(o.ready, step{a.Name, s.ID})
+	}
+	if code := a.Decision.Code; code == roadmap.Stuck || code == roadmap.Complete {
+		o.notices.inform("objective "+a.Name, fmt.Sprintf("objective %s: %s: %s", a.Name, code, a.Decision.Why))
+	}
+}
+
+// end takes in how the planning of a step ended.
+func (o *objectives) end(p planned) {
+	delete(o.admission.steps, p.step)
+	defer o.remind()
+	if p.err != nil {
+		o.fail(p)
+		return
+	}
+	delete(o.backoff, p.step)
+	switch res := p.res; {
+	case res.Interrupted:
+	case len(res.Waits) > 0:
+		until := o.real(res.Until)
+		o.backoff[p.step] = backoff{until: until, stay: time.Until(until) <= runner.ParkAfter}
+		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: trellis.Paused, Waits: res.Waits, Until: res.Until, Failure: res.Failure})
+	case res.Failure != nil:
+		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: res.Status, Failure: res.Failure})
+		o.notices.warn(p.key(), fmt.Sprintf("%v: planning %s failed: %v", p.step, res.Task, res.Failure))
+	case res.Status == trellis.Rejected:
+		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: res.Status})
+		o.notices.warn(p.key(), fmt.Sprintf("%v: %s is rejected: %s", p.step, res.Task, res.Report.Verdict.Details))
+	default:
+		o.notices.say("%v is planned as %s", p.step, res.Task)
+		o.schedule.now(res.Dir)
+	}
+}
+
+// fail says what went wrong with a step and has it tried again: most such things pass.
+func (o *objectives) fail(p planned) {
+	times := o.backoff[p.step].times + 1
+	if !errors.Is(p.err, durable.ErrHeld) { // else somebody else plans it
+		o.notices.warn(p.key(), fmt.Sprintf("%v: %v", p.step, p.err))
+	}
+	wait := min(time.Second<<min(times-1, 5), 30*time.Second)
+	o.backoff[p.step] = backoff{time.Now().Add(wait), times <= tries, times, p.err}
+}
+
+// next is when something about objectives is to be done.
+func (o *objectives) next() (next time.Time) {
+	take := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if !o.looking {
+		take(o.at)
+	}
+	for _, rest := range o.backoff {
+		if rest.until.After(time.Now()) {
+			take(rest.until)
+		}
+	}
+	return next
+}
+
+// wake has steps looked at whose time has come.
+func (o *objectives) wake() {
+	for at, rest := range o.backoff {
+		if !rest.until.IsZero() && !rest.until.After(time.Now()) {
+			rest.until = time.Time{}
+			o.backoff[at] = rest
+			o.remind()
+		}
+	}
+}
+
+// idle reports whether nothing is to be done about objectives now or soon.
+func (o *objectives) idle() bool {
+	if !o.worksOnObjectives() {
+		return len(o.admission.steps) == 0 && !o.looking
+	}
+	if o.looking || !o.at.IsZero() || len(o.admission.steps) > 0 || len(o.ready) > 0 {
+		return false
+	}
+	for _, rest := range o.backoff {
+		if rest.stay && rest.until.After(time.Now()) {
+			return false
+		}
+	}
+	return true
+}
+
+// errors are what is wrong with objectives, and stayed so.
+func (o *objectives) errors() (errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(o.wrong)) {
+		errs = append(errs, fmt.Errorf("objective %s: %w", name, o.wrong[name]))
+	}
+	for _, rest := range o.backoff {
+		if rest.err != nil && !errors.Is(rest.err, durable.ErrHeld) {
+			errs = append(errs, rest.err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,64 @@
+package scheduler
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// promotion knows which tasks wait for which, so that they are looked at again as soon as one of those moves on.
+type promotion struct {
+	stood map[string]trellis.Status  // of each directory when it was looked at last
+	wants map[string][]string        // what a directory that waits depends on, by id
+	by    map[string]map[string]bool // the directories that wait for an id
+}
+
+func newPromotion() promotion {
+	return promotion{map[string]trellis.Status{}, map[string][]string{}, map[string]map[string]bool{}}
+}
+
+// unreadable is where a task stands whose task.json can't be read.
+const unreadable trellis.Status = "unreadable"
+
+// promote takes in what was seen of a directory. It reports whether its status changed, and the directories that wait for it.
+func (p *promotion) promote(f inspected) (changed bool, waiting []string) {
+	p.waits(f.Dir, f.Assessment)
+	var now trellis.Status // of what is gone
+	switch {
+	case f.Task != nil:
+		now = f.Task.Status
+	case !f.gone:
+		now = unreadable
+	}
+	if p.stood[f.Dir] == now {
+		return false, nil
+	}
+	p.stood[f.Dir] = now
+	return true, slices.Collect(maps.Keys(p.by[filepath.Base(f.Dir)]))
+}
+
+// waits notes what a directory waits for now.
+func (p *promotion) waits(dir string, l runner.Assessment) {
+	for _, id := range p.wants[dir] {
+		if delete(p.by[id], dir); len(p.by[id]) == 0 {
+			delete(p.by, id)
+		}
+	}
+	delete(p.wants, dir)
+	if l.Waits == "" {
+		return
+	}
+	p.wants[dir] = l.Task.Pipeline.DependsOn
+	for _, id := range p.wants[dir] {
+		if p.by[id] == nil {
+			p.by[id] = map[string]bool{}
+		}
+		p.by[id][dir] = true
+	}
+}
+
+// forget lets go of a directory that is gone. It was told that already.
+func (p *promotion) forget(dir string) { delete(p.stood, dir) }

@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+)
+
+// How often pull requests are asked about: soon as long as some check is not at its end, and ever more seldom, up to
+// pullRest, while nobody answers.
+const (
+	pullSoon  = 2 * time.Minute
+	pullEvery = 10 * time.Minute
+	pullRest  = time.Hour
+)
+
+// pulls is the watcher's own look at pull requests. It runs beside the loop.
+type pulls struct {
+	*settings
+	notices  *notices
+	schedule *schedule
+	next     time.Time // zero: at once
+	asking   bool
+	asked    bool // once at least
+	silent   int  // times in a row that nobody answered
+	told     map[string]bool
+	ended    chan asked
+}
+
+// asked is what came of a look.
+type asked struct {
+	runner.Reacted
+	silent bool
+	notes  []string // what could not be found out
+	err    error
+}
+
+// due reports whether a look is to come. A watch --once has one.
+func (p *pulls) due() bool { return p.asksPulls() && !p.asking && !(p.options.Once && p.asked) }
+
+// ask begins a look when its time has come.
+func (p *pulls) ask(ctx context.Context) {
+	if !p.due() || p.next.After(time.Now()) || ctx.Err() != nil {
+		return
+	}
+	p.asking, p.asked = true, true
+	s := p.s // a reload takes another one
+	go func() { p.ended <- askPulls(ctx, s) }()
+}
+
+func askPulls(ctx context.Context, s *runner.Site) (a asked) {
+	seen, err := s.PullRequests().Remote().Pulls(ctx, "")
+	a.silent, a.notes, a.err = seen.Silent, seen.Notes, err
+	if err == nil {
+		a.Reacted, a.err = s.PullRequests().React(ctx, seen.Open)
+	}
+	return a
+}
+
+// take takes in what came of a look, and says when the next one is.
+func (p *pulls) take(a asked) {
+	p.asking = false
+	every := pullEvery
+	switch {
+	case a.silent || a.err != nil:
+		every = min(pullEvery<<p.silent, pullRest)
+		p.silent = min(p.silent+1, 6)
+	case a.Waits:
+		every, p.silent = pullSoon, 0
+	default:
+		p.silent = 0
+	}
+	p.next = time.Now().Add(every)
+	for i, dir := range a.Begun {
+		p.schedule.now(dir)
+		p.notices.task(dir, "goes on, as its pull request is not well: "+a.Why[i])
+	}
+	if a.err != nil {
+		a.notes = append(a.notes, "looking at pull requests: "+a.err.Error())
+	}
+	told := map[string]bool{}
+	for _, text := range append(a.notes, a.Notes...) {
+		if told[text] = true; !p.told[text] {
+			p.s.Tell(runner.Event{Level: slog.LevelWarn, Message: text})
+		}
+	}
+	p.told = told
+}
+
+// hurry has pull requests asked about before long: the checks of one that was just delivered begin now.
+func (p *pulls) hurry() {
+	if soon := time.Now().Add(pullSoon); p.silent == 0 && p.next.After(soon) {
+		p.next = soon
+	}
+}

@@ -1,0 +1,98 @@
+package structure
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// faces is what the command line may import of Trellis, but for its own folders. It asks internal/app for what is to happen,
+// and takes from below it types, names and errors; what it calls there all the same is listed with those that do, so that the
+// list gets shorter. nil: every command may; "" is internal/cli itself.
+var faces = map[string][]string{
+	"internal/app":      nil, // what a person can ask for
+	"internal/terminal": nil, // how a terminal shows it
+	"internal/text":     nil, // words and numbers for people
+	"internal/trellis":  nil, // statuses, codes, problems, roles
+	"internal/runner":   nil, // requests, results, events
+	"internal/status":   nil, // what is known of tasks and runs
+	"internal/config":   nil, // settings
+	"internal/hooks":    nil, // names of events
+	"taskdir":           nil, // tasks, names of files
+
+	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                               // names, what they do; doctor and init look for them
+	"contextfiles":            {"", "doctor", "task", "validate"},                                                                    // commands that write and check them
+	"internal/durable":        {"", "cleanup", "command", "doctor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of what people name, HeldError
+	"internal/cleanup":        {"cleanup"},                                                                                           // what is left of tasks
+	"internal/engine/flow":    {"", "doctor", "outcome", "runfile"},                                                                  // Failure
+	"internal/engine/journal": {"doctor", "outcome"},                                                                                 // ErrFenced; doctor looks for damage
+	"internal/eval":           {"eval"},                                                                                              // the set and its marks
+	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "setup", "task", "trust"},                                // errors; doctor, eval and --context open repositories
+	"internal/git/snapshot":   {""},                                                                                                  // diff takes one of the worktree
+	"internal/github":         {"doctor", "objective"},                                                                               // whether somebody is signed in
+	"internal/pipeline":       {"", "doctor", "watch"},                                                                               // Standing, its roles; doctor reads how far a run was
+	"internal/plan":           {"runfile"},                                                                                           // reads a file of steps
+	"internal/planner":        {"", "eval", "outcome"},                                                                               // Report, its roles
+	"internal/proc":           {"", "command", "doctor", "runfile", "watch"},                                                         // signals, the guard; demo and doctor run programs
+	"internal/proof":          {""},                                                                                                  // verify and decisions: keys, approvals, findings
+	"internal/pulse":          {"", "doctor", "watch"},                                                                               // whether a watcher lives
+	"internal/ready":          {"", "task", "validate", "watch"},                                                                     // what is missing from a task
+	"internal/research":       {"doctor"},                                                                                            // whether a check command can run
+	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                // objectives
+	"internal/sandbox":        {"doctor", "setup"},                                                                                   // whether this machine has one
+	"internal/scheduler":      {"watch"},                                                                                             // watches
+	"internal/trust":          {"outcome", "trust"},                                                                                  // verdicts, and the ledger
+	"internal/trust/subject":  {"setup", "trust"},                                                                                    // what can be trusted
+	"internal/workflow":       {"", "runfile", "watch"},                                                                              // events, requests and ends of steps
+	"specs":                   {"migrate", "task", "validate"},                                                                       // guidelines and roles of the project
+	"templates":               {"validate"},                                                                                          // checks those of the project
+}
+
+func TestFaces(t *testing.T) {
+	used := map[string]map[string]bool{}
+	for name, in := range readImports(t, repository(t)) {
+		face, ok := strings.CutPrefix(name, "internal/cli")
+		if !ok {
+			continue
+		}
+		face = strings.TrimPrefix(face, "/")
+		for target := range in.code {
+			if strings.Contains(target, "internal/cli") || library(target) || !ours(target) {
+				continue
+			}
+			if used[target] == nil {
+				used[target] = map[string]bool{}
+			}
+			used[target][face] = true
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(used)) {
+		allowed, listed := faces[target]
+		for _, face := range slices.Sorted(maps.Keys(used[target])) {
+			if !listed || allowed != nil && !slices.Contains(allowed, face) {
+				t.Errorf("internal/cli %s imports %s: let internal/app do it, or list it with the reason", face, target)
+			}
+		}
+	}
+	for target, allowed := range faces {
+		if used[target] == nil {
+			t.Errorf("faces lists %s, which none imports", target)
+		}
+		for _, face := range allowed {
+			if !used[target][face] {
+				t.Errorf("faces lists internal/cli/%s with %s, which it does not import", face, target)
+			}
+		}
+	}
+}
+
+// ours reports whether an import path is a package of this module.
+func ours(target string) bool {
+	for _, floor := range floors {
+		if slices.Contains(floor, target) {
+			return true
+		}
+	}
+	return false
+}
