@@ -3,14 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
@@ -29,48 +28,11 @@ func diffCommand(a *command.Console) *cli.Command {
 }
 
 func runDiff(ctx context.Context, a *command.Console, p *app.Project, dir string, stat bool) error {
-	t, err := p.Store.Load(dir)
-	if err != nil {
-		return err
-	}
-	if t.Pipeline.BaseCommit == "" {
-		a.Say("%s has not begun: nothing was changed for it", t.ID)
-		return nil
-	}
-	if worktree := p.Worktree(t); worktree != "" {
-		return diffWorktree(ctx, a, p, worktree, t.Pipeline.BaseCommit, stat)
-	}
-	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
-	if err != nil {
-		return err
-	}
-	if tip == "" {
-		return app.WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
-	}
-	return writeDiff(a, func(out io.Writer) error { return p.Repo.History().Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
-}
-
-// maxDiff is the longest patch that is shown whole.
-const maxDiff = 64 << 20
-
-func diffWorktree(ctx context.Context, a *command.Console, p *app.Project, worktree, base string, stat bool) error {
-	p.Config() // by which git is wary of what is there
-	s, err := snapshot.New(p.Repo).Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var text string
-	if stat {
-		text, err = s.DiffStat(ctx, base)
-	} else {
-		text, err = s.Diff(ctx, base, maxDiff)
-	}
-	if err != nil {
-		return err
-	}
 	return writeDiff(a, func(out io.Writer) error {
-		_, err := io.WriteString(out, text)
+		began, err := p.Diff(ctx, dir, stat, out)
+		if err == nil && !began {
+			a.Say("%s has not begun: nothing was changed for it", filepath.Base(dir))
+		}
 		return err
 	})
 }
