@@ -27,7 +27,7 @@ func TestTaskFilesHeldByAStoppedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := fmt.Sprintf("write.lock is held by process %d", os.Getpid())
-	if _, errs := s.trellis(11, "start", "02-01-bye"); !strings.Contains(errs, who) || !strings.Contains(errs, fmt.Sprintf("hint: it is held for milliseconds: if process %d was stopped, kill -CONT", os.Getpid())) {
+	if _, errs := s.trellis(11, "start", "02-01-bye"); !strings.Contains(errs, who) || !strings.Contains(errs, fmt.Sprintf("next: it is held for milliseconds: if process %d was stopped, kill -CONT", os.Getpid())) {
 		t.Errorf("start says %s", errs)
 	}
 	said, err := os.Create(filepath.Join(filepath.Dir(s.Dir), "said"))

@@ -94,7 +94,7 @@ func TestRunIsInterrupted(t *testing.T) {
 			if got := s.read("log"); got != "a\nl1\nl2\n" {
 				t.Errorf("log %q", got)
 			}
-			if !regexp.MustCompile(`(?m)^trellis: hint: trellis run --resume ` + anID.String() + `$`).MatchString(out.String()) {
+			if !regexp.MustCompile(`(?m)^trellis: next: trellis run --resume ` + anID.String() + `$`).MatchString(out.String()) {
 				t.Errorf("it does not say how to go on:\n%s", out)
 			}
 			s.goOn(t)

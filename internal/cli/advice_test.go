@@ -25,13 +25,13 @@ func TestAdviceForTasksThatAreNotPlanned(t *testing.T) {
 	b.write(".trellis/rehearsal.yaml", "roles:\n  evaluate: [{answer: {decision: reject, category: unclear, details: what, suggestions: [say what], size: tiny, confidence: 1}}]\n")
 	b.do("plan -n note -t backend -r note", command.ExitRejected)
 	b.refused("retry note", command.ExitUsage, "is rejected, there is nothing to retry", "prd.md")
-	b.refused("retry note", command.ExitUsage, "hint: trellis plan --retry ", "prd.md")
+	b.refused("retry note", command.ExitUsage, "next: trellis plan --retry ", "prd.md")
 
 	b = newBench(t)
 	b.write(".trellis/rehearsal.yaml", "roles:\n  evaluate: [{answer: nonsense}, {answer: nonsense}]\n")
 	b.do("plan -n note -t backend -r note", command.ExitPlanner)
 	b.refused("start note", command.ExitUsage, "its planning failed with agent_protocol", "write what is wanted")
-	b.refused("start note", command.ExitUsage, "hint: trellis plan --retry ", "prd.md")
+	b.refused("start note", command.ExitUsage, "next: trellis plan --retry ", "prd.md")
 }
 
 // Edge C14: no order reaches a task in the archive, and none says that a watcher picks it up.

@@ -39,7 +39,7 @@ func showFailures(a *command.Console) error {
 		if row.Retried {
 			marks += " (tried again by itself)"
 		}
-		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    → %s\n", row.Code, marks, row.Meaning, row.Todo)
+		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    next: %s\n", row.Code, marks, row.Meaning, row.Todo)
 	}
 	fmt.Fprint(a.Stdout, "\n(*) nothing fails with this code in this version\n")
 	return nil

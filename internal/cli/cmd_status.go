@@ -152,7 +152,7 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 	b := s.Beat
 	if s.Hangs {
 		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(s.Last).Round(time.Second))
-		lines = append(lines, fmt.Sprintf("hint: kill %d && trellis watch", s.Holder.PID))
+		lines = append(lines, fmt.Sprintf("next: kill %d && trellis watch", s.Holder.PID))
 	} else if b.PID != 0 {
 		lines[0] += fmt.Sprintf("; %d of %d at work, %d waiting", len(b.Running), b.Parallel, len(b.Waiting))
 	}
@@ -184,7 +184,7 @@ func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir s
 		id := filepath.Base(dir)
 		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
 		if !watched {
-			a.Say("hint: trellis start %s", id)
+			a.Say("next: trellis start %s", id)
 		}
 	}
 	return err

@@ -18,13 +18,13 @@ func TestNamesAreRefusedAlike(t *testing.T) {
 	note := filepath.Join(b.app.Dir, ".trellis", "tasks", "02-01-note")
 	long := strings.Repeat("a", 240)
 	for name, want := range map[string]string{
-		long:            "\n    → mv .trellis/tasks/" + long + " .trellis/tasks/" + strings.Repeat("a", 60),
-		"02-03-" + long: "\n    → mv .trellis/tasks/02-03-" + long + " .trellis/tasks/02-03-" + strings.Repeat("a", 60),
-		"CON":           "\n    → mv .trellis/tasks/CON .trellis/tasks/task-con\n",
-		"nul.txt":       "\n    → mv .trellis/tasks/nul.txt .trellis/tasks/nul-txt\n",
-		"Lpt9":          "\n    → mv .trellis/tasks/Lpt9 .trellis/tasks/task-lpt9\n",
-		"a b":           "\n    → mv '.trellis/tasks/a b' .trellis/tasks/a-b\n",
-		"Archive":       "\n    → mv .trellis/tasks/Archive .trellis/tasks/task-archive\n",
+		long:            "\n    next: mv .trellis/tasks/" + long + " .trellis/tasks/" + strings.Repeat("a", 60),
+		"02-03-" + long: "\n    next: mv .trellis/tasks/02-03-" + long + " .trellis/tasks/02-03-" + strings.Repeat("a", 60),
+		"CON":           "\n    next: mv .trellis/tasks/CON .trellis/tasks/task-con\n",
+		"nul.txt":       "\n    next: mv .trellis/tasks/nul.txt .trellis/tasks/nul-txt\n",
+		"Lpt9":          "\n    next: mv .trellis/tasks/Lpt9 .trellis/tasks/task-lpt9\n",
+		"a b":           "\n    next: mv '.trellis/tasks/a b' .trellis/tasks/a-b\n",
+		"Archive":       "\n    next: mv .trellis/tasks/Archive .trellis/tasks/task-archive\n",
 		"com10":         "",
 		"02-01-con":     "",
 		long[:206]:      "",
@@ -39,7 +39,7 @@ func TestNamesAreRefusedAlike(t *testing.T) {
 				continue
 			}
 			code, out, errs := b.app.try(words...)
-			said := strings.ReplaceAll(out+errs, "\ntrellis:   next: ", "\n    → ")
+			said := strings.ReplaceAll(out+errs, "\ntrellis: next: ", "\n    next: ")
 			if (want == "") != (code == command.ExitDone) || !strings.Contains(said, want) || want != "" && !strings.Contains(said, ".trellis/tasks/"+name+": the directory name ") {
 				t.Errorf("%s: exit code %d\n%s", words, code, said)
 			}

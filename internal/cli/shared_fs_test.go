@@ -42,7 +42,7 @@ func TestSharedFileSystem(t *testing.T) {
 	}
 	plan := []string{"plan", "--name", "y", "--type", "backend", "--requirement", "r"}
 	for _, args := range [][]string{{"start", "x"}, {"start", "x", "--detach"}, {"watch", "--once"}, {"run", "steps.yaml"}, plan, append(slices.Clone(plan), "--detach")} {
-		const want = " is on NFS: locks don't hold between the machines that share it\ntrellis: hint: clone the repository to a disk of this machine\n"
+		const want = " is on NFS: locks don't hold between the machines that share it\ntrellis: next: clone the repository to a disk of this machine\n"
 		if code, said := call(args...); code != command.ExitUsage || !strings.Contains(said, want) {
 			t.Errorf("%v: got exit %d: %s", args, code, said)
 		}

@@ -24,7 +24,7 @@ func TestSecondWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
-	const want = "another watcher runs here: process 7 on there, since 2026-02-03 12:00:00\ntrellis: hint: trellis status\n"
+	const want = "another watcher runs here: process 7 on there, since 2026-02-03 12:00:00\ntrellis: next: trellis status\n"
 	for _, args := range [][]string{{"watch", "--once"}, {"watch", "--once", "--log-level", "info"}, {"watch"}} {
 		if code, out, said := a.try(args...); code != command.ExitLocked || out != "" || said != "trellis: "+want {
 			t.Errorf("%v: got exit %d: %s%s", args, code, out, said)

@@ -295,7 +295,7 @@ func (s PlanRunner) seen(ctx context.Context, dir string) error {
 	if !errors.As(err, &untrusted) {
 		return err
 	}
-	s.Tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: untrusted.Error() + "\n  next: " + untrusted.Next()})
+	s.Tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: untrusted.Error() + "\nnext: " + untrusted.Next()})
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 // awaits has the watcher say once whom it is to trust before it runs a task.
 func (w *watch) awaits(dir string, err *trust.UntrustedError) {
 	w.waiting[dir] = true
-	next := "\n  next: " + err.Next()
+	next := "\nnext: " + err.Next()
 	if !strings.HasSuffix(w.notices.said[dir], next) { // what is left to agree to may become less
 		w.notices.warn(dir, err.Error()+next)
 	}

@@ -66,7 +66,7 @@ func problemText(list []trellis.Problem) string {
 		}
 		b.WriteString(p.Error())
 		if p.Hint != "" {
-			b.WriteString("\n  next: " + p.Hint)
+			b.WriteString("\nnext: " + p.Hint)
 		}
 	}
 	return b.String()

@@ -117,7 +117,7 @@ func (c *Console) Report(err error) {
 	}
 	c.Say("%v", err)
 	for _, h := range app.HintsOf(err) {
-		c.Say("hint: %s", h)
+		c.Say("next: %s", h)
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *Console) SayProblems(problems []trellis.Problem) {
 		}
 		c.Say("%s%v", kind, &p)
 		if p.Hint != "" {
-			c.Say("hint: %s", p.Hint)
+			c.Say("next: %s", p.Hint)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (c *Console) PrintProblems(problems []trellis.Problem) {
 		}
 		fmt.Fprintf(c.Stdout, "%s: %s\n", kind, trellis.Visible(p.Error()))
 		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
-			fmt.Fprintf(c.Stdout, "    → %s\n", trellis.Visible(p.Hint))
+			fmt.Fprintf(c.Stdout, "    next: %s\n", trellis.Visible(p.Hint))
 		}
 	}
 }

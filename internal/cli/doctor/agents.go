@@ -28,7 +28,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 			continue
 		case f.Unboxed:
 			d.add(stateError, f.Name, f.Version+": its own sandbox can't run here, so that every command of it would fail",
-				"see why: codex sandbox -- true; else sandbox: require and permission: full for the roles that edit, or another agent")
+				"find out why: codex sandbox -- true; else sandbox: require and permission: full for the roles that edit, or another agent")
 			continue
 		}
 		usable = true

@@ -127,6 +127,6 @@ func (d *diagnosis) forget(root string) error {
 func (d *diagnosis) print(f finding) {
 	fmt.Fprintf(d.console.Stdout, "%-8s %-12s %s\n", f.State, f.Check, trellis.Visible(f.Detail))
 	if f.Hint != "" {
-		fmt.Fprintf(d.console.Stdout, "%21s → %s\n", "", trellis.Visible(f.Hint))
+		fmt.Fprintf(d.console.Stdout, "%21s next: %s\n", "", trellis.Visible(f.Hint))
 	}
 }

@@ -134,7 +134,7 @@ func (cmd objectives) list(ctx context.Context, asJSON bool) error {
 	}
 	if len(rows) == 0 {
 		cmd.Say("no objectives")
-		cmd.Say("hint: trellis objective new NAME")
+		cmd.Say("next: trellis objective new NAME")
 		return nil
 	}
 	return printTable(cmd.Stdout, rows)

@@ -129,7 +129,7 @@ func sayFile(a *command.Console, res runner.FileRun) {
 		a.Say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
 	case r.Failure() != nil:
 		a.Say("run %s failed: %s", res.ID, counts(r.Report))
-		a.Say("hint: trellis run --resume %s", res.ID)
+		a.Say("next: trellis run --resume %s", res.ID)
 	case r.Tolerate > 0:
 		a.Say("run %s completed with failures: %s", res.ID, counts(r.Report))
 	default:
@@ -173,8 +173,8 @@ func sayRequest(a *command.Console, id string, q workflow.Request) {
 	if len(q.Lets) > 0 {
 		a.Say("  then runs: %s", strings.Join(q.Lets, ", "))
 	}
-	a.Say("hint: trellis approve %s --step %s", id, q.Path)
-	a.Say("hint: trellis reject %s --step %s --reason TEXT", id, q.Path)
+	a.Say("next: trellis approve %s --step %s", id, q.Path)
+	a.Say("next: trellis reject %s --step %s --reason TEXT", id, q.Path)
 }
 
 // endOfFile is the error that the end of a file's run means for the exit code.
@@ -200,7 +200,7 @@ func fileChanged(a *command.Console, res runner.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
 		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
-		a.Say("hint: trellis run --resume %s %s", res.ID, relTo(a, res.Input.File))
+		a.Say("next: trellis run --resume %s %s", res.ID, relTo(a, res.Input.File))
 	}
 }
 

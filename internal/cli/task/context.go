@@ -108,7 +108,7 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 	for _, problem := range problems {
 		cmd.Say("%s: %s", path, problem.Message)
 		if !problem.Warning && problem.Hint != "" {
-			cmd.Say("hint: %s", problem.Hint)
+			cmd.Say("next: %s", problem.Hint)
 		}
 	}
 	if len(valid) == 0 {
