@@ -13,7 +13,7 @@ type Kind string
 // The kinds of events.
 const (
 	Changed    Kind = "changed"     // files of the task were written, or it appeared or is gone: what is known of it has to be read again
-	PhaseBegun Kind = "phase_begun" // Phase, Round, and Agent of one that an agent plays
+	PhaseBegun Kind = "phase_begun" // Phase, Round; a second time with Call and Agent when an agent is asked in it
 	PhaseEnded Kind = "phase_ended" // Seconds; Failure when it came to none; Text is what came of it in a few words
 	StepBegun  Kind = "step_begun"  // Step, of the plan
 	StepEnded  Kind = "step_ended"  // Seconds, Failure
@@ -77,10 +77,8 @@ type Outcome struct {
 	Outcome  trellis.Outcome `json:"outcome,omitempty"`
 	Seconds  float64         `json:"seconds"`
 	Usage    trellis.Usage   `json:"usage"`
-	Files    int             `json:"files"` // of the commit
-	Added    int             `json:"added"`
-	Deleted  int             `json:"deleted"`
-	Met      int             `json:"met"` // criteria
+	Stat     string          `json:"stat,omitempty"` // what was changed, a line a file
+	Met      int             `json:"met"`            // criteria
 	Criteria int             `json:"criteria"`
 	Rounds   int             `json:"rounds"`
 	Commit   string          `json:"commit,omitempty"`

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,11 @@ type TaskState struct {
 	PRURL    string          `json:"pr_url,omitempty"`
 	Asks     bool            `json:"asks,omitempty"` // people's yes to the plan is required
 	Job      *Job            `json:"job,omitempty"`  // branch, base, worktree: once, after the claim
+}
+
+// StateWritten is the state that an activity with this input puts into task.json; false when it is another activity.
+func StateWritten(activity string, in json.RawMessage) (s TaskState, ok bool) {
+	return s, activity == string(writeStatus) && json.Unmarshal(in, &s) == nil
 }
 
 // Why is the standing's failure in words, "" without one.

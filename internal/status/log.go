@@ -14,6 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -36,6 +38,7 @@ type Line struct {
 	Run      string        `json:"run"`         // <task>/<number>
 	ID       string        `json:"id,omitempty"`
 	Activity string        `json:"activity,omitempty"`
+	Round    int           `json:"round,omitempty"`
 	Step     string        `json:"step,omitempty"`  // of the plan, that the activity belongs to: its path
 	Agent    string        `json:"agent,omitempty"` // start: who plays the role
 	Event    *agents.Event `json:"event,omitempty"`
@@ -44,6 +47,12 @@ type Line struct {
 	// In a few words, several lines where there is output. Start: why a planning asks once more, what a step is, and
 	// what an agent is to do in it.
 	Text string `json:"text,omitempty"`
+	// Of an activity that ran the project's own commands, once it ended.
+	Checks []events.Check `json:"checks,omitempty"`
+	Wait   *events.Wait   `json:"wait,omitempty"` // start: nothing is done until this is over
+
+	state *pipeline.TaskState // done: what task.json said from then on
+	asked bool                // done: it was a call of an agent
 }
 
 // Log reads what was done for a task, from its first run on: first all that is there, then what is new.
@@ -53,6 +62,7 @@ type Log struct {
 	// Decode makes a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
+	latest   bool // only the latest run
 	archived bool
 	run      runLog
 }
@@ -61,7 +71,7 @@ type Log struct {
 // is no error: there may be one soon.
 func (l *Log) Next() (lines []Line, ended bool, err error) {
 	dir := l.find()
-	if !l.archived {
+	if !l.archived && !l.latest {
 		files, err := journal.Archived(dir)
 		if err != nil {
 			return nil, false, err
@@ -127,9 +137,13 @@ func (r *runLog) next(h *journal.History) (lines []Line) {
 		r.name, r.calls, r.begun, r.bundles = h.Run, map[string]*callLog{}, map[string]time.Time{}, map[string]*plan.Bundle{}
 		lines = append(lines, Line{Kind: KindRun, At: h.Began, Run: h.Run, Text: h.Flow})
 	}
+	var failure *flow.Failure // of the last call of an agent
 	for _, c := range h.Calls {
 		if r.shown(c) {
-			lines = append(lines, r.call(c)...)
+			lines = append(lines, r.call(c, failure)...)
+		}
+		if isRole(c.Activity) {
+			failure = failureOf(c)
 		}
 	}
 	for _, s := range h.Signals[r.signals:] {
@@ -151,18 +165,19 @@ func (r *runLog) shown(c journal.Entry) bool {
 	return r.log.Phase == "" || r.log.Phase == c.Activity
 }
 
-func (r *runLog) call(c journal.Entry) (lines []Line) {
+func (r *runLog) call(c journal.Entry, before *flow.Failure) (lines []Line) {
 	seen := r.calls[c.ID]
 	if seen == nil {
 		seen = &callLog{}
 		r.calls[c.ID] = seen
 	}
-	line := Line{Run: r.name, ID: c.ID, Activity: c.Activity}
+	line := Line{Run: r.name, ID: c.ID, Activity: c.Activity, Round: roundIn(c)}
 	line.Step, _ = StepOf(c.ID)
 	if !seen.started {
 		seen.started = true
 		start := line
 		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.told(c)
+		start.Wait = waitOf(c, before)
 		lines = append(lines, start)
 	}
 	if seen.done {
@@ -175,7 +190,8 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 		seen.done = true
 		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
 		line.Seconds = c.Finished.Sub(c.Started).Seconds()
-		line.Text = summary(c)
+		line.Text, line.Checks, line.state = summary(c), checksOf(c), stateOf(c)
+		line.asked = agentOf(c) != ""
 		if line.Step != "" {
 			r.came(c, &line)
 		}

@@ -56,7 +56,7 @@ var owners = map[string][]string{
 	"golang.org/x/term":                    {"internal/cli/command"},
 	"golang.org/x/net":                     {"internal/gateway"},
 	"golang.org/x/sys":                     {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
-	"github.com/fsnotify/fsnotify":         {"internal/runner", "internal/scheduler"},
+	"github.com/fsnotify/fsnotify":         {"internal/runner", "internal/scheduler", "internal/status"},
 	"github.com/go-git/go-git/v5":          {"internal/git"},
 	"github.com/go-git/go-billy/v5":        {"internal/git"},
 	"github.com/rogpeppe/go-internal/diff": {"internal/terminal"},

@@ -47,6 +47,12 @@ func Tail(s string, n int) string {
 	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
+// LastLine is the last line of s that is not empty, in at most 200 letters.
+func LastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return Clip(strings.TrimSpace(lines[len(lines)-1]), 200)
+}
+
 // Indent is s with each of its lines two columns to the right.
 func Indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const byePRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
+
+// told listens to a project until the test ends.
+type told struct {
+	*testing.T
+	from <-chan events.Event
+	list []events.Event
+}
+
+func listen(t *testing.T, w *runnertest.World) *told {
+	t.Helper()
+	e := &Env{Vars: os.Environ(), Dir: w.Dir, Now: time.Now}
+	p, err := e.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	from, err := p.Events(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &told{T: t, from: from}
+	t.Cleanup(func() {
+		cancel()
+		for range from { // until it is closed
+		}
+	})
+	return l
+}
+
+// until takes events until one holds, which it returns.
+func (l *told) until(what string, holds func(events.Event) bool) events.Event {
+	l.Helper()
+	hang := time.After(runnertest.Hang)
+	for {
+		select {
+		case e := <-l.from:
+			l.list = append(l.list, e)
+			if holds(e) {
+				return e
+			}
+		case <-hang:
+			l.Fatalf("waited in vain for %s; told\n%s", what, l)
+		}
+	}
+}
+
+func (l *told) String() string {
+	var lines []string
+	for _, e := range l.list {
+		lines = append(lines, brief(e))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// brief is an event without what differs from run to run.
+func brief(e events.Event) string {
+	parts := []string{string(e.Kind), e.Task}
+	if e.Phase != "" {
+		parts = append(parts, fmt.Sprintf("%s/%d", e.Phase, e.Round))
+	}
+	if e.Call != "" && e.Kind == events.PhaseBegun && e.Agent != "" {
+		parts = append(parts, "by "+e.Agent)
+	}
+	if e.Check != nil {
+		parts = append(parts, fmt.Sprintf("%d of %d: %s: %d", e.Check.N, e.Check.Of, e.Check.Command, e.Check.Code))
+	}
+	return strings.Join(parts, " ")
+}
+
+func is(kind events.Kind, task string) func(events.Event) bool {
+	return func(e events.Event) bool { return e.Kind == kind && e.Task == task }
+}
+
+// What another part of the program does is told: phases as they begin, the check that failed, how it ended.
+func TestEventsOfARun(t *testing.T) {
+	w := runnertest.NewWorld(t, runnertest.Working)
+	dir := w.Hand("02-01-bye", byePRD)
+	l := listen(t, w)
+	w.Start(dir)
+	end := l.until("the end", is(events.Ended, "02-01-bye"))
+	if o := end.Outcome; o == nil || o.Status != trellis.Review || len(o.Commit) < 40 || o.Rounds != 2 || o.Worktree == "" || o.Met != 1 || o.Criteria != 1 || !strings.Contains(o.Stat, "greet.sh") || end.Run != "02-01-bye/1" {
+		t.Errorf("it ended with %+v, %+v", end, o)
+	}
+	var lines []string
+	for line := range strings.SplitSeq(l.String(), "\n") {
+		if !strings.HasPrefix(line, string(events.Changed)) && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, want := range []string{"phase_begun 02-01-bye prepare/1", "phase_begun 02-01-bye implement/1", "phase_begun 02-01-bye implement/1 by rehearsal",
+		"phase_ended 02-01-bye implement/1", "phase_begun 02-01-bye verify/1", "checked 02-01-bye verify/1 1 of 1: sh test.sh: 1",
+		"phase_begun 02-01-bye debug/2", "checked 02-01-bye verify/2 1 of 1: sh test.sh: 0", "phase_begun 02-01-bye commit/2", "ended 02-01-bye"} {
+		i := slices.Index(lines, want)
+		if i < 0 {
+			t.Fatalf("not told, or not in this order: %s; told\n%s", want, l)
+		}
+		lines = lines[i+1:]
+	}
+	if began := l.list[0].Time; end.Time.Before(began) || end.Time.IsZero() {
+		t.Errorf("times are %v to %v", began, end.Time)
+	}
+}
+
+// What was done before is not told; a second run is told from its begin.
+func TestEventsFromNowOn(t *testing.T) {
+	w := runnertest.NewWorld(t, strings.Replace(runnertest.Working, "  accept:", "  nobody:", 1))
+	w.Site.Config.Limits.Attempts, w.Site.Config.Limits.Rounds = 1, 1
+	dir := w.Hand("02-01-bye", byePRD)
+	if res := w.Start(dir); res.Status != trellis.Failed {
+		t.Fatalf("it is %s", res.Status)
+	}
+	l := listen(t, w)
+	w.Write(".trellis/tasks/02-02-other/task.json", `{"status": "planning"`)
+	l.until("a task that appears", is(events.Changed, "02-02-other"))
+	if i := slices.IndexFunc(l.list, func(e events.Event) bool { return e.Task == "02-01-bye" }); i >= 0 {
+		t.Errorf("told of what was before: %s", l)
+	}
+	if err := os.RemoveAll(filepath.Join(w.Dir, ".trellis/tasks/02-02-other")); err != nil {
+		t.Fatal(err)
+	}
+	l.until("a task that is gone", func(e events.Event) bool {
+		_, err := os.Stat(filepath.Join(w.Dir, ".trellis/tasks", e.Task))
+		return e.Kind == events.Changed && err != nil
+	})
+	if err := w.Site.Orders().Retry(t.Context(), dir, true, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Start(dir)
+	l.until("the second end", is(events.Ended, "02-01-bye"))
+	for _, e := range l.list {
+		if e.Run == "02-01-bye/1" {
+			t.Errorf("told again: %s", brief(e))
+		}
+	}
+	if !strings.Contains(l.String(), "phase_begun 02-01-bye prepare/1") {
+		t.Errorf("the second run is not told from its begin: %s", l)
+	}
+}

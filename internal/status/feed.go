@@ -1,0 +1,283 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Feed tells what happens to the tasks of a repository while it happens, whoever works on them, from what is on disk. While
+// nobody works it does nothing until a file changes.
+type Feed struct {
+	Store taskdir.Store
+	// Decode makes a decoder of the raw stream that an agent of that name leaves.
+	Decode func(agent string) func(line string) []agents.Event
+	Now    func() time.Time
+	Tell   func(events.Event) // called by one goroutine
+
+	began   time.Time
+	notify  *fsnotify.Watcher // nil: this system has no events of files
+	changed map[string]bool   // tasks, by directory name, that are to be told of
+	at      map[string]*followed
+	files   map[string]time.Time // of a system without events: when task.json was written last
+}
+
+// followed is a task that somebody works on.
+type followed struct {
+	log   *Log
+	state pipeline.TaskState // as the run wrote it last
+	rests bool               // its run is over, or waits for somebody
+}
+
+const (
+	// feedSettle is how long changes of files are collected before they are told of together.
+	feedSettle = 50 * time.Millisecond
+	// feedLook is how often the journals and streams of those at work are looked at.
+	feedLook = 250 * time.Millisecond
+	// feedPoll is how often all is looked at where there are no events.
+	feedPoll = 2 * time.Second
+)
+
+// Run tells of everything from now on until ctx is done. begun is called once nothing that happens after is missed.
+func (f *Feed) Run(ctx context.Context, begun func()) error {
+	f.began = f.Now()
+	f.changed, f.at, f.files = map[string]bool{}, map[string]*followed{}, map[string]time.Time{}
+	if n, err := fsnotify.NewBufferedWatcher(4096); err == nil {
+		f.notify = n
+		defer n.Close()
+	}
+	if err := f.scan(false); err != nil {
+		return err
+	}
+	begun()
+	var settle, look, poll <-chan time.Time
+	for {
+		if f.notify == nil && poll == nil {
+			poll = time.After(feedPoll)
+		}
+		if look == nil && f.busy() {
+			look = time.After(feedLook)
+		}
+		if settle == nil && len(f.changed) > 0 {
+			settle = time.After(feedSettle)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-f.happened():
+			if ok {
+				f.note(e)
+			} else {
+				f.notify = nil
+			}
+		case err, ok := <-f.failed():
+			if ok && errors.Is(err, fsnotify.ErrEventOverflow) {
+				if err := f.scan(true); err != nil {
+					return err
+				}
+			}
+		case <-settle:
+			settle = nil
+			f.flush()
+		case <-look:
+			look = nil
+			f.look()
+		case <-poll:
+			poll = nil
+			if err := f.scan(true); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *Feed) happened() <-chan fsnotify.Event {
+	if f.notify == nil {
+		return nil
+	}
+	return f.notify.Events
+}
+
+func (f *Feed) failed() <-chan error {
+	if f.notify == nil {
+		return nil
+	}
+	return f.notify.Errors
+}
+
+// scan looks at all tasks. The first time nothing of what is there is told.
+func (f *Feed) scan(tell bool) error {
+	f.listen(f.Store.Tasks())
+	entries, err := os.ReadDir(f.Store.Tasks())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking for tasks: %w", err)
+	}
+	there := map[string]bool{}
+	for _, e := range entries {
+		name := e.Name()
+		if !e.IsDir() || !isTask(name) {
+			continue
+		}
+		there[name] = true
+		last, known := f.files[name]
+		now := written(filepath.Join(f.Store.Tasks(), name, taskdir.TaskJSON))
+		if f.files[name] = now; known && now.Equal(last) {
+			continue
+		}
+		if !known {
+			f.listen(filepath.Join(f.Store.Tasks(), name))
+		}
+		if tell {
+			f.changed[name] = true
+		} else {
+			f.begin(name)
+		}
+	}
+	for name := range f.files {
+		if !there[name] {
+			delete(f.files, name)
+			f.changed[name] = true
+		}
+	}
+	return nil
+}
+
+// listen begins to listen to a folder. One that is gone again, or that there is no room for, is looked at with the others.
+func (f *Feed) listen(dir string) {
+	if f.notify == nil {
+		return
+	}
+	if err := f.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.notify.Close()
+		f.notify = nil
+	}
+}
+
+// isTask reports whether an entry of the tasks folder is a task, or one that is being planned.
+func isTask(name string) bool {
+	return name != "archive" && (!strings.HasPrefix(name, ".") || strings.HasPrefix(name, taskdir.DraftPrefix))
+}
+
+// note takes in that something happened at a path.
+func (f *Feed) note(e fsnotify.Event) {
+	rel, err := filepath.Rel(f.Store.Tasks(), e.Name)
+	if err != nil || rel == "." {
+		return
+	}
+	name, _, below := strings.Cut(filepath.ToSlash(rel), "/")
+	if !isTask(name) {
+		return
+	}
+	if !below {
+		f.listen(filepath.Join(f.Store.Tasks(), name))
+	}
+	f.changed[name] = true
+}
+
+// flush tells of the tasks that changed, and follows those that somebody works on now.
+func (f *Feed) flush() {
+	names := make([]string, 0, len(f.changed))
+	for name := range f.changed {
+		names = append(names, name)
+	}
+	clear(f.changed)
+	slices.Sort(names)
+	for _, name := range names {
+		dir := filepath.Join(f.Store.Tasks(), name)
+		if at := written(filepath.Join(dir, taskdir.TaskJSON)); !at.IsZero() {
+			f.files[name] = at
+		}
+		f.tell(name, events.Event{Kind: events.Changed})
+		f.begin(name)
+	}
+}
+
+// begin follows a task whose run is not over.
+func (f *Feed) begin(name string) {
+	dir := filepath.Join(f.Store.Tasks(), name)
+	if !f.atWork(dir) {
+		return
+	}
+	if at := f.at[name]; at != nil {
+		at.rests = false
+	} else {
+		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, latest: true}}
+	}
+}
+
+// atWork reports whether a run of the task is not over.
+func (f *Feed) atWork(dir string) bool {
+	if strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
+		return true
+	}
+	t, err := f.Store.Load(dir)
+	return err == nil && (t.Status == trellis.InProgress || t.Status == trellis.Planning || (t.Status == trellis.Waiting || t.Status == trellis.Paused) && holder(dir) != nil)
+}
+
+// look tells what is new of those that are followed.
+func (f *Feed) look() {
+	for name, at := range f.at {
+		if at.rests {
+			continue
+		}
+		lines, ended, err := at.log.Next()
+		f.lines(at, lines)
+		if _, gone := os.Stat(at.log.Dir); gone != nil {
+			delete(f.at, name)
+		} else if ended || err != nil || len(lines) == 0 && !f.atWork(at.log.Dir) {
+			at.rests = true
+		}
+	}
+}
+
+// lines tells of lines, but for what was done before this feed began.
+func (f *Feed) lines(at *followed, lines []Line) {
+	old := map[string]bool{} // calls that began before
+	for _, l := range lines {
+		before := l.At.Before(f.began)
+		if l.Kind == KindStart && before {
+			old[l.ID] = true
+		}
+		if l.Kind == KindAgent {
+			before = old[l.ID]
+		}
+		switch {
+		case !before:
+			f.line(filepath.Base(at.log.Dir), at, l)
+		case l.state != nil:
+			at.state = *l.state
+		}
+	}
+}
+
+// busy reports whether somebody works on a task.
+func (f *Feed) busy() bool {
+	for _, at := range f.at {
+		if !at.rests {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Feed) tell(name string, e events.Event) {
+	if e.Time.IsZero() {
+		e.Time = f.Now()
+	}
+	e.Task = strings.TrimPrefix(name, taskdir.DraftPrefix)
+	f.Tell(e)
+}

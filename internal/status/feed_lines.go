@@ -1,0 +1,145 @@
+package status
+
+import (
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// line tells what a line of a log says. Phases are told as the run writes them into task.json; what an agent plays, and what
+// runs commands, has its end told as well.
+func (f *Feed) line(name string, at *followed, l Line) {
+	e := events.Event{Time: l.At, Run: l.Run, Phase: l.Activity, Round: l.Round, Step: l.Step, Call: l.ID, Agent: l.Agent, Seconds: l.Seconds, Text: l.Text, Failure: failed(l.Failure)}
+	if e.Round == 0 {
+		e.Round = at.state.Round
+	}
+	switch l.Kind {
+	case KindStart:
+		f.started(name, e, l)
+	case KindAgent:
+		f.agent(name, e, *l.Event)
+	case KindDone:
+		f.ended(name, at, e, l)
+	case KindEnd:
+		e.Kind, e.Phase = events.Ended, ""
+		e.Outcome = f.outcomeOf(at, l)
+		f.tell(name, e)
+	}
+}
+
+func (f *Feed) started(name string, e events.Event, l Line) {
+	switch {
+	case l.Wait != nil:
+		e.Kind, e.Wait, e.Phase = events.Waiting, l.Wait, ""
+	case l.Activity == StepBegins:
+		e.Kind = events.StepBegun
+	case l.Agent != "":
+		e.Kind = events.PhaseBegun
+	default:
+		return
+	}
+	f.tell(name, e)
+}
+
+func (f *Feed) agent(name string, e events.Event, did agents.Event) {
+	switch did.Kind {
+	case agents.EventTool:
+		e.Kind, e.Tool, e.Text = events.Tool, did.Tool, did.Input
+	case agents.EventText:
+		e.Kind, e.Text = events.Text, did.Text
+	case agents.EventNotice:
+		e.Kind, e.Text = events.Notice, did.Text
+	case agents.EventUsage:
+		e.Kind, e.Usage = events.Usage, did.Usage
+	default:
+		return
+	}
+	f.tell(name, e)
+}
+
+func (f *Feed) ended(name string, at *followed, e events.Event, l Line) {
+	for _, c := range l.Checks {
+		told := e
+		told.Kind, told.Check, told.Text, told.Seconds, told.Failure = events.Checked, &c, "", c.Seconds, nil
+		f.tell(name, told)
+	}
+	switch {
+	case l.state != nil:
+		f.state(name, at, e, *l.state)
+	case l.Activity == StepEnds:
+		e.Kind = events.StepEnded
+		f.tell(name, e)
+	case l.asked || l.Checks != nil || l.Failure != nil:
+		e.Kind = events.PhaseEnded
+		f.tell(name, e)
+	}
+}
+
+// state tells of a phase or a status that the run wrote into task.json.
+func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskState) {
+	last := at.state
+	at.state = s
+	e.Round, e.Seconds, e.Text, e.Phase = s.Round, 0, "", s.Phase
+	switch {
+	case s.Status == trellis.InProgress && (s.Phase != last.Phase || s.Round != last.Round || last.Status != s.Status):
+		e.Kind = events.PhaseBegun
+	case s.Status == trellis.Waiting, s.Status == trellis.Paused:
+		e.Kind, e.Wait = events.Waiting, &events.Wait{For: waitsFor(s), Why: s.Why(), Until: s.ResumeAt}
+	default:
+		return
+	}
+	f.tell(name, e)
+}
+
+// waitsFor is what a run that wrote this waits for, as an event says it.
+func waitsFor(s pipeline.TaskState) string {
+	if s.Failure == nil {
+		return "approval"
+	}
+	switch trellis.Code(s.Failure.Code) {
+	case trellis.RateLimited:
+		return "rate_limit"
+	case trellis.ProviderDown:
+		return "provider"
+	case trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
+		return "budget"
+	case trellis.Interrupted:
+		return "person"
+	}
+	return "time"
+}
+
+// outcomeOf is how a run ended, by what it wrote last and by its report, where it came to one.
+func (f *Feed) outcomeOf(at *followed, l Line) *events.Outcome {
+	o := events.Outcome{Status: at.state.Status, Outcome: at.state.Outcome, Usage: at.state.Usage, Rounds: at.state.Round, Seconds: l.Seconds, Commit: at.state.Commit}
+	h, err := journal.Read(filepath.Join(at.log.Dir, taskdir.Run))
+	if err != nil {
+		return &o
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil || p.Report == nil {
+		return &o
+	}
+	r := p.Report
+	o.Branch, o.Worktree, o.Stat, o.Criteria = r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
+	o.Report = f.Store.Rel(filepath.Join(at.log.Dir, taskdir.Report))
+	for _, c := range r.Criteria {
+		if c.Verdict == "met" {
+			o.Met++
+		}
+	}
+	return &o
+}
+
+func failed(f *flow.Failure) *events.Failure {
+	if f == nil {
+		return nil
+	}
+	return &events.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
+}
