@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -27,13 +27,17 @@ type Feed struct {
 	// Decode makes a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 	Now    func() time.Time
-	Tell   func(events.Event) // called by one goroutine
+	Tell   func(events.Event)                   // called by one goroutine
+	After  func(time.Duration) <-chan time.Time // nil is time.After
 
 	began   time.Time
 	notify  *fsnotify.Watcher // nil: this system has no events of files
 	changed map[string]bool   // tasks, by directory name, that are to be told of
 	at      map[string]*followed
 	files   map[string]time.Time // of a system without events: when task.json was written last
+	stirred bool                 // a journal was written to
+	beaten  bool                 // the watcher told what it does
+	beat    watched
 }
 
 // followed is a task that somebody works on.
@@ -46,8 +50,8 @@ type followed struct {
 const (
 	// feedSettle is how long changes of files are collected before they are told of together.
 	feedSettle = 50 * time.Millisecond
-	// feedLook is how often the journals and streams of those at work are looked at.
-	feedLook = 250 * time.Millisecond
+	// feedLook is how often the journals and streams of those at work are looked at, whatever events say.
+	feedLook = time.Second
 	// feedPoll is how often all is looked at where there are no events.
 	feedPoll = 2 * time.Second
 )
@@ -56,6 +60,10 @@ const (
 func (f *Feed) Run(ctx context.Context, begun func()) error {
 	f.began = f.Now()
 	f.changed, f.at, f.files = map[string]bool{}, map[string]*followed{}, map[string]time.Time{}
+	after := f.After
+	if after == nil {
+		after = time.After
+	}
 	if n, err := fsnotify.NewBufferedWatcher(4096); err == nil {
 		f.notify = n
 		defer n.Close()
@@ -63,17 +71,18 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 	if err := f.scan(false); err != nil {
 		return err
 	}
+	f.beat = watchedAt(f.Store.Root, f.Now())
 	begun()
 	var settle, look, poll <-chan time.Time
 	for {
 		if f.notify == nil && poll == nil {
-			poll = time.After(feedPoll)
+			poll = after(feedPoll)
 		}
 		if look == nil && f.busy() {
-			look = time.After(feedLook)
+			look = after(feedLook)
 		}
-		if settle == nil && len(f.changed) > 0 {
-			settle = time.After(feedSettle)
+		if settle == nil && (len(f.changed) > 0 || f.stirred || f.beaten) {
+			settle = after(feedSettle)
 		}
 		select {
 		case <-ctx.Done():
@@ -97,7 +106,7 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 			look = nil
 			f.look()
 		case <-poll:
-			poll = nil
+			poll, f.beaten = nil, true
 			if err := f.scan(true); err != nil {
 				return err
 			}
@@ -122,6 +131,8 @@ func (f *Feed) failed() <-chan error {
 // scan looks at all tasks. The first time nothing of what is there is told.
 func (f *Feed) scan(tell bool) error {
 	f.listen(f.Store.Tasks())
+	f.listen(filepath.Dir(f.Store.Tasks())) // where the folder of the watcher's beats appears
+	f.listen(filepath.Dir(pulse.File(f.Store.Root)))
 	entries, err := os.ReadDir(f.Store.Tasks())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("looking for tasks: %w", err)
@@ -174,12 +185,31 @@ func isTask(name string) bool {
 
 // note takes in that something happened at a path.
 func (f *Feed) note(e fsnotify.Event) {
+	switch beats := filepath.Dir(pulse.File(f.Store.Root)); {
+	case e.Name == beats:
+		f.listen(beats)
+		f.beaten = true
+		return
+	case e.Name == f.Store.Tasks():
+		f.listen(e.Name)
+		_ = f.scan(true) // what can't be read now is looked at with the next event
+		return
+	case filepath.Dir(e.Name) == beats:
+		f.beaten = f.beaten || e.Name == pulse.File(f.Store.Root) || e.Name == pulse.Lock(f.Store.Root)
+		return
+	}
 	rel, err := filepath.Rel(f.Store.Tasks(), e.Name)
 	if err != nil || rel == "." {
 		return
 	}
-	name, _, below := strings.Cut(filepath.ToSlash(rel), "/")
-	if !isTask(name) {
+	name, rest, below := strings.Cut(filepath.ToSlash(rel), "/")
+	if strings.HasPrefix(rel, "..") || !isTask(name) {
+		return
+	}
+	if strings.HasPrefix(rest, taskdir.Run+"/") { // which holds what is done, not what is known
+		if f.stirred = true; f.at[name] != nil {
+			f.at[name].rests = false
+		}
 		return
 	}
 	if !below {
@@ -188,8 +218,20 @@ func (f *Feed) note(e fsnotify.Event) {
 	f.changed[name] = true
 }
 
-// flush tells of the tasks that changed, and follows those that somebody works on now.
+// flush tells of the tasks that changed, follows those that somebody works on now, and tells what is new of those.
 func (f *Feed) flush() {
+	f.flushChanged()
+	if f.beaten {
+		f.beaten = false
+		f.pulse()
+	}
+	if f.stirred {
+		f.stirred = false
+		f.look()
+	}
+}
+
+func (f *Feed) flushChanged() {
 	names := make([]string, 0, len(f.changed))
 	for name := range f.changed {
 		names = append(names, name)
@@ -206,26 +248,19 @@ func (f *Feed) flush() {
 	}
 }
 
-// begin follows a task whose run is not over.
+// begin follows a task that a process works on.
 func (f *Feed) begin(name string) {
 	dir := filepath.Join(f.Store.Tasks(), name)
-	if !f.atWork(dir) {
+	if holder(dir) == nil {
 		return
 	}
+	f.listen(filepath.Join(dir, taskdir.Run))
+	f.stirred = true
 	if at := f.at[name]; at != nil {
 		at.rests = false
 	} else {
 		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, latest: true}}
 	}
-}
-
-// atWork reports whether a run of the task is not over.
-func (f *Feed) atWork(dir string) bool {
-	if strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
-		return true
-	}
-	t, err := f.Store.Load(dir)
-	return err == nil && (t.Status == trellis.InProgress || t.Status == trellis.Planning || (t.Status == trellis.Waiting || t.Status == trellis.Paused) && holder(dir) != nil)
 }
 
 // look tells what is new of those that are followed.
@@ -238,8 +273,8 @@ func (f *Feed) look() {
 		f.lines(at, lines)
 		if _, gone := os.Stat(at.log.Dir); gone != nil {
 			delete(f.at, name)
-		} else if ended || err != nil || len(lines) == 0 && !f.atWork(at.log.Dir) {
-			at.rests = true
+		} else if ended || err != nil || len(lines) == 0 && holder(at.log.Dir) == nil {
+			at.rests, at.log.history = true, nil
 		}
 	}
 }

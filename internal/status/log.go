@@ -65,6 +65,21 @@ type Log struct {
 	latest   bool // only the latest run
 	archived bool
 	run      runLog
+	read     fs.FileInfo // of the journal, when it was read last
+	history  *journal.History
+}
+
+// journal is what the journal says, read anew only when it was written to.
+func (l *Log) journal(dir string) (*journal.History, error) {
+	now, err := os.Stat(filepath.Join(filepath.Dir(dir), taskdir.Journal))
+	if err == nil && l.history != nil && os.SameFile(now, l.read) && now.Size() == l.read.Size() && now.ModTime().Equal(l.read.ModTime()) {
+		return l.history, nil
+	}
+	h, readErr := journal.Read(dir)
+	if l.history = nil; err == nil && readErr == nil {
+		l.history, l.read = h, now
+	}
+	return h, readErr
 }
 
 // Next are the lines since the last call, and whether the run that is the latest has ended. No journal
@@ -86,7 +101,7 @@ func (l *Log) Next() (lines []Line, ended bool, err error) {
 		}
 		l.archived = true
 	}
-	h, err := journal.Read(dir)
+	h, err := l.journal(dir)
 	if errors.Is(err, journal.ErrNone) {
 		return lines, false, nil
 	}

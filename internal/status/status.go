@@ -226,12 +226,17 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		v.Since = stamp(at.Since)
 	}
 	if v.WaitingFor == ForSlot {
-		v.Slots = fmt.Sprintf("%d of %d slots busy", len(r.Watcher.Beat.Running), r.Watcher.Beat.Parallel)
+		v.Slots = busySlots(r.Watcher)
 	}
 	if v.WaitingFor == "approval" {
 		v.step, v.WaitingFor = r.asks(e.Dir)
 	}
 	return v
+}
+
+// busySlots says how many of the watcher's slots are taken.
+func busySlots(s pulse.State) string {
+	return fmt.Sprintf("%d of %d slots busy", len(s.Beat.Running), s.Beat.Parallel)
 }
 
 // problem is an error as one; what is none names the directory.

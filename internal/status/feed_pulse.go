@@ -1,0 +1,69 @@
+package status
+
+import (
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+)
+
+// watched is what the watcher says that tasks wait for, by directory name.
+type watched map[string]events.Wait
+
+// watchedAt reads that. Without a watcher nobody says anything.
+func watchedAt(root string, now time.Time) watched {
+	s := pulse.Look(root, now)
+	w := watched{}
+	for _, wait := range s.Beat.Waiting {
+		w[wait.Task] = waitSaid(wait, s)
+	}
+	return w
+}
+
+// pulse tells what the watcher says now that it did not say before.
+func (f *Feed) pulse() {
+	now := watchedAt(f.Store.Root, f.Now())
+	for task, wait := range now {
+		if was, waited := f.beat[task]; !waited || was.For != wait.For || was.Why != wait.Why || !was.Until.Equal(wait.Until) {
+			f.tell(task, events.Event{Kind: events.Waiting, Wait: &wait})
+		}
+	}
+	for task := range f.beat {
+		if _, waits := now[task]; !waits {
+			f.tell(task, events.Event{Kind: events.Changed})
+		}
+	}
+	f.beat = now
+}
+
+// waitSaid is what the watcher says that a task waits for, as an event says it.
+func waitSaid(w pulse.Wait, s pulse.State) events.Wait {
+	wait := events.Wait{For: WaitKind(w.For), Why: w.For}
+	if w.Until != nil {
+		wait.Until = *w.Until
+	}
+	switch {
+	case w.For == ForSlot:
+		wait.Why = busySlots(s)
+	case wait.For == "approval":
+		wait.Next = "trellis approve " + w.Task
+	case wait.For == "trust":
+		wait.Next = "trellis trust " + w.Task
+	}
+	return wait
+}
+
+// WaitKind is what a task waits for, as an event says it, of what the watcher says of it in words.
+func WaitKind(said string) string {
+	for _, of := range []struct{ begins, kind string }{{"approval", "approval"}, {pulse.Trust, "trust"}, {"somebody", "person"}, {"decision", "person"}, {"its time", "time"}, {"time", "time"},
+		{"another try", "backoff"}, {"tomorrow", "budget"}, {"the provider of", "provider"}, {ForSlot, "slot"}, {"the process that holds it", "slot"}} {
+		if strings.HasPrefix(said, of.begins) {
+			return of.kind
+		}
+	}
+	if strings.Contains(said, "limits.per_agent") {
+		return "slot"
+	}
+	return "dependency"
+}
