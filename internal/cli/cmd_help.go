@@ -90,16 +90,16 @@ func showCommands(w io.Writer, commands []*cli.Command) {
 			rows = append(rows, []string{"  " + c.Name, c.Usage})
 		}
 	}
-	_ = terminal.Columns(w, rows) // as whatever else help prints
+	_ = terminal.Grid{Rows: rows}.Print(w, terminal.Style{}) // as whatever else help prints
 }
 
 func showFlags(w io.Writer, flags []cli.Flag) {
 	fmt.Fprint(w, "\nFlags:\n")
 	var rows [][]string
 	for _, f := range flags {
-		rows = append(rows, []string{"  " + flagLine(f)})
+		rows = append(rows, strings.Split("  "+flagLine(f), "\t"))
 	}
-	_ = terminal.Columns(w, append(rows, []string{"  --help, -h\tshow this help"}))
+	_ = terminal.Grid{Rows: append(rows, []string{"  --help, -h", "show this help"})}.Print(w, terminal.Style{})
 }
 
 // flagLine is the names of a flag, its value as the backquotes in its usage call it, and its usage.

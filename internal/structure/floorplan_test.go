@@ -64,7 +64,7 @@ var owners = map[string][]string{
 	"github.com/tidwall/sjson":             {"taskdir"},
 	"go.yaml.in/yaml/v3":                   {"internal/config", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap"},
 	"github.com/google/jsonschema-go":      {"templates"},
-	"golang.org/x/text":                    {"internal/trellis"},
+	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap"},
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
 	"github.com/BurntSushi/toml":           {"internal/secrets"},

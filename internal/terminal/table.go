@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -25,68 +21,50 @@ type Style struct {
 // colours of the statuses that ask for a look.
 var statusColour = map[trellis.Status]string{
 	trellis.InProgress: "36", trellis.Review: "32", trellis.Completed: "32", trellis.Failed: "31", trellis.Rejected: "31",
-	trellis.Waiting: "33", trellis.Paused: "33",
+	trellis.Waiting: "33", trellis.Paused: "33", "": "31",
 }
+
+// Columns of the table of tasks.
+const (
+	columnTask = iota
+	columnStatus
+	columnFor
+	columnRemark
+	columnPriority
+	columnTitle
+)
+
+// maxID is how long a task's name is where the planner made it: the date and 30 letters.
+const maxID = len("01-02-") + 30
 
 // Table prints tasks one a line: directory, status, for how long at now unless that is zero, what is special about it,
 // priority, title.
 func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
-	rows := [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}}
+	g := Grid{
+		Rows: [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}},
+		Squeezes: []Squeeze{{columnTask, maxID}, {columnRemark, 16}, {columnTitle, 24}, {columnPriority, 0}, {columnRemark, 0},
+			{columnFor, 0}, {columnTitle, 8}, {columnTask, 12}},
+		Paint: func(row, column int) string {
+			if row == 0 || column != columnStatus {
+				return ""
+			}
+			return statusColour[tasks[row-1].Status]
+		},
+	}
 	if !now.IsZero() {
-		rows[0][2] = "FOR"
+		g.Rows[0][columnFor] = "FOR"
 	}
 	for _, of := range tasks {
-		t, state := task{of}, string(of.Status)
+		t, state, title := task{of}, string(of.Status), of.Title
 		if state == "" {
 			state = "broken"
 		}
-		rows = append(rows, []string{t.ID, state, t.age(now), t.remark(), t.Priority, t.Title})
-	}
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		if of.Status == "" && len(of.Problems) > 0 {
+			title = of.Problems[0].Error() // it has none that can be read
 		}
+		g.Rows = append(g.Rows, []string{t.ID, state, t.age(now), t.remark(), t.Priority, title})
 	}
-	width[3] = min(width[3], 48)
-	var b strings.Builder
-	for n, row := range rows {
-		paint := ""
-		if n > 0 && style.Colour {
-			paint = statusColour[tasks[n-1].Status]
-		}
-		b.WriteString(tableLine(row, width, style.Width, paint) + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// Columns prints rows with their cells below each other's.
-func Columns(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
-// tableLine is the cells of a row below each other's, no longer than limit; the second one in a colour.
-func tableLine(row []string, width []int, limit int, paint string) string {
-	var b strings.Builder
-	for i, cell := range row {
-		if width[i] > 0 {
-			fmt.Fprintf(&b, "%s%s  ", text.Clip(cell, width[i]), strings.Repeat(" ", width[i]-min(width[i], utf8.RuneCountInString(cell))))
-		}
-	}
-	shown := strings.TrimRight(b.String(), " ")
-	if limit > 0 {
-		shown = text.Clip(shown, limit)
-	}
-	if from := width[0] + 2; paint != "" && utf8.RuneCountInString(shown) >= from+len(row[1]) {
-		r := []rune(shown)
-		return string(r[:from]) + "\x1b[" + paint + "m" + row[1] + "\x1b[0m" + string(r[from+len(row[1]):])
-	}
-	return shown
+	return g.Print(w, style)
 }
 
 // age is how long a task has stood as it does, in the largest unit that fits; "" when nobody asks or knows.
@@ -110,8 +88,6 @@ func (t task) age(now time.Time) string {
 // remark is what one wants to know beside the status.
 func (t task) remark() string {
 	switch {
-	case t.Status == "" && len(t.Problems) > 0:
-		return t.Problems[0].Error()
 	case t.WaitingFor != "":
 		return cmp.Or(t.unstarted(), t.WaitingFor)
 	case t.Status == trellis.InProgress && t.Round > 0:

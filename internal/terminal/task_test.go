@@ -78,9 +78,9 @@ func TestTable(t *testing.T) {
 	if err := terminal.Table(&got, tasks, terminal.Style{}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	want := "TASK        STATUS                                  TITLE\n" +
-		"02-01-auth  in_progress  check, round 2         P1  Log in ␛[31mwith mail\n" +
-		"02-02-bad   broken       task.json:3: no comma\n"
+	want := "TASK        STATUS                           TITLE\n" +
+		"02-01-auth  in_progress  check, round 2  P1  Log in ␛[31mwith mail\n" +
+		"02-02-bad   broken                           task.json:3: no comma\n"
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
@@ -88,7 +88,7 @@ func TestTable(t *testing.T) {
 	if err := terminal.Table(&got, tasks, terminal.Style{Colour: true, Width: 30}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "02-01-auth  \x1b[36min_progress\x1b[0m  chec…\n"; !strings.Contains(got.String(), want) {
+	if want := "02-01-auth  \x1b[36min_progress\x1b[0m  Log …\n"; !strings.Contains(got.String(), want) {
 		t.Errorf("got %q, want a line %q", got.String(), want)
 	}
 }

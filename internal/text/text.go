@@ -19,18 +19,6 @@ import (
 // OneLine is s with every run of white space as one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Clip is s in one line of at most n letters, without anything that a terminal would obey.
-func Clip(s string, n int) string {
-	s = trellis.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	if n < 1 {
-		return ""
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
-
 // Cut is the beginning of s, n bytes of it and no half letter.
 func Cut(s string, n int) string {
 	if len(s) <= n {

@@ -137,10 +137,10 @@ func (cmd objectives) list(ctx context.Context, asJSON bool) error {
 		cmd.Say("next: trellis objective new NAME")
 		return nil
 	}
-	return printTable(cmd.Stdout, rows)
+	return printTable(cmd.Stdout, rows, cmd.Style(cmd.Stdout))
 }
 
-func printTable(w io.Writer, rows []objectiveRow) error {
+func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 	table := [][]string{{"OBJECTIVE", "DONE", "", "NEXT", "TITLE"}}
 	for _, r := range rows {
 		next, auto := "broken: ", ""
@@ -157,7 +157,8 @@ func printTable(w io.Writer, rows []objectiveRow) error {
 		}
 		table = append(table, []string{inLine(r.Name), fmt.Sprintf("%d/%d", r.Steps.over(), r.Steps.Total), auto, inLine(next), inLine(r.Title)})
 	}
-	return terminal.Columns(w, table)
+	const objective, next, title = 0, 3, 4
+	return terminal.Grid{Rows: table, Squeezes: []terminal.Squeeze{{Column: next, To: 16}, {Column: title, To: 24}, {Column: objective, To: 30}, {Column: next, To: 8}, {Column: title, To: 8}, {Column: objective, To: 12}}}.Print(w, style)
 }
 
 // brokenAt is the first problem that is no warning.

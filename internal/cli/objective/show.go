@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -131,7 +131,7 @@ func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 		if (s.State == roadmap.InProgress || s.State == roadmap.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
 			delivered++
 		}
-		width = max(width, utf8.RuneCountInString(s.ID))
+		width = max(width, text.Width(inLine(s.ID)))
 	}
 	if p.Title != "" {
 		fmt.Fprintf(a.Stdout, "\n%s", inLine(p.Title))
@@ -161,15 +161,19 @@ func bar(c objectiveCount) string {
 var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
 
 func (s *objectiveStep) line(width int, style terminal.Style) string {
-	state := fmt.Sprintf("%-11s", strings.ReplaceAll(string(s.State), "_", " "))
+	state := text.Pad(strings.ReplaceAll(string(s.State), "_", " "), 11)
 	if paint := stateColour[s.State]; style.Colour && paint != "" {
 		state = "\x1b[" + paint + "m" + state + "\x1b[0m"
 	}
-	text := fmt.Sprintf("  %s%s  %s  %s", inLine(s.ID), strings.Repeat(" ", width-utf8.RuneCountInString(s.ID)), state, inLine(s.Description))
-	if link := s.link(); link != "" {
-		text += "  (" + inLine(link) + ")"
+	does, link := inLine(s.Description), ""
+	if l := s.link(); l != "" {
+		link = "  (" + inLine(l) + ")"
 	}
-	return text
+	if room := style.Width - width - len("  ") - 11 - 2*len("  "); style.Width > 0 {
+		does = text.Clip(does, max(room-text.Width(link), min(24, room)))
+		link = text.Clip(link, max(room-text.Width(does), 0))
+	}
+	return "  " + text.Pad(inLine(s.ID), width) + "  " + state + "  " + does + link
 }
 
 // link is what a step was made into.

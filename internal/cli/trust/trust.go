@@ -341,7 +341,7 @@ func (c *call) list() error {
 	for _, e := range entries {
 		rows = append(rows, []string{e.At.Local().Format("2006-01-02 15:04"), string(e.How), trellis.Visible(e.Subject), string(e.Kind), trellis.VisibleLine(strings.TrimSpace(e.Text + " " + shortCommit(e.Commit)))})
 	}
-	return terminal.Columns(c.console.Stdout, rows)
+	return terminal.Grid{Rows: rows, Squeezes: []terminal.Squeeze{{Column: 4, To: 16}, {Column: 2, To: 12}, {Column: 4, To: 0}}}.Print(c.console.Stdout, c.console.Style(c.console.Stdout))
 }
 
 func shortCommit(commit string) string {

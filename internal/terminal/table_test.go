@@ -1,0 +1,73 @@
+package terminal_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	letters "github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+var update = flag.Bool("update", false, "write what is printed to testdata")
+
+// wide are tasks with long names, remarks and titles, and letters of two columns.
+func wide() []status.Task {
+	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
+	return []status.Task{
+		{ID: "02-01-auth", Status: trellis.InProgress, Priority: "P1", Phase: "check", Round: 2, Since: ago(time.Minute), Title: "Log in with mail and password"},
+		{ID: "02-01-" + strings.Repeat("x", 30), Status: trellis.Review, Priority: "P2", Since: ago(50 * time.Hour), Title: "A title that is as long as people write them when nobody tells them where to stop, and then some more of it"},
+		{ID: "02-02-login-page", Status: trellis.Failed, Priority: "P0", Failure: status.Failure{Code: trellis.VerifyFailed}, Since: ago(0), Title: "为登录页面添加一个按钮，并在提交之前检查邮件地址是否有效，然后显示结果"},
+		{ID: "02-03-queue", Status: trellis.Ready, Priority: "P2", WaitingFor: status.ForSlot, Slots: "3 of 3 slots busy", Since: ago(0), Title: "Wait for a slot 🚀"},
+		{ID: "02-04-bad", Problems: []trellis.Problem{{File: ".trellis/tasks/02-04-bad/task.json", Line: 3, Message: "no comma"}}},
+	}
+}
+
+// A table is readable at each width: no line is broken, names as the planner makes them and statuses are never cut, and
+// titles get what is left. In a file nothing is cut.
+func TestTableWidths(t *testing.T) {
+	for _, width := range []int{60, 80, 140, 0} {
+		var got bytes.Buffer
+		if err := terminal.Table(&got, wide(), terminal.Style{Width: width}, noon); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(got.String()) {
+			if n := letters.Width(strings.TrimSuffix(line, "\n")); width > 0 && n > width {
+				t.Errorf("%d columns: a line has %d: %s", width, n, line)
+			}
+		}
+		for _, of := range wide() {
+			if !strings.Contains(got.String(), "\n"+of.ID+" ") || !strings.Contains(got.String(), " "+string(of.Status)+" ") {
+				t.Errorf("%d columns: %s or its status is cut in\n%s", width, of.ID, &got)
+			}
+			if width == 0 && !strings.Contains(got.String(), of.Title+"\n") {
+				t.Errorf("in a file the title of %s is cut in\n%s", of.ID, &got)
+			}
+		}
+		golden(t, fmt.Sprintf("table_%d.txt", width), got.Bytes())
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
