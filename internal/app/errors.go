@@ -45,7 +45,10 @@ func KindOf(err error) Kind {
 	}
 	var problem *trellis.Problem
 	var file *durable.FileError
+	var refused *runner.RefusedError
 	switch {
+	case errors.As(err, &refused):
+		return ErrUsage
 	case errors.Is(err, trust.ErrUntrusted):
 		return ErrWaiting
 	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, runner.ErrNoRun), errors.Is(err, roadmap.ErrNotFound):
@@ -124,6 +127,10 @@ func HintsOf(err error) []string {
 	var held *durable.HeldError
 	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
+	}
+	var refused *runner.RefusedError
+	if errors.As(err, &refused) && refused.Hint != "" {
+		return []string{refused.Hint}
 	}
 	var untrusted *trust.UntrustedError
 	if errors.As(err, &untrusted) {

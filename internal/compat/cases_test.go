@@ -262,7 +262,7 @@ func atEnd(name string, play func(*recorder) result) func(*recorder) result {
 
 func resumeApproved(w *world, _ string) result {
 	w.Helper()
-	if _, err := w.Site.Approvals().Approve(w.path(bye), "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(w.path(bye), "ann", ""); err != nil {
 		w.Error(err)
 	}
 	return w.start()

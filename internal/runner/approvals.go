@@ -143,10 +143,13 @@ func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer,
 	return workflow.Answer{State: workflow.Pending}, nil
 }
 
-// Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
-// was missing.
-func (ap Approvals) Approve(dir, by string) (proof.ApprovalState, error) {
-	return ap.decide(dir, proof.Approval{Decision: proof.Approve, By: by})
+// ErrPlanChanged says that a decision was about a plan as it is not any more.
+var ErrPlanChanged = errors.New("it was changed since it was shown")
+
+// Approve records a person's yes to the plan, and lets the task run when it was the last that was missing. shown is the
+// hash of what they saw, "" when they mean the plan as it is now; of another the error matches [ErrPlanChanged].
+func (ap Approvals) Approve(dir, by, shown string) (proof.ApprovalState, error) {
+	return ap.decide(dir, proof.Approval{Decision: proof.Approve, By: by, Hash: shown})
 }
 
 // Reject records a person's no.
@@ -179,9 +182,14 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 			return v, &RefusedError{fmt.Sprintf("%s waits with the step %s, not with its plan", t.ID, open[0].Path), fmt.Sprintf("trellis %s %s --step %s", a.Decision, t.ID, open[0].Path)}
 		}
 	}
-	if a.Hash, err = taskdir.PlanHash(dir, t); err != nil {
+	now, err := taskdir.PlanHash(dir, t)
+	if err != nil {
 		return v, err
 	}
+	if a.Hash != "" && a.Hash != now {
+		return v, fmt.Errorf("%s: %w", t.ID, ErrPlanChanged)
+	}
+	a.Hash = now
 	if err := ap.say(dir, a); err != nil {
 		return v, err
 	}

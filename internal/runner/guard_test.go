@@ -104,7 +104,7 @@ func TestEveryPlanWaits(t *testing.T) {
 	if got := w.Start(dir); got.Status != trellis.Waiting || len(got.Waits) != 1 || !strings.Contains(got.Waits[0], "approval of the plan") {
 		t.Fatalf("got %+v", got)
 	}
-	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Start(dir); got.Status != trellis.Review {

@@ -346,7 +346,7 @@ func (w *world) undecided(res runner.PlanResult) {
 	if len(prompts) == 0 || !strings.Contains(prompts[0], "one step is fine") || !strings.Contains(prompts[0], "Let the program take --bye.") {
 		w.Errorf("the feedback or the plan it is about does not reach the planner:\n%s", prompts)
 	}
-	if _, err := w.Site.Approvals().Approve(again.Dir, "ann"); err != nil || w.Task(again.Dir).Status != trellis.Ready {
+	if _, err := w.Site.Approvals().Approve(again.Dir, "ann", ""); err != nil || w.Task(again.Dir).Status != trellis.Ready {
 		w.Errorf("a person can't decide: %v, %s", err, w.Task(again.Dir).Status)
 	}
 }

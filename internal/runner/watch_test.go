@@ -75,7 +75,7 @@ func TestApproval(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 {
 		t.Fatalf("without an approval: %+v", res)
 	}
-	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "info.md"), []byte("another way\n"), 0o644); err != nil {
@@ -84,7 +84,7 @@ func TestApproval(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting {
 		t.Fatalf("after an edit: %+v", res)
 	}
-	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

@@ -42,7 +42,7 @@ func TestReplanCutOff(t *testing.T) {
 		if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("started when %s: %v", status, err)
 		}
-		if _, err := w.Site.Approvals().Approve(res.Dir, "ann"); !errors.Is(err, runner.ErrPlanning) {
+		if _, err := w.Site.Approvals().Approve(res.Dir, "ann", ""); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("approved when %s: %v", status, err)
 		}
 		if err := w.Site.Approvals().Reject(res.Dir, "ann", "no"); !errors.Is(err, runner.ErrPlanning) {

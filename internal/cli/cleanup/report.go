@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cleanup"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -73,7 +73,7 @@ func (r *report) print(w io.Writer, o options) error {
 		t.print(&b, r.root, o)
 	}
 	for _, t := range r.Orphans {
-		fmt.Fprintf(&b, "%s  %s\n  belongs to no task: git worktree remove %s\n", command.ShortPath(r.root, t.Path), size(t.Size), command.ShortPath(r.root, t.Path))
+		fmt.Fprintf(&b, "%s  %s\n  belongs to no task: git worktree remove %s\n", app.ShortPath(r.root, t.Path), size(t.Size), app.ShortPath(r.root, t.Path))
 	}
 	switch {
 	case b.Len() == 0:
@@ -96,7 +96,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 		row("branch", "%s", t.Branch)
 	}
 	for _, tree := range t.Trees {
-		row("worktree", "%s%s", command.ShortPath(root, tree.Path), remark(tree))
+		row("worktree", "%s%s", app.ShortPath(root, tree.Path), remark(tree))
 		if len(tree.Ignored) > 0 {
 			row("ignored", "%s (by git; in no backup)", some(tree.Ignored))
 		}

@@ -218,11 +218,3 @@ func (c *Console) Path(name string) string {
 	}
 	return filepath.Join(c.Dir, name)
 }
-
-// ShortPath is a path as one would type it in the main checkout.
-func ShortPath(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil && strings.Count(rel, "..") <= 1 {
-		return rel
-	}
-	return path
-}

@@ -63,15 +63,9 @@ func exitOf(res runner.Result) error {
 // RunError gives what keeps a task from running its exit code and its hint.
 func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
-	var refused *runner.RefusedError
 	var not *runner.NotReadyError
 	var held *durable.HeldError
 	switch {
-	case errors.As(err, &refused):
-		if refused.Hint == "" {
-			return app.AsKind(app.ErrUsage, err)
-		}
-		return app.WithHints(app.AsKind(app.ErrUsage, err), refused.Hint)
 	case errors.As(err, &not):
 		a.PrintProblems(not.Problems)
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))

@@ -1,0 +1,245 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// Ordered is what came of an order of a person. Its JSON is what the commands print.
+type Ordered struct {
+	Task   string         `json:"task"` // the directory's name, or a run's id
+	Step   string         `json:"step,omitempty"`
+	Status trellis.Status `json:"status"`          // of the task now; "" of a run
+	Says   string         `json:"says"`            // in words
+	Next   string         `json:"next"`            // the command that comes next; "" for none
+	Waits  bool           `json:"waits,omitempty"` // others have to agree as well
+}
+
+// Orders are what people ask of a task that is there.
+type Orders struct{ p *Project }
+
+// Orders are those of the project.
+func (p *Project) Orders() Orders { return Orders{p} }
+
+// Stop pauses a task that runs. Its work stays; it goes on when somebody starts it.
+func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) {
+	s, err := o.p.SiteForOrders(ctx)
+	if err != nil {
+		return done, err
+	}
+	if err := s.Orders().Stop(dir); err != nil {
+		return done, err
+	}
+	id := filepath.Base(dir)
+	return o.ordered(dir, id+" is paused", "trellis start "+id), nil
+}
+
+// Cancel calls a task off. Its agents are ended, its worktree and branch stay.
+func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error) {
+	s, err := o.p.SiteForOrders(ctx)
+	if err != nil {
+		return done, err
+	}
+	if err := s.Orders().Cancel(dir); err != nil {
+		return done, err
+	}
+	s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
+	s.Hooks().CalledOff(ctx, dir)
+	return o.ordered(dir, filepath.Base(dir)+" is cancelled"+o.left(ctx, dir), ""), nil
+}
+
+// left says what is left of a task that is called off.
+func (o Orders) left(ctx context.Context, dir string) string {
+	t, err := o.p.Store.Load(dir)
+	if err != nil {
+		return ""
+	}
+	var list []string
+	if _, err := os.Lstat(t.WorktreePath); err == nil {
+		list = append(list, "worktree")
+	}
+	if tip, err := o.p.Repo.Refs().Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
+		list = append(list, "branch")
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; its " + strings.Join(list, " and ") + map[int]string{1: " stays", 2: " stay"}[len(list)]
+}
+
+// Retry asks for another run of a task, in its worktree; fresh backs that up and begins at the base.
+func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered, err error) {
+	s, err := o.p.Site(ctx)
+	if err != nil {
+		return done, err
+	}
+	will := o.retryWill(dir, fresh)
+	if err := s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}); err != nil {
+		return done, err
+	}
+	says := filepath.Base(dir) + " will " + will
+	if _, ok := s.Starter().Watcher(); ok {
+		return o.ordered(dir, says+"; the watcher picks it up", ""), nil
+	}
+	next, err := s.Assessor().Next(ctx, dir)
+	return o.ordered(dir, says, next), err
+}
+
+// retryWill says what another run of a task will do.
+func (o Orders) retryWill(dir string, fresh bool) string {
+	t, err := o.p.Store.Load(dir)
+	if err != nil {
+		return "run again"
+	}
+	code := t.Pipeline.Failure.Code
+	_, gone := os.Lstat(t.WorktreePath)
+	switch {
+	case fresh:
+		return "restart from " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
+	case t.Status == trellis.Review && (code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested):
+		return "mend what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
+	case t.Status == trellis.Review:
+		return "resume what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
+	case code == trellis.PushFailed || code == trellis.PRFailed:
+		return "deliver what was verified; agents are asked only if something was changed since"
+	case t.WorktreePath != "" && gone == nil:
+		return "resume in " + ShortPath(o.p.Root, t.WorktreePath) + ", keeping the work done so far"
+	}
+	return "run again"
+}
+
+// ShortPath is a path as one would type it in the main checkout at root.
+func ShortPath(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && strings.Count(rel, "..") <= 1 {
+		return rel
+	}
+	return path
+}
+
+// Decision is a person's yes or no.
+type Decision struct {
+	By     string             // "": the developer of this checkout, or git's user
+	Step   string             // path of a step that waits; "": the plan, or the one step that the run of a file waits with
+	IsRun  bool               // the directory is that of a file's run
+	Reason string             // of a no
+	Shown  string             // hash of what the person saw, as Review has it; "": what is there now
+	Sign   ed25519.PrivateKey // nil: it is not signed
+}
+
+// Approve says yes to a plan or to a step that waits. [runner.ErrPlanChanged] says that the plan is not the one shown.
+func (o Orders) Approve(ctx context.Context, dir string, d Decision) (Ordered, error) {
+	return o.decide(ctx, dir, d, proof.Approve)
+}
+
+// Reject says no to a plan, which rejects the task, or to a step, which fails.
+func (o Orders) Reject(ctx context.Context, dir string, d Decision) (Ordered, error) {
+	if strings.TrimSpace(d.Reason) == "" {
+		return Ordered{}, Usagef("a rejection needs its reason: --reason TEXT")
+	}
+	return o.decide(ctx, dir, d, proof.Reject)
+}
+
+func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.Decision) (done Ordered, err error) {
+	s, err := o.p.Site(ctx)
+	if err != nil {
+		return done, err
+	}
+	s.SignWith = d.Sign
+	if d.By, err = o.decider(ctx, d.By); err != nil {
+		return done, err
+	}
+	said := proof.Approval{Decision: word, Step: d.Step, Reason: d.Reason, By: d.By, Hash: d.Shown}
+	if d.IsRun || d.Step != "" {
+		return o.decideStep(ctx, s, dir, d.IsRun, said)
+	}
+	return o.decidePlan(ctx, s, dir, said)
+}
+
+// decideStep says to a step that waits what a person says. The first yes or no counts.
+func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, said proof.Approval) (done Ordered, err error) {
+	said.Hash = "" // the step's own
+	q, now, err := s.Approvals().DecideStep(dir, said)
+	if err != nil {
+		return done, err
+	}
+	id := filepath.Base(dir)
+	next := "trellis run --resume " + id
+	if !isRun {
+		if next, err = s.Assessor().Next(ctx, dir); err != nil {
+			return done, err
+		}
+	}
+	switch {
+	case now.State == workflow.Pending:
+		done = o.ordered(dir, q.Path+" of "+id+" has the approval of "+said.By+" and waits for others", "")
+		done.Waits = true
+	case now.State == workflow.Rejected && said.Decision == proof.Approve:
+		return done, &runner.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
+	case now.State == workflow.Approved && said.Decision == proof.Reject:
+		return done, &runner.RefusedError{Why: q.Path + " was approved before", Hint: next}
+	default:
+		done = o.ordered(dir, q.Path+" of "+id+" is "+string(now.State)+" by "+said.By, next)
+	}
+	done.Step = q.Path
+	return done, nil
+}
+
+// decidePlan says to the plan of a task what a person says.
+func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) (done Ordered, err error) {
+	id := filepath.Base(dir)
+	became := id + " is rejected"
+	if said.Decision == proof.Reject {
+		err = s.Approvals().Reject(dir, said.By, said.Reason)
+	} else {
+		var v proof.ApprovalState
+		if v, err = s.Approvals().Approve(dir, said.By, said.Hash); err == nil && v.State != proof.Approved {
+			done = o.ordered(dir, id+" has the approval of "+said.By+" and waits for others", "")
+			done.Waits = true
+			return done, nil
+		}
+		became = id + " is approved by " + said.By
+	}
+	if err != nil {
+		return done, err
+	}
+	next, err := s.Assessor().Next(ctx, dir)
+	return o.ordered(dir, became, next), err
+}
+
+// decider is who decides: the name given, the developer of this checkout, or git's user. A process that runs inside a task
+// can't decide about it.
+func (o Orders) decider(ctx context.Context, given string) (string, error) {
+	if _, inside := proc.InsideRun(o.p.Env.Vars); inside {
+		return "", Usagef("this runs inside a task or a run: only a person can approve or reject")
+	}
+	if given != "" {
+		return given, nil
+	}
+	if name, err := Developer(o.p.Root); err == nil && name != "" {
+		return name, nil
+	}
+	name, err := o.p.Repo.Author().Identity(ctx)
+	if err != nil {
+		return "", WithHints(AsKind(ErrUsage, err), "add --by NAME, or git config user.name NAME")
+	}
+	return name, nil
+}
+
+// ordered is what came of an order to the task in dir.
+func (o Orders) ordered(dir, says, next string) Ordered {
+	done := Ordered{Task: filepath.Base(dir), Says: says, Next: next}
+	if t, err := o.p.Store.Load(dir); err == nil {
+		done.Status = t.Status
+	}
+	return done
+}
