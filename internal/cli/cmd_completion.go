@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -88,6 +89,8 @@ func candidates(a *command.Console, before []string, last string) []string {
 		return flagCandidates(at)
 	case len(at.Subcommands) > 0:
 		return commandCandidates(at)
+	case strings.HasPrefix(usage, "KEY"):
+		return settingCandidates(a, line)
 	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
 	case strings.HasPrefix(usage, "TASKDIR"):
 		return taskCandidates(a)
@@ -98,6 +101,21 @@ func candidates(a *command.Console, before []string, last string) []string {
 		})
 	}
 	return nil
+}
+
+// settingCandidates are the settings, and behind one the words that it can have.
+func settingCandidates(a *command.Console, line *commandLine) []string {
+	user := slices.Contains(line.args, "--user")
+	given, name := line.positional(), line.command.Name
+	switch {
+	case len(given) == 0:
+		return slices.Compact(slices.Sorted(slices.Values(configure.Keys(a, user, name == "unset"))))
+	case len(given) > 1 || name != "set":
+		return nil
+	case given[0] == "agents.default" || strings.HasPrefix(given[0], "agents.roles.") && strings.HasSuffix(given[0], ".agent"):
+		return agentNames(a)
+	}
+	return configure.Values(user, given[0])
 }
 
 // positional are the arguments that are no flags.

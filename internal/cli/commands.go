@@ -5,6 +5,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/doctor"
 	"github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
@@ -36,6 +37,7 @@ func commands(a *command.Console) []*cli.Command {
 		deliverCommand(a),
 		cleanup.Command(a),
 		trust.Command(a),
+		configure.Command(a),
 		verifyCommand(a),
 		validate.Command(a),
 		task.Command(a, validate.TaskCommand(a)),

@@ -24,7 +24,8 @@ var floors = [][]string{
 	// secrets is what agents and sandboxes know secrets by.
 	// gateway is what agents ask models through, and the way out of a sandbox.
 	// events is what every face is told of what happens.
-	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/events"},
+	// yamledit is what commands change settings with.
+	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/events", "internal/yamledit"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
@@ -38,7 +39,7 @@ var floors = [][]string{
 	{"internal/scheduler"},
 	{"internal/app", "internal/terminal"},
 	{"internal/cli/command"},
-	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task"},
+	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch"},
 	{"internal/cli/validate"},
 	{"internal/cli"},
@@ -52,7 +53,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
-		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate"},
+		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure"},
 	"golang.org/x/term":                    {"internal/cli/command"},
 	"golang.org/x/net":                     {"internal/gateway"},
 	"golang.org/x/sys":                     {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
@@ -62,7 +63,7 @@ var owners = map[string][]string{
 	"github.com/rogpeppe/go-internal/diff": {"internal/terminal"},
 	"github.com/tidwall/gjson":             {"taskdir"},
 	"github.com/tidwall/sjson":             {"taskdir"},
-	"go.yaml.in/yaml/v3":                   {"internal/config", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap"},
+	"go.yaml.in/yaml/v3":                   {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap"},
 	"github.com/google/jsonschema-go":      {"templates"},
 	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap"},

@@ -1,0 +1,208 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/trellis-tasks/trellis/internal/yamledit"
+)
+
+const configYAML = ".trellis/config.yaml"
+
+// SettingsFile is the file of settings of a project, or of a person, which commands read and change.
+type SettingsFile struct {
+	Of   config.Of
+	Name string // as people read it
+
+	path string
+	disk *durable.Disk
+	with func(data []byte) config.Files                    // all files, when this one says data
+	made func(before, after []byte)                        // is told what a command changed
+	look func() (f config.Files, unread []trellis.Problem) // reads all files
+}
+
+// SettingsFile is .trellis/config.yaml.
+func (p *Project) SettingsFile() *SettingsFile {
+	return &SettingsFile{
+		Of: config.OfProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk, look: p.Settings.Read,
+		with: func(data []byte) config.Files {
+			f := p.Settings.Files()
+			f.Config.Data = data
+			return f
+		},
+		made: func(before, after []byte) { p.Gate.Unowned(p.Gate.setBy(before, after)) },
+	}
+}
+
+// UserSettingsFile is the person's file for all projects. It may be a link, as people keep such files elsewhere.
+func (e *Env) UserSettingsFile() (*SettingsFile, error) {
+	path := e.UserFile()
+	if path == "" {
+		return nil, WithHints(Usagef("nobody says where your settings stand"), "set HOME or XDG_CONFIG_HOME to an absolute path")
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		real, err = path, nil
+	}
+	f := &SettingsFile{
+		Of: config.OfPerson, Name: path, path: real, disk: e.Disk, made: func(_, _ []byte) {},
+		with: func(data []byte) config.Files { return config.Files{User: config.File{Name: path, Data: data}} },
+		look: func() (f config.Files, unread []trellis.Problem) {
+			user, problem := readUser(path)
+			if problem != nil {
+				unread = append(unread, *problem)
+			}
+			return config.Files{User: user}, unread
+		},
+	}
+	return f, err
+}
+
+// Settings are all settings as they hold, and what keeps some that files say from it.
+func (f *SettingsFile) Settings() ([]config.Setting, []trellis.Problem) {
+	files, unread := f.look()
+	problems := ready.Errors(append(unread, f.check(files)...))
+	if f.Of == config.OfPerson {
+		return config.UserSettings(files.User), problems
+	}
+	return config.Settings(files), problems
+}
+
+func (f *SettingsFile) check(files config.Files) []trellis.Problem {
+	if f.Of == config.OfPerson {
+		_, problems := config.LoadUser(files.User)
+		return problems
+	}
+	_, problems := config.Load(files)
+	return problems
+}
+
+// Setting is one of the settings, as it holds.
+func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, error) {
+	k, err := f.Of.Key(name)
+	if err != nil {
+		return config.Setting{}, nil, f.unknown(err)
+	}
+	all, problems := f.Settings()
+	for _, s := range all {
+		if s.Key == name {
+			return s, problems, nil
+		}
+	}
+	return config.Setting{Key: name, Value: k.Unsaid(), Source: config.FromDefault}, problems, nil // of something that nobody named
+}
+
+func (f *SettingsFile) unknown(err error) error {
+	list := "trellis config list"
+	if f.Of == config.OfPerson {
+		list += " --user"
+	}
+	return WithHints(AsKind(ErrUsage, err), list)
+}
+
+// Set gives a setting a value, a list any number of them, and reports whether that changed the file. A value that does not
+// hold is an error, and the file stays as it is.
+func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
+	k, err := f.Of.Key(name)
+	if err != nil {
+		return false, f.unknown(err)
+	}
+	v, err := valueOf(k, values)
+	if err != nil {
+		return false, err
+	}
+	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Set(data, k.Path, v) })
+}
+
+// valueOf is what a person typed, as a setting of its kind.
+func valueOf(k config.Key, values []string) (yamledit.Value, error) {
+	if i := slices.IndexFunc(values, func(s string) bool { return strings.ToValidUTF8(s, "") != s }); i >= 0 {
+		return yamledit.Value{}, Usagef("%s: %q is no UTF-8", k.Name, values[i])
+	}
+	switch {
+	case k.List && slices.Equal(values, []string{"[]"}):
+		return yamledit.List(nil), nil
+	case k.List:
+		return yamledit.List(values), nil
+	case len(values) != 1:
+		return yamledit.Value{}, WithHints(Usagef("%s takes one value, not %d", k.Name, len(values)), "quote a value that has spaces in it")
+	case k.IsText():
+		return yamledit.Text(values[0]), nil
+	}
+	return yamledit.Word(values[0]), nil
+}
+
+// Unset takes a setting, or a group of them, out of the file, and reports whether it was there.
+func (f *SettingsFile) Unset(name string) (changed bool, err error) {
+	k, err := f.Of.Group(name)
+	if err != nil {
+		return false, f.unknown(err)
+	}
+	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Unset(data, k.Path) })
+}
+
+// edit changes the file, unless that brings a mistake that is not there already.
+func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (changed bool, err error) {
+	if err := f.disk.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return false, err
+	}
+	var before, after []byte
+	err = f.disk.Edit(f.path, func(data []byte) (_ []byte, err error) {
+		before = slices.Clone(data)
+		after, err = f.changed(k, data, change)
+		return after, err
+	})
+	changed = err == nil && string(before) != string(after)
+	if changed {
+		f.made(before, after)
+	}
+	return changed, err
+}
+
+func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([]byte, error)) ([]byte, error) {
+	old := ready.Errors(f.check(f.with(data)))
+	now, err := change(data)
+	switch {
+	case errors.Is(err, yamledit.ErrLayout):
+		return nil, WithHints(Usagef("%s: %w", k.Name, err), f.Name)
+	case err != nil && len(old) > 0:
+		return nil, &old[0]
+	case err != nil:
+		return nil, AsKind(ErrUsage, fmt.Errorf("%s: %w", f.Name, err))
+	}
+	for _, problem := range ready.Errors(f.check(f.with(now))) {
+		if slices.ContainsFunc(old, func(was trellis.Problem) bool { return was.Message == problem.Message }) {
+			continue
+		}
+		hints := []string{"trellis config list"}
+		if problem.Hint != "" {
+			hints = []string{problem.Hint}
+		}
+		return nil, WithHints(Usagef("%s; %s stays as it is", problem.Message, f.Name), hints...)
+	}
+	return now, nil
+}
+
+// setBy remembers what the settings say after a command's change and did not say before: that is a person's of this clone.
+func (g *Gate) setBy(before, after []byte) error {
+	j, err := g.Judge()
+	if err != nil {
+		return err
+	}
+	s := subject.Settings()
+	old, _ := s.Read(configYAML, before)
+	now, _ := s.Read(configYAML, after)
+	return j.Record(trust.Made, s.Name, slices.DeleteFunc(now, func(i trust.Item) bool {
+		return slices.ContainsFunc(old, func(was trust.Item) bool { return was.ID() == i.ID() })
+	})...)
+}

@@ -1,0 +1,327 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Key is a setting that a file may say, by the name that people call it.
+type Key struct {
+	Name string   // limits.parallel
+	Path []string // the keys that lead to it
+	Kind string   // as the table of the docs says it
+	List bool     // a list of texts
+
+	typ  reflect.Type
+	tag  reflect.StructTag
+	near string // for a name that is none: what is spelled almost so
+}
+
+// Of names the file that a key belongs to: settings of a project, or of a person.
+type Of int
+
+// The files that have keys.
+const (
+	OfProject Of = iota
+	OfPerson
+)
+
+func (o Of) typ() reflect.Type {
+	if o == OfPerson {
+		return reflect.TypeFor[User]()
+	}
+	return reflect.TypeFor[Config]()
+}
+
+// rows is the table of the keys.
+func (o Of) rows() []Row {
+	if o == OfPerson {
+		return UserTable()
+	}
+	return Table()
+}
+
+// Key finds a setting by its name. A name that is none is an error with the one that may have been meant.
+func (o Of) Key(name string) (Key, error) {
+	k, ok := resolveKey(o.typ(), "", name)
+	k.Name = name
+	switch {
+	case !ok:
+		return k, fmt.Errorf("%s is no setting%s", name, o.suggest(name, k.near))
+	case k.typ.Kind() == reflect.Struct || k.typ.Kind() == reflect.Map:
+		return k, fmt.Errorf("%s is a group of settings%s", name, o.within(name))
+	case k.typ.Kind() == reflect.Slice && k.typ.Elem().Kind() != reflect.String:
+		return k, fmt.Errorf("%s is a list of groups of settings, which is written by hand", name)
+	}
+	k.Kind, k.List = typeOf(k.typ, k.tag), k.typ.Kind() == reflect.Slice
+	return k, nil
+}
+
+// Group finds a setting, or a group of them, by its name.
+func (o Of) Group(name string) (Key, error) {
+	k, ok := resolveKey(o.typ(), "", name)
+	k.Name = name
+	if !ok {
+		return k, fmt.Errorf("%s is no setting%s", name, o.suggest(name, k.near))
+	}
+	return k, nil
+}
+
+// resolveKey follows a name through what a file may say. Of what people name themselves, which may have dots in it, it
+// takes the longest name that leads on.
+func resolveKey(t reflect.Type, tag reflect.StructTag, name string) (Key, bool) {
+	switch {
+	case name == "":
+		return Key{typ: t, tag: tag}, true
+	case t.Kind() == reflect.Struct:
+		return resolveField(t, name)
+	case t.Kind() != reflect.Map:
+		return Key{}, false
+	case t.Elem().Kind() != reflect.Struct:
+		return under(name, t.Elem(), tag, "")
+	}
+	near := ""
+	for end := strings.LastIndexByte(name, '.'); end > 0; end = strings.LastIndexByte(name[:end], '.') {
+		k, ok := under(name[:end], t.Elem(), tag, name[end+1:])
+		if ok {
+			return k, true
+		}
+		near = cmp.Or(near, k.near)
+	}
+	if near != "" {
+		return Key{near: near}, false
+	}
+	return under(name, t.Elem(), tag, "")
+}
+
+func resolveField(t reflect.Type, name string) (Key, bool) {
+	first, rest, more := strings.Cut(name, ".")
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Tag.Get("yaml") == first && (rest != "" || !more) {
+			return under(first, f.Type, f.Tag, rest)
+		}
+		names = append(names, f.Tag.Get("yaml"))
+	}
+	near := trellis.Nearest(first, names)
+	if near != "" && rest != "" {
+		near += "." + rest
+	}
+	return Key{near: near}, false
+}
+
+func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key, bool) {
+	k, ok := resolveKey(t, tag, rest)
+	k.Path = append([]string{name}, k.Path...)
+	if k.near != "" {
+		k.near = name + "." + k.near
+	}
+	return k, ok
+}
+
+// suggest is the key that may have been meant by a name: one that ends so, or one that is spelled almost so.
+func (o Of) suggest(name, near string) string {
+	var known []string
+	for _, r := range o.rows() {
+		if strings.HasSuffix(r.Key, "."+name) {
+			return fmt.Sprintf(" (did you mean %s?)", r.Key)
+		}
+		known = append(known, r.Key)
+	}
+	if near = cmp.Or(near, trellis.Nearest(name, known)); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
+}
+
+// within are the first settings of a group.
+func (o Of) within(name string) string {
+	var keys []string
+	for _, r := range o.rows() {
+		if strings.HasPrefix(r.Key, name+".") {
+			keys = append(keys, r.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	if len(keys) > 3 {
+		keys = append(keys[:3], "…")
+	}
+	return ": " + strings.Join(keys, ", ")
+}
+
+// Values are the words that a setting can have, nil where it can have others too.
+func (k Key) Values() []string {
+	if k.typ != nil && k.typ.Kind() == reflect.Bool {
+		return []string{"true", "false"}
+	}
+	return strings.Fields(k.tag.Get("oneof"))
+}
+
+// Unsaid is its value where nothing is said of what it belongs to, such as an agent that the settings don't name.
+func (k Key) Unsaid() any { return valueOf(reflect.Zero(k.typ), k.tag) }
+
+// IsText reports whether a value of it is a text, whatever it looks like.
+func (k Key) IsText() bool { return k.typ.Kind() == reflect.String }
+
+// Source says where a value comes from.
+type Source string
+
+// Where values come from.
+const (
+	FromDefault Source = "default"
+	FromProject Source = "project"
+	FromPerson  Source = "user"
+)
+
+// Setting is a setting with the value that is in force.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"` // null: nothing is said, which is something else than empty
+	Source Source `json:"source"`
+	File   string `json:"file"` // that says it; "" for a default
+	Line   int    `json:"line"`
+}
+
+// Text is the value as a person writes it, lists with a line for each item.
+func (s Setting) Text() string {
+	switch v := s.Value.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []string:
+		return strings.Join(v, "\n")
+	}
+	return fmt.Sprint(s.Value)
+}
+
+// Settings are all settings of a project in the order of the docs, with what people named themselves.
+func Settings(f Files) []Setting {
+	c := defaults()
+	d := decode(f.Config, &c, legacy)
+	d.older(f.Worktree, &c)
+	d.check(&c)
+	list := settings(reflect.ValueOf(c), "", "")
+	own := decode(f.User, &User{}, []string{})
+	user, _ := LoadUser(f.User)
+	user.Raise(&c)
+	raised := map[string]Setting{}
+	for _, s := range settings(reflect.ValueOf(c), "", "") {
+		raised[s.Key] = s
+	}
+	var all []Setting
+	for _, s := range list {
+		now, there := raised[s.Key]
+		delete(raised, s.Key)
+		if there && !reflect.DeepEqual(now.Value, s.Value) {
+			all = append(all, own.said(now, personal(s.Key), FromPerson))
+			continue
+		}
+		all = append(all, d.said(s, s.Key, FromProject))
+	}
+	for _, key := range slices.Sorted(maps.Keys(raised)) { // limits of agents that only the person names
+		all = append(all, own.said(raised[key], personal(key), FromPerson))
+	}
+	return all
+}
+
+// personal is what a floor of a setting is called in a person's file.
+func personal(key string) string {
+	if key == "planning.approval" {
+		return "approval"
+	}
+	return key
+}
+
+// UserSettings are all settings of a person's file.
+func UserSettings(f File) (all []Setting) {
+	u := User{}
+	d := decode(f, &u, []string{})
+	for _, s := range settings(reflect.ValueOf(u), "", "") {
+		all = append(all, d.said(s, s.Key, FromPerson))
+	}
+	return all
+}
+
+// said adds to a setting where a file says it.
+func (d *decoder) said(s Setting, key string, by Source) Setting {
+	s.Source = FromDefault
+	if p, ok := d.at[key]; ok && !p.null {
+		s.Source, s.File, s.Line = by, cmp.Or(p.file, d.file), p.line
+	}
+	return s
+}
+
+// settings are the leaves of a value.
+func settings(v reflect.Value, key string, tag reflect.StructTag) (list []Setting) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			list = append(list, settings(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
+		}
+		return list
+	case reflect.Map:
+		keys := keysOf(v)
+		for _, name := range slices.Sorted(maps.Keys(keys)) {
+			list = append(list, settings(v.MapIndex(keys[name]), below(key, name), tag)...)
+		}
+		return list
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.String {
+			for i := range v.Len() {
+				list = append(list, settings(v.Index(i), item(key, i), "")...)
+			}
+			return list
+		}
+	}
+	return []Setting{{Key: key, Value: valueOf(v, tag)}}
+}
+
+func valueOf(v reflect.Value, tag reflect.StructTag) any {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return duration(x)
+	case []string:
+		if x == nil && tag.Get("unset") != "" {
+			return nil
+		}
+		return append([]string{}, x...)
+	}
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	return v.Interface()
+}
+
+// Inline is the value on one line, as YAML may say it.
+func (s Setting) Inline() string {
+	switch v := s.Value.(type) {
+	case nil:
+		return "null"
+	case string:
+		if v == "" || strings.ContainsAny(v, "\n\t") {
+			return strconv.Quote(v)
+		}
+		return v
+	case []string:
+		raw, err := text.JSON(v)
+		if err != nil { // texts always can be written
+			return err.Error()
+		}
+		return string(raw)
+	}
+	return fmt.Sprint(s.Value)
+}

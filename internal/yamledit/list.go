@@ -1,0 +1,162 @@
+package yamledit
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// layout is how the items of a list stand in a text.
+type layout interface {
+	node() *yaml.Node
+	quote(s string, style yaml.Style) string
+	// drop takes item n out, after items that stay or as the first of those that go.
+	drop(n int) (splice, error)
+	// insert puts items behind item n, or before all for -1.
+	insert(n int, list []string) (splice, error)
+}
+
+// listed changes the items of a list. What stays keeps its line, with its comment and its quotes.
+func (d *document) listed(l layout, want []string) ([]byte, error) {
+	have := l.node().Content
+	same := func(i, j int) bool {
+		return have[i].Kind == yaml.ScalarNode && have[i].ShortTag() == "!!str" && have[i].Value == want[j]
+	}
+	head := 0
+	for head < len(have) && head < len(want) && same(head, head) {
+		head++
+	}
+	tail := 0
+	for tail < len(have)-head && tail < len(want)-head && same(len(have)-1-tail, len(want)-1-tail) {
+		tail++
+	}
+	var list []splice
+	at := head
+	for ; at < len(have)-tail && at < len(want)-tail; at++ {
+		from, err := d.start(have[at])
+		if err != nil {
+			return nil, err
+		}
+		to, err := d.end(have[at], l.node().Column)
+		if err != nil || have[at].Kind != yaml.ScalarNode {
+			return nil, ErrLayout
+		}
+		list = append(list, splice{from, to, l.quote(want[at], have[at].Style)})
+	}
+	for n := at; n < len(have)-tail; n++ {
+		s, err := l.drop(n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	if more := want[at : len(want)-tail]; len(more) > 0 {
+		s, err := l.insert(at-1, more)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return d.with(nil, list...)
+}
+
+// brackets is a list as [a, b].
+type brackets struct {
+	d    *document
+	list *yaml.Node
+}
+
+func (b brackets) node() *yaml.Node                        { return b.list }
+func (b brackets) quote(s string, style yaml.Style) string { return quoted(s, style, true) }
+
+func (b brackets) drop(n int) (splice, error) {
+	from, err := b.d.start(b.list.Content[n])
+	if err != nil {
+		return splice{}, err
+	}
+	if n+1 < len(b.list.Content) {
+		to, err := b.d.start(b.list.Content[n+1])
+		return splice{from, to, ""}, err
+	}
+	to, err := b.d.end(b.list.Content[n], 0)
+	if err == nil && n > 0 {
+		from, err = b.d.end(b.list.Content[n-1], 0)
+	}
+	return splice{from, to, ""}, err
+}
+
+func (b brackets) insert(n int, list []string) (splice, error) {
+	var all []string
+	for _, s := range list {
+		all = append(all, b.quote(s, 0))
+	}
+	text := strings.Join(all, ", ")
+	if n < 0 {
+		at, err := b.d.start(b.list.Content[0])
+		return splice{at, at, text + ", "}, err
+	}
+	at, err := b.d.end(b.list.Content[n], 0)
+	return splice{at, at, ", " + text}, err
+}
+
+// lines is a list with an item a line.
+type lines struct {
+	d         *document
+	key, list *yaml.Node
+}
+
+func (l lines) node() *yaml.Node                        { return l.list }
+func (l lines) quote(s string, style yaml.Style) string { return quoted(s, style, false) }
+
+func (l lines) drop(n int) (splice, error) {
+	item := l.list.Content[n]
+	if _, err := l.margin(n); err != nil {
+		return splice{}, err
+	}
+	to, err := l.d.end(item, l.list.Column)
+	return l.d.without(item.Line, l.d.lineOf(to)), err
+}
+
+// margin is what stands left of the dash of an item.
+func (l lines) margin(n int) (string, error) {
+	at, err := l.d.start(l.list.Content[n])
+	if err != nil {
+		return "", err
+	}
+	left := string(l.d.src[l.d.lines[l.list.Content[n].Line-1]:at])
+	if margin, dash := strings.CutSuffix(strings.TrimRight(left, " "), "-"); dash && strings.Trim(margin, " ") == "" {
+		return margin, nil
+	}
+	return "", ErrLayout
+}
+
+func (l lines) insert(n int, list []string) (splice, error) {
+	margin, err := l.margin(max(n, 0))
+	if err != nil {
+		return splice{}, err
+	}
+	line := l.key.Line
+	if n >= 0 {
+		to, err := l.d.end(l.list.Content[n], l.list.Column)
+		if err != nil {
+			return splice{}, err
+		}
+		line = l.d.lineOf(to)
+	}
+	at := l.d.lineEnd(line)
+	return splice{at, at, l.d.eol + l.d.items(list, margin)}, nil
+}
+
+// emptied leaves no item of a list that has a line for each.
+func (d *document) emptied(key, list *yaml.Node) ([]byte, error) {
+	var all []splice
+	for n := range list.Content {
+		s, err := lines{d, key, list}.drop(n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	at, err := d.colon(key)
+	return d.with(err, append(all, splice{at, at, " []"})...) // last: what goes may begin where it stands
+}

@@ -1,0 +1,219 @@
+package yamledit
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is what a key is set to: a text, a list of texts, or a word that YAML itself reads, as a number or true.
+type Value struct {
+	text string
+	list []string
+	many bool
+	word bool
+}
+
+// Text is a text, whatever it looks like.
+func Text(s string) Value { return Value{text: s} }
+
+// List is a list of texts.
+func List(list []string) Value { return Value{list: list, many: true} }
+
+// Word is a number, true, false or a duration. What is none of them is a text.
+func Word(s string) Value { return Value{text: s, word: bare(s)} }
+
+// bare reports whether a word can mean nothing in YAML but itself.
+func bare(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-") == "" && s != "-" && s != "---" && s != "..."
+}
+
+func (v Value) plain() *node {
+	if !v.many {
+		if v.word {
+			var n yaml.Node
+			if yaml.Unmarshal([]byte(v.text), &n) == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.ScalarNode {
+				return &node{kind: yaml.ScalarNode, tag: n.Content[0].ShortTag(), text: n.Content[0].Value}
+			}
+		}
+		return &node{kind: yaml.ScalarNode, tag: "!!str", text: v.text}
+	}
+	list := &node{kind: yaml.SequenceNode}
+	for _, s := range v.list {
+		list.items = append(list.items, Text(s).plain())
+	}
+	return list
+}
+
+// inline is a value on the line of its key, or in brackets, in the quotes that the one before had.
+func (v Value) inline(style yaml.Style, inFlow bool) string {
+	switch {
+	case v.word:
+		return v.text
+	case !v.many:
+		return quoted(v.text, style, inFlow)
+	}
+	var items []string
+	for _, s := range v.list {
+		items = append(items, quoted(s, 0, true))
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// quoted is a text as YAML.
+func quoted(s string, style yaml.Style, inFlow bool) string {
+	switch {
+	case strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff
+	}), style == yaml.DoubleQuotedStyle:
+		return doubled(s)
+	case style != yaml.SingleQuotedStyle && readsAs(s, inFlow):
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
+
+// doubled is a text in double quotes. What JSON writes YAML reads.
+func doubled(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil { // a text always can be
+		return `""`
+	}
+	return strings.NewReplacer("\x7f", `\x7f`, "\u0085", `\N`, "\ufeff", `\uFEFF`).Replace(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// readsAs reports whether a text needs no quotes.
+func readsAs(s string, inFlow bool) bool {
+	form := "k: " + s + "\n"
+	if inFlow {
+		form = "k: [" + s + ", x]\n"
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(form), &doc) != nil || len(doc.Content) != 1 || len(doc.Content[0].Content) != 2 {
+		return false
+	}
+	n := doc.Content[0].Content[1]
+	if inFlow {
+		if len(n.Content) != 2 {
+			return false
+		}
+		n = n.Content[0]
+	}
+	return n.Kind == yaml.ScalarNode && n.Style == 0 && n.ShortTag() == "!!str" && n.Value == s && n.Anchor == "" &&
+		n.HeadComment+n.LineComment+n.FootComment+doc.Content[0].Content[0].LineComment == "" && !yes(s)
+}
+
+// yes reports whether older readers of YAML take a text for true or false.
+func yes(s string) bool {
+	return slices.Contains([]string{"y", "n", "yes", "no", "on"}, strings.ToLower(s))
+}
+
+// node is what a document says, apart from how.
+type node struct {
+	kind  yaml.Kind
+	tag   string
+	text  string
+	keys  []string // of a mapping, in order
+	items []*node
+}
+
+// plain is what a document says. A document that says nothing is a mapping without keys.
+func (d *document) plain() *node {
+	if d.root == nil {
+		return &node{kind: yaml.MappingNode}
+	}
+	return plain(d.root)
+}
+
+func plain(n *yaml.Node) *node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	p := &node{kind: n.Kind}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		p.tag, p.text = n.ShortTag(), n.Value
+		if p.tag == "!!null" {
+			p.text = ""
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			p.keys, p.items = append(p.keys, n.Content[i].Value), append(p.items, plain(n.Content[i+1]))
+		}
+	default:
+		for _, e := range n.Content {
+			p.items = append(p.items, plain(e))
+		}
+	}
+	return p
+}
+
+func (n *node) null() bool { return n.kind == yaml.ScalarNode && n.tag == "!!null" }
+
+// set gives a key a value, and reports whether mappings lead there.
+func (n *node) set(path []string, v *node) bool {
+	if n.null() {
+		*n = node{kind: yaml.MappingNode}
+	}
+	if n.kind != yaml.MappingNode {
+		return false
+	}
+	at := slices.Index(n.keys, path[0])
+	if at < 0 {
+		at = len(n.keys)
+		n.keys, n.items = append(n.keys, path[0]), append(n.items, &node{kind: yaml.MappingNode})
+	}
+	if len(path) == 1 {
+		n.items[at] = v
+		return true
+	}
+	return n.items[at].set(path[1:], v)
+}
+
+// unset takes a key away, and reports whether it was there.
+func (n *node) unset(path []string) bool {
+	at := slices.Index(n.keys, path[0])
+	if at < 0 || n.kind != yaml.MappingNode {
+		return false
+	}
+	if len(path) > 1 {
+		return n.items[at].unset(path[1:])
+	}
+	n.keys, n.items = slices.Delete(n.keys, at, at+1), slices.Delete(n.items, at, at+1)
+	return true
+}
+
+// pruned is a node without keys that hold nothing, in the order of their names: an order of keys says nothing.
+func (n *node) pruned() *node {
+	p := &node{kind: n.kind, tag: n.tag, text: n.text}
+	if n.kind != yaml.MappingNode {
+		for _, e := range n.items {
+			p.items = append(p.items, e.pruned())
+		}
+		return p
+	}
+	type entry struct {
+		key  string
+		item *node
+	}
+	var all []entry
+	for i, k := range n.keys {
+		if e := n.items[i].pruned(); !e.null() && (e.kind != yaml.MappingNode || len(e.keys) > 0) {
+			all = append(all, entry{k, e})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	for _, e := range all {
+		p.keys, p.items = append(p.keys, e.key), append(p.items, e.item)
+	}
+	return p
+}
+
+func (n *node) equal(o *node) bool {
+	return n.kind == o.kind && n.tag == o.tag && n.text == o.text && slices.Equal(n.keys, o.keys) && slices.EqualFunc(n.items, o.items, (*node).equal)
+}
