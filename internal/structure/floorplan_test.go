@@ -39,6 +39,7 @@ var floors = [][]string{
 	{"internal/scheduler"},
 	{"internal/app", "internal/terminal"},
 	{"internal/cli/command"},
+	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch"},
 	{"internal/cli/validate"},

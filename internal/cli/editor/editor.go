@@ -1,0 +1,69 @@
+// Package editor lets a person change a text in the editor of their choice.
+package editor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// Draft is a text that a person changes, in a file of its own: what is in it is lost only by Discard.
+type Draft struct {
+	a    *command.Console
+	path string
+}
+
+// Open makes a draft of a text. name is what its file is called, by which editors know its kind.
+func Open(a *command.Console, name string, text []byte) (*Draft, error) {
+	dir, err := os.MkdirTemp("", "trellis-edit-")
+	if err != nil {
+		return nil, fmt.Errorf("making a draft: %w", err)
+	}
+	d := &Draft{a: a, path: filepath.Join(dir, name)}
+	if err := a.Disk.WriteFile(d.path, text, 0o600); err != nil {
+		return nil, fmt.Errorf("making a draft: %w", err)
+	}
+	return d, nil
+}
+
+// Path is where the draft is.
+func (d *Draft) Path() string { return d.path }
+
+// Edit runs the editor on the draft and returns what it holds then. The editor is $VISUAL, else $EDITOR, else vi, with its
+// arguments as a shell takes them. After an error the draft holds what the editor left.
+func (d *Draft) Edit() ([]byte, error) {
+	visual, chosen := d.a.Getenv("VISUAL"), d.a.Getenv("EDITOR")
+	program := cmp.Or(visual, chosen, "vi")
+	if visual+chosen == "" && d.a.Caller().LookPath(program) != nil {
+		return nil, app.WithHints(app.Usagef("no editor is set, and there is no vi"), "export EDITOR=nano, or another, and try again")
+	}
+	cmd := exec.Command("/bin/sh", "-c", program+` "$@"`, program, d.path)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.a.Dir, d.a.Env, d.a.Stdin, d.a.Stdout, d.a.Stderr
+	var ended *exec.ExitError
+	switch err := cmd.Run(); {
+	case errors.As(err, &ended):
+		return nil, app.Usagef("the editor (%s) ended with %v; what it left is in %s", program, ended, d.path)
+	case err != nil:
+		return nil, app.Usagef("running the editor (%s): %w", program, err)
+	}
+	text, err := durable.Read(d.path, durable.MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was written: %w", err)
+	}
+	return text, nil
+}
+
+// Discard removes the draft. Nothing is lost by it once the text is where it belongs.
+func (d *Draft) Discard() error {
+	if err := os.RemoveAll(filepath.Dir(d.path)); err != nil {
+		return fmt.Errorf("removing the draft: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package editor_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/editor"
+)
+
+// console is one whose editor is a shell script.
+func console(t *testing.T, script string, vars ...string) *command.Console {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "my editor")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := append([]string{"PATH=" + os.Getenv("PATH"), "EDITOR='" + program + "' -w"}, vars...)
+	return &command.Console{Stdin: strings.NewReader(""), Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer), Env: env, Dir: dir}
+}
+
+func TestEdit(t *testing.T) {
+	for name, test := range map[string]struct {
+		script, want, wrong string
+		vars                []string
+	}{
+		"changed":        {script: `test "$1" = -w && test "$(basename "$2")" = prd.md && echo more >> "$2"`, want: "text\nmore\n"},
+		"replaced":       {script: `rm "$2"; echo new > "$2"`, want: "new\n"},
+		"visual first":   {script: `exit 1`, vars: []string{"VISUAL=true"}, want: "text\n"},
+		"it fails":       {script: `echo half > "$2"; exit 3`, wrong: "exit status 3"},
+		"it is killed":   {script: `echo half > "$2"; kill -9 $$`, wrong: "ended with "},
+		"it removes it":  {script: `rm "$2"`, wrong: "reading what was written"},
+		"no such editor": {script: ``, vars: []string{"VISUAL=/none/at/all"}, wrong: "exit status 127"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := editor.Open(console(t, test.script, test.vars...), "prd.md", []byte("text\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Edit()
+			if string(got) != test.want || (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if err != nil && strings.Contains(test.script, "half") {
+				if kept, readErr := os.ReadFile(d.Path()); readErr != nil || string(kept) != "half\n" || !strings.Contains(err.Error(), d.Path()) || app.KindOf(err) != app.ErrUsage {
+					t.Errorf("kept %q, %v; said %v", kept, readErr, err)
+				}
+			}
+			if err := d.Discard(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Dir(d.Path())); err == nil {
+				t.Error("the draft is still there")
+			}
+		})
+	}
+}
