@@ -29,7 +29,7 @@ func (cmd tasks) createCommand() *cli.Command {
 			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
 		},
-		Description: command.Manual(`The task is in planning: write its prd.md, let init-context name the files that agents read, and set
+		Description: command.Manual(`The task is in planning: fill in its prd.md, let init-context name the files that agents read, and set
 it ready. The last line printed is the directory.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
@@ -67,6 +67,7 @@ func (cmd tasks) create(c *cli.Context) error {
 func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
 		Assignee: c.String("assignee")}
+	n.Files = map[string][]byte{taskdir.PRD: taskdir.BlankPRD(n.Title, n.Description)}
 	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
 		return n, "", err
 	}
