@@ -16,21 +16,21 @@ import (
 )
 
 // Kind says what sort of end an error is: faces map it to an exit code, a status or a colour. A Kind is an error itself,
-// for [errors.Is]; [AsKind] makes an error one of a kind.
+// for [errors.Is]; [AsKind] makes an error one of a kind. Its text is a contract with scripts.
 type Kind string
 
 // The kinds of errors.
 const (
 	ErrFailed      Kind = "failed" // what is of no other kind
 	ErrUsage       Kind = "usage"  // what was asked for makes no sense, or not here
-	ErrUnmet       Kind = "a check did not hold"
-	ErrRejected    Kind = "the requirement was rejected"
-	ErrPlanner     Kind = "the planner failed"
+	ErrUnmet       Kind = "unmet"  // a check did not hold
+	ErrRejected    Kind = "rejected"
+	ErrPlanner     Kind = "planner"
 	ErrWaiting     Kind = "waiting"
-	ErrNotFound    Kind = "not found"
+	ErrNotFound    Kind = "not_found"
 	ErrLocked      Kind = "locked"
-	ErrNoAgent     Kind = "no agent"
-	ErrTimeout     Kind = "a time limit ended it"
+	ErrNoAgent     Kind = "no_agent"
+	ErrTimeout     Kind = "timeout"
 	ErrInterrupted Kind = "interrupted"
 )
 

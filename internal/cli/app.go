@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -33,6 +34,7 @@ func (a *console) end(ctx context.Context, err error) int {
 
 // dispatch finds the command that args name and runs it, or shows its help.
 func (a *console) dispatch(ctx context.Context, args []string) error {
+	a.JSONErrors = asksJSON(args)
 	line, err := arrange(commandTree(&a.Console), args)
 	if err != nil {
 		return err
@@ -42,6 +44,14 @@ func (a *console) dispatch(ctx context.Context, args []string) error {
 	}
 	tree := a.tree()
 	return tree.RunContext(ctx, append([]string{tree.Name}, line.args...))
+}
+
+// asksJSON reports whether --json is among the flags, also of a command line that is wrong.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
 }
 
 // tree is the command tree for the parser. Nothing in it exits, prints usage errors by itself, or

@@ -25,7 +25,7 @@ var faces = map[string][]string{
 	"contextfiles":            {"", "doctor", "task", "validate"},                                                                              // commands that write and check them
 	"internal/durable":        {"", "cleanup", "command", "doctor", "editor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of what people name, HeldError
 	"internal/cleanup":        {"cleanup"},                                                                                                     // what is left of tasks
-	"internal/engine/flow":    {"", "doctor", "outcome", "runfile"},                                                                            // Failure
+	"internal/engine/flow":    {"", "command", "doctor", "outcome", "runfile"},                                                                 // Failure
 	"internal/engine/journal": {"doctor", "outcome"},                                                                                           // ErrFenced; doctor looks for damage
 	"internal/eval":           {"eval"},                                                                                                        // the set and its marks
 	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "setup", "task", "trust"},                                          // errors; doctor, eval and --context open repositories

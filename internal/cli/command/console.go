@@ -41,6 +41,9 @@ type Console struct {
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)
 
+	// JSONErrors has errors reported as JSON documents on Stderr, as those want it who asked for JSON.
+	JSONErrors bool
+
 	news *app.News // of the project that was opened
 }
 
@@ -108,17 +111,6 @@ func (c *Console) Show(s *runner.Site, quiet bool) *terminal.Live {
 // Say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
 func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+fmt.Sprintf(format, args...)))
-}
-
-// Report prints an error and its hints for people.
-func (c *Console) Report(err error) {
-	if err == nil || err.Error() == "" {
-		return
-	}
-	c.Say("%v", err)
-	for _, h := range app.HintsOf(err) {
-		c.Say("next: %s", h)
-	}
 }
 
 // SayProblems says what is wrong beside the results, each with what to do about it.
