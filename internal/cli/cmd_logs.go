@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -28,35 +33,102 @@ func logsCommand(a *command.Console) *cli.Command {
 		Usage:     "show what was done for a task, agents' words and tools included",
 		ArgsUsage: "TASKDIR|RUN",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the run ends"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the run ends, and into the next one if somebody begins it"},
+			&cli.StringFlag{Name: "run", Usage: "only the run of this `NUMBER`, or all (default: the last one; with --json: all)"},
+			&cli.IntFlag{Name: "tail", Usage: "only the last `LINES` of what is there"},
 			&cli.StringFlag{Name: "phase", Usage: "only this `PHASE`: implement, check, verify, debug, accept, evaluate, research, …"},
+			&cli.BoolFlag{Name: "full", Usage: "long texts whole"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
 		},
-		Description: command.Manual(`All runs of the task from the first on. Times are those of this machine.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth", "trellis logs 02-01-auth --phase implement --json"),
-		Action: func(c *cli.Context) error {
-			if err := checkPhase(c.String("phase")); err != nil {
-				return err
-			}
-			_, dir, _, err := a.TaskOrRun(c)
-			if err != nil {
-				return err
-			}
-			log := &status.Log{Dir: dir, Phase: c.String("phase"), Decode: agents.Decoder}
-			return runLogs(c.Context, a, log, c.Bool("follow"), c.Bool("json"))
-		},
+		Description: command.Manual(`The last run of the task, a planning counted as one. Times are those of this machine. Of a text with more than 30
+lines the first 20 are shown, and the command that shows the whole.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth --tail 20", "trellis logs 02-01-auth --run all", "trellis logs 02-01-auth --phase implement --json"),
+		Action: func(c *cli.Context) error { return runLogs(c, a) },
 	}
 }
 
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 200 * time.Millisecond
 
-func runLogs(ctx context.Context, a *command.Console, log *status.Log, follow, asJSON bool) error {
+// logged is a log as it is shown.
+type logged struct {
+	console *command.Console
+	log     *status.Log
+	name    string // of the task or run
+	follow  bool
+	json    bool
+	tail    int         // 0: all
+	due     func() bool // somebody is about to begin the next run
+	out     bytes.Buffer
+	text    terminal.LogPrinter // into out
+}
+
+func runLogs(c *cli.Context, a *command.Console) error {
+	if err := checkPhase(c.String("phase")); err != nil {
+		return err
+	}
+	run, err := whichRun(c.String("run"), c.Bool("json"))
+	if err != nil {
+		return err
+	}
+	if c.IsSet("tail") && c.Int("tail") < 1 {
+		return app.Usagef("--tail needs a number of lines from 1 on")
+	}
+	p, dir, isRun, err := a.TaskOrRun(c)
+	if err != nil {
+		return err
+	}
+	name, whole := filepath.Base(dir), "trellis logs "+filepath.Base(dir)
+	if c.IsSet("run") {
+		whole += " --run " + c.String("run")
+	}
+	l := &logged{
+		console: a, name: name, follow: c.Bool("follow"), json: c.Bool("json"), tail: c.Int("tail"),
+		log:  &status.Log{Dir: dir, Run: run, Phase: c.String("phase"), Decode: agents.Decoder},
+		text: terminal.LogPrinter{Style: a.Style(a.Stdout), Full: c.Bool("full"), Whole: whole + " --full"},
+	}
+	l.text.W = &l.out
+	l.due = func() bool { return !isRun && run <= 0 && nextRunIsDue(p, l.log.Dir) }
+	err = l.show(c.Context)
+	if none := (*status.NoRunError)(nil); errors.As(err, &none) {
+		if none.Last == 0 {
+			return app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err))
+		}
+		return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err)), "trellis logs "+l.name+" --run all")
+	}
+	return err
+}
+
+// whichRun is the run that --run names.
+func whichRun(name string, asJSON bool) (int, error) {
+	switch {
+	case name == "all", name == "" && asJSON:
+		return 0, nil
+	case name == "":
+		return status.LastRun, nil
+	}
+	n, err := strconv.Atoi(name)
+	if err != nil || n < 1 {
+		return 0, app.Usagef("--run needs a number, e.g. 2, or all; not %q", name)
+	}
+	return n, nil
+}
+
+// nextRunIsDue reports whether somebody works on a task, or a watcher that runs will.
+func nextRunIsDue(p *app.Project, dir string) bool {
+	t, err := p.Reader().Task(dir)
+	if err != nil {
+		return false
+	}
+	return t.HeldBy != nil || t.Status == trellis.Ready && t.Watcher == "alive"
+}
+
+func (l *logged) show(ctx context.Context) error {
 	printed := false
 	for {
-		lines, ended, err := log.Next()
-		for _, l := range lines {
-			if err := logLine(a, l, asJSON); err != nil {
+		lines, ended, err := l.log.Next()
+		if len(lines) > 0 {
+			if err := l.print(lines, !printed); err != nil {
 				return err
 			}
 			printed = true
@@ -64,7 +136,7 @@ func runLogs(ctx context.Context, a *command.Console, log *status.Log, follow, a
 		if err != nil {
 			return err
 		}
-		if !follow || ended {
+		if !l.follow || ended && !l.due() {
 			break
 		}
 		select {
@@ -74,16 +146,43 @@ func runLogs(ctx context.Context, a *command.Console, log *status.Log, follow, a
 		}
 	}
 	if !printed {
-		a.Say("nothing was done for %s yet", filepath.Base(log.Dir))
+		l.console.Say("nothing was done for %s yet", filepath.Base(l.log.Dir))
 	}
 	return nil
 }
 
-func logLine(a *command.Console, l status.Line, asJSON bool) error {
-	if !asJSON {
-		return terminal.PrintLine(a.Stdout, l, a.Style(a.Stdout))
+// print prints lines; of the first, those that were asked for.
+func (l *logged) print(lines []status.Line, first bool) error {
+	for _, line := range lines {
+		if l.json {
+			if err := terminal.JSONLine(&l.out, line); err != nil {
+				return err
+			}
+		} else if err := l.text.Print(line); err != nil {
+			return err
+		}
 	}
-	return terminal.JSONLine(a.Stdout, l)
+	if n := l.log.Earlier(); first && n > 0 && !l.json {
+		if _, err := fmt.Fprintf(l.console.Stdout, "%s; next: trellis logs %s --run all\n", text.Count(n, "earlier run"), l.name); err != nil {
+			return err
+		}
+	}
+	if first && l.tail > 0 {
+		l.out.Next(beforeLast(l.out.Bytes(), l.tail))
+	}
+	_, err := l.out.WriteTo(l.console.Stdout)
+	return err
+}
+
+// beforeLast is how many bytes of text stand before its last n lines.
+func beforeLast(text []byte, n int) int {
+	at := len(text)
+	for range n {
+		if at = bytes.LastIndexByte(text[:max(at-1, 0)], '\n') + 1; at == 0 {
+			break
+		}
+	}
+	return at
 }
 
 // phases are what a log may have of a task or a run: the roles of agents, and what Trellis does itself.

@@ -259,7 +259,7 @@ func (f *Feed) begin(name string) {
 	if at := f.at[name]; at != nil {
 		at.rests = false
 	} else {
-		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, latest: true}}
+		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, Run: LastRun}}
 	}
 }
 

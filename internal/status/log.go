@@ -2,6 +2,7 @@ package status
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -55,19 +56,36 @@ type Line struct {
 	asked bool                // done: it was a call of an agent
 }
 
-// Log reads what was done for a task, from its first run on: first all that is there, then what is new.
+// LastRun as a log's run is the one that is the last when the log is first read, and what comes after it.
+const LastRun = -1
+
+// Log reads what was done for a task: first all that is there, then what is new.
 type Log struct {
 	Dir   string // of the task
+	Run   int    // only the run of this number; 0 is all, from the first on
 	Phase string // only this activity: implement, check, verify, …; "" is all
 	// Decode makes a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
-	latest   bool // only the latest run
-	archived bool
-	run      runLog
-	read     fs.FileInfo // of the journal, when it was read last
-	history  *journal.History
+	begun   bool // it was read before
+	earlier int
+	run     runLog
+	read    fs.FileInfo // of the journal, when it was read last
+	history *journal.History
 }
+
+// NoRunError is a log of a run that there is not.
+type NoRunError struct{ Run, Last int }
+
+func (e *NoRunError) Error() string {
+	if e.Last == 0 {
+		return "there was no run yet"
+	}
+	return fmt.Sprintf("there is no run %d: the last one is %d", e.Run, e.Last)
+}
+
+// Earlier is how many runs there are before the one that a log of the last run began with.
+func (l *Log) Earlier() int { return l.earlier }
 
 // journal is what the journal says, read anew only when it was written to.
 func (l *Log) journal(dir string) (*journal.History, error) {
@@ -82,36 +100,93 @@ func (l *Log) journal(dir string) (*journal.History, error) {
 	return h, readErr
 }
 
-// Next are the lines since the last call, and whether the run that is the latest has ended. No journal
-// is no error: there may be one soon.
+// Next are the lines since the last call, and whether nothing will be added to what is there: the run that is the latest
+// has ended, or the one asked for. No journal is no error: there may be one soon.
 func (l *Log) Next() (lines []Line, ended bool, err error) {
 	dir := l.find()
-	if !l.archived && !l.latest {
-		files, err := journal.Archived(dir)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, f := range files {
-			h, err := journal.ReadFile(f)
-			if err != nil && h == nil {
-				return nil, false, err
-			}
-			old := runLog{log: l, dir: dir}
-			lines = append(lines, old.next(h)...)
-		}
-		l.archived = true
-	}
 	h, err := l.journal(dir)
-	if errors.Is(err, journal.ErrNone) {
-		return lines, false, nil
+	switch {
+	case errors.Is(err, journal.ErrNone):
+		h, err = nil, nil
+	case h == nil && err != nil:
+		return nil, false, err
+	case h != nil && h.Empty():
+		h = nil
 	}
-	if h == nil || h.Empty() {
-		return lines, false, err
+	past, pastErr := l.past(dir, h)
+	if pastErr != nil {
+		return nil, false, pastErr
 	}
+	for _, old := range past {
+		lines = append(lines, l.of(dir, old)...)
+	}
+	if h == nil || l.Run > 0 && h.Number != l.Run {
+		return lines, l.Run > 0, err
+	}
+	return append(lines, l.of(dir, h)...), h.Ended, err
+}
+
+// past are the journals of runs before the current one of which there is something to tell: at first those that were
+// asked for, then the rest of one that another has followed.
+func (l *Log) past(dir string, current *journal.History) (list []*journal.History, err error) {
+	if l.begun && (l.run.name == "" || current == nil || current.Run == l.run.name) {
+		return nil, nil
+	}
+	files, err := journal.Archived(dir)
+	if err != nil {
+		return nil, err
+	}
+	if l.begun {
+		files = files[max(len(files)-1, 0):]
+	} else if files, err = l.pick(files, current); err != nil {
+		return nil, err
+	}
+	l.begun = true
+	for _, f := range files {
+		h, err := journal.ReadFile(f)
+		if err != nil && h == nil {
+			return nil, err
+		}
+		if current == nil || h.Run != current.Run { // a journal has two names for a moment
+			list = append(list, h)
+		}
+	}
+	return list, nil
+}
+
+// pick are the files of earlier runs that were asked for.
+func (l *Log) pick(files []string, current *journal.History) ([]string, error) {
+	switch {
+	case l.Run == LastRun && current == nil:
+		l.earlier = max(len(files)-1, 0)
+		return files[l.earlier:], nil
+	case l.Run == LastRun:
+		l.earlier = len(files)
+		return nil, nil
+	case l.Run == 0:
+		return files, nil
+	}
+	last := len(files)
+	if current != nil {
+		last = current.Number
+	}
+	for _, f := range files {
+		if filepath.Base(f) == journal.ArchiveName(l.Run) {
+			return []string{f}, nil
+		}
+	}
+	if current != nil && last == l.Run {
+		return nil, nil
+	}
+	return nil, &NoRunError{Run: l.Run, Last: last}
+}
+
+// of are the lines of a run that are new.
+func (l *Log) of(dir string, h *journal.History) []Line {
 	if l.run.name != h.Run {
 		l.run = runLog{log: l, dir: dir}
 	}
-	return append(lines, l.run.next(h)...), h.Ended, err
+	return l.run.next(h)
 }
 
 // find is the run folder of the task. A planning's directory gets its name when it has ended.

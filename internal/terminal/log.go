@@ -19,11 +19,27 @@ var quiet = map[string]bool{"status": true, "observe": true, "finish": true}
 // line is a line of a log as people are shown it.
 type line struct{ status.Line }
 
-// PrintLine writes a line of a log for people; what says nothing to them is passed over.
-func PrintLine(w io.Writer, of status.Line, style Style) error {
+// How much of a long text a log shows: of one that has more than longText lines, the first shortText.
+const (
+	longText  = 30
+	shortText = 20
+)
+
+// LogPrinter prints a log for people.
+type LogPrinter struct {
+	W     io.Writer
+	Style Style
+	Full  bool   // long texts are not cut
+	Whole string // the command that prints them whole
+
+	said map[string]string // by run and activity, what its agent said last
+}
+
+// Print writes a line of a log; what says nothing to people, or what they have just been told, is passed over.
+func (p *LogPrinter) Print(of status.Line) error {
 	l := line{of}
 	shown := l.text()
-	if shown == "" {
+	if shown == "" || p.repeats(of) {
 		return nil
 	}
 	at := strings.Repeat(" ", len("15:04:05"))
@@ -31,18 +47,59 @@ func PrintLine(w io.Writer, of status.Line, style Style) error {
 		at = l.At.Local().Format("15:04:05")
 	}
 	var b strings.Builder
-	for i, part := range strings.Split(trellis.Visible(shown), "\n") {
+	for i, part := range p.lines(l, trellis.Visible(shown)) {
 		if i > 0 {
 			at = strings.Repeat(" ", len("15:04:05"))
 		}
-		if style.Width > 20 && l.Kind == status.KindAgent {
-			part = text.Clip(part, style.Width-10)
-		}
 		b.WriteString(strings.TrimRight(at+"  "+part, " ") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(p.W, b.String())
 	return err
 }
+
+// repeats reports whether an agent says once more what it has just said: some give their last words as an answer too.
+func (p *LogPrinter) repeats(l status.Line) bool {
+	if l.Kind != status.KindAgent || l.Event.Kind != agents.EventText {
+		return false
+	}
+	if p.said == nil {
+		p.said = map[string]string{}
+	}
+	call, text := l.Run+" "+l.ID, strings.TrimSpace(l.Event.Text)
+	before := p.said[call]
+	p.said[call] = text
+	return text != "" && text == before
+}
+
+// lines are those of a text, no wider than the terminal where an agent speaks, and not too many.
+func (p *LogPrinter) lines(l line, shown string) (list []string) {
+	room := p.Style.Width - len("15:04:05  ")
+	for part := range strings.SplitSeq(shown, "\n") {
+		switch {
+		case l.Kind != status.KindAgent || room < 12 || p.Full && l.Event.Kind != agents.EventText:
+			list = append(list, part)
+		case l.Event.Kind != agents.EventText:
+			list = append(list, text.Clip(part, room))
+		default:
+			lead := part[:strings.Index(part, bar)+len(bar)]
+			for _, piece := range text.Wrap(part[len(lead):], room-text.Width(lead)) {
+				list = append(list, lead+piece)
+			}
+		}
+	}
+	if p.Full || len(list) <= longText {
+		return list
+	}
+	last := list[shortText-1]
+	lead := last[:len(last)-len(strings.TrimLeft(last, " "))]
+	if at := strings.Index(last, bar); at == len(lead) {
+		lead += bar
+	}
+	return append(list[:shortText], fmt.Sprintf("%s… %s; next: %s", lead, text.Count(len(list)-shortText, "more line"), p.Whole))
+}
+
+// bar stands before what an agent says.
+const bar = "│ "
 
 func (l line) text() string {
 	if l.Step != "" {
@@ -114,7 +171,7 @@ func (l line) label() string {
 func eventText(e agents.Event) string {
 	switch e.Kind {
 	case agents.EventText:
-		return "  │ " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  │ ")
+		return "  " + bar + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "+bar)
 	case agents.EventTool:
 		return strings.TrimRight("  → "+e.Tool+" "+e.Input, " ")
 	case agents.EventNotice:

@@ -107,8 +107,9 @@ func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 func text(t *testing.T, lines []status.Line) string {
 	t.Helper()
 	var b bytes.Buffer
+	show := terminal.LogPrinter{W: &b}
 	for _, l := range lines {
-		if err := terminal.PrintLine(&b, l, terminal.Style{}); err != nil {
+		if err := show.Print(l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,5 +173,79 @@ func TestLogFollows(t *testing.T) {
 	after, ended, err := log.Next()
 	if got := text(t, after); err != nil || !ended || strings.Contains(got, "I begin") || !strings.Contains(got, "→ edit main.go") {
 		t.Errorf("after it: got %v, %v\n%s", ended, err, got)
+	}
+}
+
+// The last run is told alone, and another one that begins while it is followed after it; of the first one nothing is lost.
+func TestLogGoesOnIntoTheNextRun(t *testing.T) {
+	k := newTask(t)
+	k.run(t, 1, nil)
+	log := &status.Log{Dir: k.dir, Run: status.LastRun, Decode: decode}
+	k.step = func(string) error {
+		_, ended, err := log.Next()
+		if ended {
+			t.Error("a run at work has ended")
+		}
+		return err
+	}
+	k.run(t, 2, flow.Fail("verify_failed", "no"))
+	if log.Earlier() != 1 {
+		t.Errorf("got %d earlier runs, want 1", log.Earlier())
+	}
+	k.step = nil
+	k.run(t, 3, nil)
+	lines, ended, err := log.Next()
+	if err != nil || !ended {
+		t.Fatalf("got %v, %v", ended, err)
+	}
+	got := text(t, lines)
+	end, next := strings.Index(got, "verify_failed: no"), strings.Index(got, "run 02-01-auth/3 ")
+	if end < 0 || next < end || strings.Contains(got, "run 02-01-auth/2 ") || strings.Contains(got, "run 02-01-auth/1 ") {
+		t.Errorf("got\n%s\nwant the end of the second run, then the third", got)
+	}
+	for run, want := range map[int]string{1: "1", 3: "3"} {
+		lines, ended, err := (&status.Log{Dir: k.dir, Run: run, Decode: decode}).Next()
+		if got := text(t, lines); err != nil || !ended || strings.Count(got, "run 02-01-auth/") != 1 || !strings.Contains(got, "run 02-01-auth/"+want) {
+			t.Errorf("run %d: got %v, %v\n%s", run, ended, err, got)
+		}
+	}
+	var none *status.NoRunError
+	if _, _, err := (&status.Log{Dir: k.dir, Run: 4, Decode: decode}).Next(); !errors.As(err, &none) || none.Last != 3 {
+		t.Errorf("got %v, want that there is no run 4 of 3", err)
+	}
+}
+
+// Agents' words are broken to the terminal's width, said once, and not at any length.
+func TestLogOfManyWords(t *testing.T) {
+	say := func(words string) status.Line {
+		return status.Line{Kind: status.KindAgent, Run: "02-01-auth/1", ID: "implement", Activity: "implement", Event: &agents.Event{Kind: agents.EventText, Text: words}}
+	}
+	shown := func(p terminal.LogPrinter, lines ...status.Line) string {
+		var b bytes.Buffer
+		p.W = &b
+		for _, l := range lines {
+			if err := p.Print(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.String()
+	}
+	const lead = "            │ "
+	if got, want := shown(terminal.LogPrinter{}, say("done\nat last"), say("done\nat last\n")), lead+"done\n"+lead+"at last\n"; got != want {
+		t.Errorf("said twice: got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := shown(terminal.LogPrinter{Style: terminal.Style{Width: 30}}, say("words that are broken 登录页面")), lead+"words that are\n"+lead+"broken 登录页面\n"; got != want {
+		t.Errorf("at 30 columns: got\n%s\nwant\n%s", got, want)
+	}
+	long := say(strings.TrimSpace(strings.Repeat("word\n", 31)))
+	got := shown(terminal.LogPrinter{Whole: "trellis logs auth --full"}, long)
+	if n := strings.Count(got, "word\n"); n != 20 || !strings.HasSuffix(got, lead+"… 11 more lines; next: trellis logs auth --full\n") {
+		t.Errorf("31 lines: got %d\n%s", n, got)
+	}
+	if got := shown(terminal.LogPrinter{Full: true}, long); strings.Count(got, "word\n") != 31 || strings.Contains(got, "more") {
+		t.Errorf("in full: got\n%s", got)
+	}
+	if got := shown(terminal.LogPrinter{}, say(strings.TrimSpace(strings.Repeat("word\n", 30)))); strings.Count(got, "word\n") != 30 {
+		t.Errorf("30 lines: got\n%s", got)
 	}
 }

@@ -120,7 +120,7 @@ func Archived(dir string) ([]string, error) {
 	}
 	var files []string
 	for _, n := range numbers {
-		files = append(files, filepath.Join(dir, archiveName(n)))
+		files = append(files, filepath.Join(dir, ArchiveName(n)))
 	}
 	return files, nil
 }
@@ -135,13 +135,14 @@ func (a archive) last() int {
 	return a[len(a)-1]
 }
 
-func archiveName(n int) string { return fmt.Sprintf("journal.%d.jsonl", n) }
+// ArchiveName is the name of the file in which the journal of a run is kept when another one follows it.
+func ArchiveName(n int) string { return fmt.Sprintf("journal.%d.jsonl", n) }
 
 // number is n for journal.n.jsonl, 0 for other names.
 func number(name string) int {
 	middle := strings.TrimSuffix(strings.TrimPrefix(name, "journal."), ".jsonl")
 	n, err := strconv.Atoi(middle)
-	if err != nil || n < 1 || name != archiveName(n) {
+	if err != nil || n < 1 || name != ArchiveName(n) {
 		return 0
 	}
 	return n

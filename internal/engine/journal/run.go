@@ -167,7 +167,7 @@ func (r *Run) putAside() error {
 	if err != nil {
 		return err
 	}
-	aside := filepath.Join(r.o.Dir, archiveName(earlier.last()+1))
+	aside := filepath.Join(r.o.Dir, ArchiveName(earlier.last()+1))
 	if err = r.o.Disk.Step("link", aside); err == nil {
 		err = os.Link(path, aside)
 	}
