@@ -25,6 +25,7 @@ func commands(a *command.Console) []*cli.Command {
 		startCommand(a),
 		watch.Command(a),
 		runfile.Command(a),
+		uiCommand(a),
 		listCommand(a),
 		statusCommand(a),
 		logsCommand(a),

@@ -46,6 +46,25 @@ var faces = map[string][]string{
 	"internal/workflow":       {"", "runfile", "watch"},                                                                                        // events, requests and ends of steps
 	"specs":                   {"migrate", "task", "validate"},                                                                                 // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                    // checks those of the project
+
+	"internal/tui": {""}, // the terminal UI
+}
+
+// screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
+var screens = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
+
+func TestTerminalUIIsAFace(t *testing.T) {
+	used := readImports(t, repository(t))["internal/tui"].code
+	for _, target := range slices.Sorted(maps.Keys(used)) {
+		if ours(target) && !slices.Contains(screens, target) {
+			t.Errorf("internal/tui imports %s: let internal/app do it, or list it with the reason", target)
+		}
+	}
+	for _, target := range screens {
+		if !used[target] {
+			t.Errorf("screens lists %s, which the terminal UI does not import", target)
+		}
+	}
 }
 
 func TestFaces(t *testing.T) {

@@ -38,7 +38,8 @@ var floors = [][]string{
 	{"internal/runner", "internal/status", "internal/eval"},
 	{"internal/scheduler"},
 	{"internal/app", "internal/terminal"},
-	{"internal/cli/command"},
+	// tui is a face like the command line, beside its parts.
+	{"internal/cli/command", "internal/tui"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch"},
@@ -71,6 +72,11 @@ var owners = map[string][]string{
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
 	"github.com/BurntSushi/toml":           {"internal/secrets"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
+	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
+	"charm.land/bubbletea/v2":               {"internal/tui"},
+	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
+	"github.com/charmbracelet/colorprofile": {"internal/tui"},
+	"github.com/muesli/cancelreader":        {"internal/tui"},
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},

@@ -81,6 +81,19 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// SaveTerminal keeps how the terminal is that is read from, and returns what makes it so again.
+func (c *Console) SaveTerminal() (restore func(), err error) {
+	f, ok := c.Stdin.(*os.File)
+	if !ok {
+		return nil, errors.New("standard input is no terminal")
+	}
+	state, err := term.GetState(int(f.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = term.Restore(int(f.Fd()), state) }, nil // a terminal that is gone is as it was
+}
+
 // Colour reports whether w may get colours.
 func (c *Console) Colour(w io.Writer) bool {
 	return c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb" && IsTerminal(w)

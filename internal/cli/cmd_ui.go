@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/tui"
+)
+
+func uiCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:  "ui",
+		Usage: "show the tasks on the whole terminal, and steer them by keys",
+		Description: command.Manual(`Left the tasks by status, right what is known of the selected one: now, plan, diff, log, report, proofs.
+? shows all keys: n plans, r reviews, a approves, x rejects, s starts, S stops, R retries, c cancels, d delivers, e
+edits, o opens a shell in the worktree, q ends. What takes something away asks first. Nothing runs in it: tasks go on
+when it ends. NO_COLOR turns colours off.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis ui"),
+		Action: func(c *cli.Context) error { return runUI(a, c) },
+	}
+}
+
+func runUI(a *command.Console, c *cli.Context) error {
+	if err := a.OnlyPeople("use the terminal UI"); err != nil {
+		return err
+	}
+	in, isFile := a.Stdin.(*os.File)
+	if !isFile || !command.IsTerminal(in) || !command.IsTerminal(a.Stdout) || a.Getenv("TERM") == "dumb" {
+		return app.WithHints(app.Usagef("this is no terminal to show the tasks on"), "trellis list")
+	}
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	t := tui.Terminal{In: in, Out: a.Stdout.(*os.File), Colour: a.Colour(a.Stdout), Save: a.SaveTerminal}
+	return tui.Run(c.Context, p, t, self, a.Dir, a.Now)
+}

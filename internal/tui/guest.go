@@ -1,0 +1,123 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"github.com/muesli/cancelreader"
+)
+
+// guests knows which program has the terminal.
+type guests struct {
+	mu    sync.Mutex
+	now   *os.Process
+	ended bool                      // none may begin
+	waits cancelreader.CancelReader // for a person to go on; nil: nothing does
+}
+
+// at reports whether one has it.
+func (g *guests) at() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now != nil
+}
+
+// end ends the one that has it, and lets no other begin.
+func (g *guests) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	if g.now != nil {
+		_ = g.now.Signal(syscall.SIGTERM) // one that has ended has what was wanted
+	}
+	if g.waits != nil {
+		g.waits.Cancel()
+	}
+}
+
+// run runs a program as the one that has the terminal.
+func (g *guests) run(cmd *exec.Cmd) error {
+	g.mu.Lock()
+	if g.ended {
+		g.mu.Unlock()
+		return errors.New("trellis ui ends")
+	}
+	err := cmd.Start()
+	if err == nil {
+		g.now = cmd.Process
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = cmd.Wait()
+	g.mu.Lock()
+	g.now = nil
+	g.mu.Unlock()
+	return err
+}
+
+// leftOn turns off what a program that was killed may have left on: the mouse, pasting in brackets, the other screen,
+// colours, and no cursor.
+const leftOn = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[0m\x1b[?25h\x1b>"
+
+// guest is a program that gets the terminal for a while.
+type guest struct {
+	*exec.Cmd
+	among   *guests
+	wait    bool   // until somebody has read what it said last
+	restore func() // the terminal's state
+}
+
+// Run runs it. Whatever ended it, the terminal is as it was before.
+func (g *guest) Run() error {
+	err := g.among.run(g.Cmd)
+	g.restore()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() < 0 { // a signal ended it
+		fmt.Fprint(g.Stdout, leftOn)
+	}
+	if g.wait {
+		g.among.goOn(g.Stdin, g.Stdout)
+	}
+	return err
+}
+
+// goOn waits until somebody has read what is on the screen.
+func (g *guests) goOn(in io.Reader, out io.Writer) {
+	r, err := cancelreader.NewReader(in)
+	if err != nil {
+		return
+	}
+	g.mu.Lock()
+	ended := g.ended
+	g.waits = r
+	g.mu.Unlock()
+	letter := make([]byte, 1)
+	for !ended && letter[0] != '\n' && letter[0] != '\r' {
+		if letter[0] == 0 {
+			fmt.Fprint(out, "\ntrellis: enter goes back to trellis ui ")
+		}
+		if _, err := r.Read(letter); err != nil {
+			break
+		}
+	}
+	g.mu.Lock()
+	g.waits = nil
+	g.mu.Unlock()
+	_ = r.Close() // what it has open is its own
+}
+
+// SetStdin gives it the terminal to read from.
+func (g *guest) SetStdin(r io.Reader) { g.Stdin = r }
+
+// SetStdout gives it the terminal to write to.
+func (g *guest) SetStdout(w io.Writer) { g.Stdout = w }
+
+// SetStderr gives it the terminal for what it says.
+func (g *guest) SetStderr(w io.Writer) { g.Stderr = w }

@@ -1,0 +1,108 @@
+package tui
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+)
+
+// key is something that a person can press while nothing else is asked. The sheet is made of them.
+type key struct {
+	on   []string // as bubbletea names them
+	name string   // as the sheet does
+	does string
+	do   func(*Model) tea.Cmd
+}
+
+// section is a part of the sheet.
+type section struct {
+	title string
+	keys  []key
+}
+
+// sheet are all keys. Whatever destroys asks first; see question.
+func sheet() []section {
+	return []section{
+		{"move", []key{
+			{[]string{"j", "down"}, "j ↓", "next task, or a line down in a page", func(m *Model) tea.Cmd { return m.move(1) }},
+			{[]string{"k", "up"}, "k ↑", "task before, or a line up", func(m *Model) tea.Cmd { return m.move(-1) }},
+			{[]string{"pgdown", "ctrl+d", "space"}, "space", "a screen down", func(m *Model) tea.Cmd { return m.move(screen{m}.room()) }},
+			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "a screen up", func(m *Model) tea.Cmd { return m.move(-screen{m}.room()) }},
+			{[]string{"g", "home"}, "g", "to the beginning", func(m *Model) tea.Cmd { return m.move(-far) }},
+			{[]string{"G", "end"}, "G", "to the end", func(m *Model) tea.Cmd { return m.move(far) }},
+			{[]string{"enter"}, "enter", "read the page", func(m *Model) tea.Cmd { m.reading = m.list.selected != ""; return nil }},
+			{[]string{"esc"}, "esc", "back: to the list, then to all tasks", (*Model).back},
+			{[]string{"tab", "l", "right"}, "tab →", "next page", func(m *Model) tea.Cmd { return m.turn(1) }},
+			{[]string{"shift+tab", "h", "left"}, "h ←", "page before", func(m *Model) tea.Cmd { return m.turn(-1) }},
+			{[]string{"]"}, "]", "next file of a diff", func(m *Model) tea.Cmd { return m.jump(1) }},
+			{[]string{"["}, "[", "file before", func(m *Model) tea.Cmd { return m.jump(-1) }},
+			{[]string{"/"}, "/", "search names and titles", func(m *Model) tea.Cmd { m.mode, m.typed = searching, m.list.search; return nil }},
+			{[]string{"f"}, "f", "only one status, then the next", func(m *Model) tea.Cmd { m.list.narrow(); return m.look() }},
+		}},
+		{"tell the task", []key{
+			{[]string{"s"}, "s", "start, or go on", order(Start, "")},
+			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s goes on with it")},
+			{[]string{"a"}, "a", "approve", order(Approve, "")},
+			{[]string{"x"}, "x", "reject, with a reason", (*Model).startReject},
+			{[]string{"R"}, "R", "retry", order(Retry, "")},
+			{[]string{"c"}, "c", "cancel", order(Cancel, "cancel %s? Its worktree and branch stay, and R takes it up again")},
+			{[]string{"d"}, "d", "deliver", order(Deliver, "push the branch of %s and open its pull request, as delivery says? Undo: close the pull request and delete the remote branch")},
+		}},
+		{"open", []key{
+			{[]string{"n"}, "n", "plan a new task", func(m *Model) tea.Cmd { return m.run(NewPlan) }},
+			{[]string{"r"}, "r", "review the plan", func(m *Model) tea.Cmd { return m.run(Review) }},
+			{[]string{"e"}, "e", "edit the requirement", func(m *Model) tea.Cmd { return m.run(Edit) }},
+			{[]string{"o"}, "o", "a shell in the worktree", func(m *Model) tea.Cmd { return m.run(Shell) }},
+			{[]string{"O"}, "O", "the worktree in $EDITOR", func(m *Model) tea.Cmd { return m.run(Editor) }},
+		}},
+		{"trellis ui", []key{
+			{[]string{"?"}, "?", "this sheet", func(m *Model) tea.Cmd { m.mode, m.typed = reference, ""; m.sheetTop = 0; return nil }},
+			{[]string{"ctrl+z"}, "ctrl+z", "to the shell; fg comes back", func(*Model) tea.Cmd { return tea.Suspend }},
+			{[]string{"q", "ctrl+c"}, "q", "end; what runs goes on", (*Model).quit},
+		}},
+	}
+}
+
+// far is more lines than there are.
+const far = 1 << 30
+
+func keysByName() map[string]*key {
+	known := map[string]*key{}
+	for _, s := range sheet() {
+		for _, k := range s.keys {
+			for _, name := range k.on {
+				known[name] = &k
+			}
+		}
+	}
+	return known
+}
+
+// order is a key that tells the selected task something, after a yes when there is a question about it.
+func order(o Order, ask string) func(*Model) tea.Cmd {
+	return func(m *Model) tea.Cmd {
+		return m.forTask(string(o), func(t status.Task) tea.Cmd {
+			if ask == "" {
+				return m.give(o, t.ID, "")
+			}
+			m.ask(fmt.Sprintf(ask, t.ID), func() tea.Cmd { return m.give(o, t.ID, "") })
+			return nil
+		})
+	}
+}
+
+// sheetLines are the sheet as it is shown.
+func sheetLines() (list []line) {
+	for i, s := range sheet() {
+		if i > 0 {
+			list = append(list, line{})
+		}
+		list = append(list, line{s.title, bold})
+		for _, k := range s.keys {
+			list = append(list, line{"  " + fit(k.name, 9) + k.does, plain})
+		}
+	}
+	return append(list, line{}, line{"The mouse is the terminal's: text can be selected and copied.", plain})
+}

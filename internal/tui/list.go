@@ -1,0 +1,263 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// broken stands for the status of a task whose task.json can't be read.
+const broken trellis.Status = "broken"
+
+// groups are the statuses in the order in which the list has them: first what waits for a person, then what goes on by
+// itself, then what is over.
+var groups = []trellis.Status{trellis.Waiting, trellis.Review, trellis.Failed, trellis.Paused, broken,
+	trellis.InProgress, trellis.Planning, trellis.Ready, trellis.Rejected, trellis.Completed, trellis.Cancelled}
+
+// paintOf are the colours of the statuses that ask for a look.
+var paintOf = map[trellis.Status]string{
+	trellis.InProgress: cyan, trellis.Planning: cyan, trellis.Review: green, trellis.Completed: green, trellis.Failed: red,
+	trellis.Rejected: red, broken: red, trellis.Waiting: yellow, trellis.Paused: yellow,
+}
+
+// list is the tasks as the left side shows them, with the selected one.
+type list struct {
+	all      map[string]status.Task
+	only     trellis.Status // "": every status
+	search   string
+	rows     []row // what is shown, all of it
+	counts   map[trellis.Status]int
+	selected string // id; "": there is no task
+	at       int    // its row, or where it was
+	top      int    // the first row on the screen
+}
+
+// row is a line of the list: a task, or the head of a group.
+type row struct {
+	head trellis.Status // "" of a task
+	n    int            // tasks below a head
+	id   string
+}
+
+func statusOf(t status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
+
+// set takes all tasks.
+func (l *list) set(tasks []status.Task) {
+	l.all = make(map[string]status.Task, len(tasks))
+	for _, t := range tasks {
+		l.all[t.ID] = t
+	}
+	l.arrange()
+}
+
+// put takes one task as it is now; the rows are made anew only when it stands elsewhere.
+func (l *list) put(t status.Task) {
+	was, there := l.all[t.ID]
+	if l.all == nil {
+		l.all = map[string]status.Task{}
+	}
+	l.all[t.ID] = t
+	if !there || statusOf(was) != statusOf(t) || was.Priority != t.Priority || was.Title != t.Title {
+		l.arrange()
+	}
+}
+
+// drop forgets a task that is gone.
+func (l *list) drop(id string) {
+	if _, there := l.all[id]; there {
+		delete(l.all, id)
+		l.arrange()
+	}
+}
+
+// renamed forgets a task that has another name now, and selects it under that when it was selected.
+func (l *list) renamed(from, to string) {
+	if _, there := l.all[from]; !there {
+		return
+	}
+	if l.selected == from {
+		l.selected = to
+	}
+	l.drop(from)
+}
+
+// arrange makes the rows anew and keeps the selected task, or the place where it was.
+func (l *list) arrange() {
+	by := map[trellis.Status][]status.Task{}
+	l.counts = map[trellis.Status]int{}
+	for _, t := range l.all {
+		s := statusOf(t)
+		l.counts[s]++
+		if (l.only == "" || l.only == s) && l.finds(t) {
+			by[s] = append(by[s], t)
+		}
+	}
+	l.rows = l.rows[:0]
+	for _, s := range groups {
+		tasks := by[s]
+		if len(tasks) == 0 {
+			continue
+		}
+		slices.SortFunc(tasks, func(a, b status.Task) int {
+			return cmp.Or(strings.Compare(cmp.Or(a.Priority, "P9"), cmp.Or(b.Priority, "P9")), strings.Compare(a.ID, b.ID))
+		})
+		l.rows = append(l.rows, row{head: s, n: len(tasks)})
+		for _, t := range tasks {
+			l.rows = append(l.rows, row{id: t.ID})
+		}
+	}
+	if at := slices.IndexFunc(l.rows, func(r row) bool { return l.selected != "" && r.id == l.selected }); at >= 0 {
+		l.at = at
+		return
+	}
+	l.at = min(l.at, len(l.rows)-1)
+	l.choose(max(l.at, 0), 1)
+}
+
+func (l *list) finds(t status.Task) bool {
+	if l.search == "" {
+		return true
+	}
+	want := strings.ToLower(l.search)
+	return strings.Contains(strings.ToLower(t.ID), want) || strings.Contains(strings.ToLower(t.Title), want)
+}
+
+// choose selects the task at a row, or the next one in a direction, or else the last one in the other.
+func (l *list) choose(at, direction int) {
+	for _, step := range []int{direction, -direction} {
+		for i := at; i >= 0 && i < len(l.rows); i += step {
+			if l.rows[i].id != "" {
+				l.at, l.selected = i, l.rows[i].id
+				return
+			}
+		}
+	}
+	l.at, l.selected = 0, ""
+}
+
+// move goes on by that many rows, up when it is negative.
+func (l *list) move(n int) {
+	direction := 1
+	if n < 0 {
+		direction = -1
+	}
+	l.choose(min(max(l.at+n, 0), max(len(l.rows)-1, 0)), direction)
+}
+
+// narrow shows the next status of those that there are, then all again.
+func (l *list) narrow() {
+	var there []trellis.Status
+	for _, s := range groups {
+		if l.counts[s] > 0 {
+			there = append(there, s)
+		}
+	}
+	next := slices.Index(there, l.only) + 1 // -1 of none
+	if l.only = ""; next < len(there) {
+		l.only = there[next]
+	}
+	l.arrange()
+}
+
+// find shows only what has these letters in its name or title.
+func (l *list) find(search string) {
+	if l.search != search {
+		l.search = search
+		l.arrange()
+	}
+}
+
+// task is the selected task.
+func (l *list) task() (status.Task, bool) {
+	t, ok := l.all[l.selected]
+	return t, ok && l.selected != ""
+}
+
+// working reports whether somebody is at work on a task.
+func (l *list) working() bool {
+	for _, t := range l.all {
+		if t.HeldBy != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// view are the rows in this much room.
+func (l *list) view(p painter, width, height int, now time.Time) []string {
+	if l.at < l.top {
+		l.top = l.at
+	}
+	if l.at == 1 { // with the head above it
+		l.top = 0
+	}
+	l.top = max(0, min(max(l.top, l.at-height+1), len(l.rows)-height))
+	var out []string
+	for i := l.top; i < min(l.top+height, len(l.rows)); i++ {
+		r := l.rows[i]
+		if r.id == "" {
+			head := strings.ToUpper(strings.ReplaceAll(string(r.head), "_", " "))
+			out = append(out, p.paint(fit(head+" "+text.Count(r.n, "task"), width), bold))
+			continue
+		}
+		out = append(out, l.taskLine(p, l.all[r.id], i == l.at, width, now))
+	}
+	for len(out) < height {
+		out = append(out, fit("", width))
+	}
+	return out
+}
+
+// widest is how many columns an id gets at the most.
+const widest = 36
+
+// taskLine is a task in one line: its name, what is special about it, and its title where there is room.
+func (l *list) taskLine(p painter, t status.Task, selected bool, width int, now time.Time) string {
+	mark := "  "
+	if selected {
+		mark = "> "
+	}
+	id := strings.TrimPrefix(oneLine(t.ID), taskdir.DraftPrefix)
+	remark := remarkOf(t, now)
+	line := mark + id
+	switch room := width - ansi.StringWidthWc(line) - 2; {
+	case width >= 2*widest:
+		line = mark + fit(id, widest) + "  " + fit(remark, 20) + "  " + oneLine(t.Title)
+	case remark != "" && room >= 8:
+		line += "  " + remark
+	}
+	if line = fit(line, width); selected {
+		return p.paint(line, reverse)
+	}
+	return p.paint(line, paintOf[statusOf(t)])
+}
+
+// remarkOf is what one wants to know of a task beside its status.
+func remarkOf(t status.Task, now time.Time) string {
+	switch {
+	case t.Status == "" && len(t.Problems) > 0:
+		return oneLine(t.Problems[0].Error())
+	case t.Working() && t.HeldBy != nil:
+		return strings.TrimSpace(t.Phase + " " + elapsed(t.Since, now))
+	case t.Status == trellis.Failed || t.Status == trellis.Paused:
+		return string(t.Failure.Code)
+	}
+	return oneLine(t.WaitingFor)
+}
+
+// elapsed is how long ago a time of the read model was, "" when it is not known.
+func elapsed(since string, now time.Time) string {
+	at, err := time.Parse(time.RFC3339, since)
+	if err != nil {
+		return ""
+	}
+	return text.Seconds(max(now.Sub(at), 0).Seconds())
+}

@@ -1,0 +1,359 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// mode is what keys are taken for.
+type mode int
+
+const (
+	browsing  mode = iota
+	searching      // letters are a search
+	reasoning      // letters are the reason of a rejection
+	asked          // y is a yes to the question
+	reference      // the sheet is shown
+)
+
+// Model is the screen. It is driven by one goroutine; what takes long is done by commands, whose messages tell it.
+type Model struct {
+	ctx   context.Context
+	world World
+	now   func() time.Time
+	paint painter
+	name  string // of the repository
+	keys  map[string]*key
+
+	width, height int
+	list          list
+	page          page
+	tab           Tab
+	reading       bool // keys move in the page
+	loaded        bool // there was a list
+	watcher       string
+	feed          <-chan events.Event
+
+	mode     mode
+	typed    string         // in searching and reasoning
+	question string         // in asked
+	yes      func() tea.Cmd // what a yes does
+	target   string         // id of whose rejection the reason is
+	sheetTop int
+
+	said  Answer // the last line but for its next command
+	wrong bool   // it tells of an error
+	busy  string // the order that is carried out, "" for none
+
+	listing, listAgain bool            // a list is read; and once more after that
+	reads              map[string]bool // tasks that are read: true once more after that
+	paging, pageAgain  bool            // so too of the page
+	guests             guests
+	restore            func() // the terminal as it was
+	left               bool   // by a key
+
+	ticking bool
+	ticks   int
+}
+
+// New is a screen of a world, which is read when the program begins.
+func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
+	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {}}
+}
+
+// What commands tell the screen.
+type (
+	tasksRead struct {
+		tasks   []status.Task
+		watcher string
+		err     error
+	}
+	taskRead struct {
+		id   string
+		task status.Task
+		err  error
+	}
+	pageRead struct {
+		id    string
+		tab   Tab
+		lines []line
+		err   error
+	}
+	opened struct {
+		feed <-chan events.Event
+		err  error
+	}
+	happened []events.Event // nil: there will be no more
+	answered struct {
+		answer Answer
+		err    error
+	}
+	// Told is something worth knowing that no key asked for.
+	Told string
+	tick struct{}
+)
+
+// Init reads the tasks and listens to what happens.
+func (m *Model) Init() tea.Cmd {
+	return tea.Batch(m.readTasks(), func() tea.Msg {
+		feed, err := m.world.Events(m.ctx)
+		return opened{feed, err}
+	})
+}
+
+// Update takes a message.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m, m.press(msg)
+	case tea.PasteMsg:
+		if m.mode == searching || m.mode == reasoning {
+			m.typed += oneLine(msg.Content)
+			m.typing()
+			return m, m.look()
+		}
+	case tea.ResumeMsg:
+		return m, tea.Batch(m.readTasks(), m.readPage())
+	case tasksRead:
+		return m, m.takeTasks(msg)
+	case taskRead:
+		return m, m.takeTask(msg)
+	case pageRead:
+		return m, m.takePage(msg)
+	case opened:
+		if m.feed = msg.feed; msg.err != nil {
+			m.fail(fmt.Errorf("what happens is not told: %w", msg.err))
+			return m, nil
+		}
+		return m, m.listen()
+	case happened:
+		return m, m.take(msg)
+	case answered:
+		m.busy = ""
+		if m.said, m.wrong = msg.answer, false; msg.err != nil {
+			m.fail(msg.err)
+		}
+		return m, tea.Batch(m.readTasks(), m.readPage())
+	case Told:
+		m.said, m.wrong = Answer{Said: string(msg)}, false
+	case tick:
+		return m, m.takeTick()
+	}
+	return m, nil
+}
+
+// fail says what went wrong, with the first thing to do about it.
+func (m *Model) fail(err error) {
+	m.said, m.wrong = Answer{Said: err.Error()}, true
+	if hints := app.HintsOf(err); len(hints) > 0 {
+		m.said.Next = hints[0]
+	}
+}
+
+// readTasks reads the list, once more when it is being read.
+func (m *Model) readTasks() tea.Cmd {
+	if m.listing {
+		m.listAgain = true
+		return nil
+	}
+	m.listing = true
+	return func() tea.Msg {
+		tasks, watcher, err := m.world.Tasks()
+		return tasksRead{tasks, watcher, err}
+	}
+}
+
+func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
+	m.listing = false
+	if msg.err != nil {
+		m.fail(msg.err)
+	} else {
+		m.loaded, m.watcher = true, msg.watcher
+		m.list.set(msg.tasks)
+	}
+	again := m.listAgain
+	m.listAgain = false
+	cmds := []tea.Cmd{m.look(), m.clock()}
+	if again {
+		cmds = append(cmds, m.readTasks())
+	}
+	return tea.Batch(cmds...)
+}
+
+// readTask reads one task, once more when it is being read.
+func (m *Model) readTask(id string) tea.Cmd {
+	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
+	if _, reads := m.reads[id]; reads {
+		m.reads[id] = true
+		return nil
+	}
+	m.reads[id] = false
+	return func() tea.Msg {
+		t, err := m.world.Task(id)
+		return taskRead{id, t, err}
+	}
+}
+
+func (m *Model) takeTask(msg taskRead) tea.Cmd {
+	again := m.reads[msg.id]
+	delete(m.reads, msg.id)
+	switch {
+	case errors.Is(msg.err, taskdir.ErrNotFound):
+		m.list.drop(msg.id)
+		m.list.drop(taskdir.DraftPrefix + msg.id)
+	case msg.err != nil:
+		m.fail(msg.err)
+	default:
+		m.list.put(msg.task)
+		m.list.renamed(taskdir.DraftPrefix+msg.task.ID, msg.task.ID) // if it was one
+	}
+	cmds := []tea.Cmd{m.look(), m.clock()}
+	if again {
+		cmds = append(cmds, m.readTask(msg.id))
+	}
+	return tea.Batch(cmds...)
+}
+
+// look has the page be about the selected task.
+func (m *Model) look() tea.Cmd {
+	if m.page.id == m.list.selected && m.page.tab == m.tab {
+		return nil
+	}
+	m.page.show(m.list.selected, m.tab)
+	if m.list.selected == "" {
+		m.reading = false
+	}
+	return m.readPage()
+}
+
+// readPage reads the page, once more when it is being read.
+func (m *Model) readPage() tea.Cmd {
+	if m.page.id == "" {
+		return nil
+	}
+	if m.paging {
+		m.pageAgain = true
+		return nil
+	}
+	m.paging = true
+	id, tab := m.page.id, m.page.tab
+	return func() tea.Msg {
+		lines, err := m.world.Page(m.ctx, id, tab)
+		return pageRead{id, tab, lines, err}
+	}
+}
+
+func (m *Model) takePage(msg pageRead) tea.Cmd {
+	m.paging = false
+	again := m.pageAgain
+	m.pageAgain = false
+	if msg.id == m.page.id && msg.tab == m.page.tab {
+		m.page.read, m.page.lines = true, msg.lines
+		if msg.err != nil && !errors.Is(msg.err, context.Canceled) {
+			m.page.lines = lines(msg.err.Error(), red)
+			for _, hint := range app.HintsOf(msg.err) {
+				m.page.lines = append(m.page.lines, lines("next: "+hint, plain)...)
+			}
+		}
+	}
+	if again {
+		return m.readPage()
+	}
+	return nil
+}
+
+// listen waits for what happens, and takes all of it that is there.
+func (m *Model) listen() tea.Cmd {
+	feed := m.feed
+	if feed == nil {
+		return nil
+	}
+	return func() tea.Msg {
+		e, ok := <-feed
+		if !ok {
+			return happened(nil)
+		}
+		list := happened{e}
+		for range 1000 {
+			select {
+			case e, ok := <-feed:
+				if !ok {
+					return list
+				}
+				list = append(list, e)
+			default:
+				return list
+			}
+		}
+		return list
+	}
+}
+
+// take reads again what changed, and nothing else.
+func (m *Model) take(list happened) tea.Cmd {
+	if list == nil {
+		m.feed = nil
+		return nil
+	}
+	changed, page, all := map[string]bool{}, false, false
+	for _, e := range list {
+		page = page || e.Task == strings.TrimPrefix(m.page.id, taskdir.DraftPrefix)
+		switch {
+		case e.Task == "":
+			all = true
+		case e.Kind != events.Tool && e.Kind != events.Text && e.Kind != events.Usage && e.Kind != events.Notice: // they change no list
+			changed[e.Task] = true
+		}
+	}
+	cmds := []tea.Cmd{m.listen()}
+	if all || len(changed) > 50 {
+		cmds, changed = append(cmds, m.readTasks()), nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(changed)) {
+		cmds = append(cmds, m.readTask(id))
+	}
+	if page {
+		cmds = append(cmds, m.readPage())
+	}
+	return tea.Batch(cmds...)
+}
+
+// clock ticks once a second as long as somebody is at work, and not at all when nobody is.
+func (m *Model) clock() tea.Cmd {
+	if m.ticking || !m.list.working() {
+		return nil
+	}
+	m.ticking = true
+	return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} })
+}
+
+// reread is after how many ticks tasks at work are read again: who was killed tells nobody.
+const reread = 10
+
+func (m *Model) takeTick() tea.Cmd {
+	m.ticking = false
+	m.ticks++
+	cmds := []tea.Cmd{m.clock()}
+	if m.ticks%reread == 0 {
+		for _, t := range m.list.all {
+			if t.HeldBy != nil {
+				cmds = append(cmds, m.readTask(t.ID))
+			}
+		}
+	}
+	return tea.Batch(cmds...)
+}

@@ -1,0 +1,500 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
+
+// fake is a world that notes what it is asked.
+type fake struct {
+	tasks map[string]status.Task
+	pages map[Tab][]line
+	feed  chan events.Event
+	fails error
+	asked []string // what was read, ordered and run
+}
+
+func (f *fake) note(words ...string) { f.asked = append(f.asked, strings.Join(words, " ")) }
+
+func (f *fake) Tasks() ([]status.Task, string, error) {
+	f.note("tasks")
+	var list []status.Task
+	for _, t := range f.tasks {
+		list = append(list, t)
+	}
+	return list, "no watcher", nil
+}
+
+func (f *fake) Task(id string) (status.Task, error) {
+	f.note("task", id)
+	t, ok := f.tasks[id]
+	if !ok {
+		return t, taskdir.ErrNotFound
+	}
+	return t, nil
+}
+
+func (f *fake) Events(context.Context) (<-chan events.Event, error) { return f.feed, nil }
+
+func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, error) {
+	f.note("page", id, string(tab))
+	return append(lines(string(tab)+" of "+id, bold), f.pages[tab]...), nil
+}
+
+func (f *fake) Give(_ context.Context, o Order, id, reason string) (Answer, error) {
+	f.note(strings.TrimSpace(strings.Join([]string{"give", string(o), id, reason}, " ")))
+	return Answer{id + " is told to " + string(o), "trellis status " + id}, f.fails
+}
+
+func (f *fake) Program(kind Program, id string) (*exec.Cmd, error) {
+	f.note(strings.TrimSpace("program " + string(kind) + " " + id))
+	return nil, errors.New("not in a test")
+}
+
+// gave is what was ordered and run.
+func (f *fake) gave() (list []string) {
+	for _, a := range f.asked {
+		if strings.HasPrefix(a, "give ") || strings.HasPrefix(a, "program ") {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// driven is a screen whose commands are carried out at once, but for clocks and what waits for events.
+type driven struct {
+	*Model
+	t     *testing.T
+	world *fake
+	ended bool
+}
+
+func drive(t *testing.T, tasks ...status.Task) *driven {
+	t.Helper()
+	f := &fake{tasks: map[string]status.Task{}, pages: map[Tab][]line{}}
+	for _, one := range tasks {
+		f.tasks[one.ID] = one
+	}
+	d := &driven{Model: New(t.Context(), f, "shop", true, func() time.Time { return noon }), t: t, world: f}
+	d.tell(tea.WindowSizeMsg{Width: 80, Height: 24})
+	d.do(d.Init())
+	return d
+}
+
+func (d *driven) tell(msg tea.Msg) {
+	_, cmd := d.Update(msg)
+	d.do(cmd)
+}
+
+func (d *driven) do(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	said := make(chan tea.Msg, 1)
+	go func() { said <- cmd() }()
+	select {
+	case msg := <-said:
+		switch msg := msg.(type) {
+		case tea.BatchMsg:
+			for _, one := range msg {
+				d.do(one)
+			}
+		case tea.QuitMsg:
+			d.ended = true
+		case opened, tick, happened, nil:
+		default:
+			d.tell(msg)
+		}
+	case <-time.After(200 * time.Millisecond): // a clock
+	}
+}
+
+// keys presses keys: letters, or names between < and >.
+func (d *driven) press(keys string) {
+	d.t.Helper()
+	for keys != "" {
+		name := keys[:1]
+		if keys[0] == '<' {
+			name = keys[1:strings.IndexByte(keys, '>')]
+			keys = keys[len(name)+1:]
+		}
+		keys = keys[1:]
+		d.tell(press(name))
+	}
+}
+
+var named = map[string]tea.KeyPressMsg{
+	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
+	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight}, "home": {Code: tea.KeyHome},
+	"end": {Code: tea.KeyEnd}, "pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown}, "backspace": {Code: tea.KeyBackspace},
+	"space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+d": {Code: 'd', Mod: tea.ModCtrl},
+	"ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+z": {Code: 'z', Mod: tea.ModCtrl},
+}
+
+func press(name string) tea.KeyPressMsg {
+	if k, ok := named[name]; ok {
+		return k
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+// text is the screen without its paint; each line must have its width.
+func (d *driven) text() string {
+	d.t.Helper()
+	all := screen{d.Model}.lines()
+	if len(all) != d.height {
+		d.t.Fatalf("the screen has %d lines, want %d:\n%s", len(all), d.height, strings.Join(all, "\n"))
+	}
+	for i, l := range all {
+		all[i] = ansi.Strip(l)
+		if n := ansi.StringWidthWc(all[i]); n != d.width {
+			d.t.Fatalf("line %d has %d columns, want %d: %q", i, n, d.width, all[i])
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func (d *driven) want(words ...string) {
+	d.t.Helper()
+	got := d.text()
+	for _, w := range words {
+		if !strings.Contains(got, w) {
+			d.t.Errorf("want %q in\n%s", w, got)
+		}
+	}
+}
+
+func task(id string, s trellis.Status) status.Task {
+	return status.Task{ID: id, Status: s, Title: "Do " + id, Priority: "P2"}
+}
+
+func three(t *testing.T) *driven {
+	return drive(t, task("02-01-auth", trellis.Waiting), task("02-02-paging", trellis.Review), task("02-03-cart", trellis.Ready))
+}
+
+func TestKeysMove(t *testing.T) {
+	for keys, want := range map[string]string{
+		"": "02-01-auth", "j": "02-02-paging", "jj": "02-03-cart", "jjj": "02-03-cart", "jk": "02-01-auth", "<down>": "02-02-paging", "<down><up>": "02-01-auth",
+		"G": "02-03-cart", "Gg": "02-01-auth", "<end>": "02-03-cart", "<end><home>": "02-01-auth", "<pgdown>": "02-03-cart", "<pgdown><pgup>": "02-01-auth",
+		"<space>": "02-03-cart", "<ctrl+d>": "02-03-cart", "G<ctrl+u>": "02-01-auth", "/paging<enter>": "02-02-paging", "/CART<enter>": "02-03-cart", "/no such": "",
+		"/no such<esc>": "02-01-auth", "/cart<enter><esc>": "02-03-cart", "/cartx<backspace><enter>": "02-03-cart", "ff": "02-02-paging", "ffff": "02-03-cart", "ff<esc>": "02-02-paging",
+	} {
+		d := three(t)
+		d.press(keys)
+		if d.list.selected != want {
+			t.Errorf("%q selects %q, want %q\n%s", keys, d.list.selected, want, d.text())
+		}
+		if d.page.id != want {
+			t.Errorf("%q shows the page of %q, want %q", keys, d.page.id, want)
+		}
+	}
+}
+
+func TestKeysTurnPages(t *testing.T) {
+	for keys, want := range map[string]Tab{"": Now, "<tab>": Plan, "l": Plan, "<right><right>": Diff, "h": Proofs, "<left>": Proofs, "<shift+tab>": Proofs, "<tab><tab><tab><tab><tab><tab>": Now} {
+		d := three(t)
+		d.press(keys)
+		d.want("["+string(want)+"]", string(want)+" of 02-01-auth")
+	}
+}
+
+// What a key orders is ordered of the selected task, and what takes something away only after y.
+func TestKeysOrder(t *testing.T) {
+	for keys, want := range map[string]string{
+		"js": "give start 02-02-paging", "a": "give approve 02-01-auth", "R": "give retry 02-01-auth",
+		"S": "", "Sn": "", "S<esc>": "", "S<enter>": "", "Sy": "give stop 02-01-auth", "c": "", "cY": "", "cy": "give cancel 02-01-auth", "d": "", "dx": "", "dy": "give deliver 02-01-auth",
+		"x": "", "x<esc>": "", "x<enter>y": "", "xtoo late<enter>": "", "xtoo late<enter>n": "", "xtoo late<enter>y": "give reject 02-01-auth too late",
+		"n": "program plan", "r": "program review 02-01-auth", "e": "program edit 02-01-auth", "o": "program shell 02-01-auth", "O": "program editor 02-01-auth",
+		"?cy": "", "/cy<enter>": "", "cjy": "",
+	} {
+		d := three(t)
+		d.press(keys)
+		if got := strings.Join(d.world.gave(), ", "); got != want {
+			t.Errorf("%q: got %q, want %q\n%s", keys, got, want, d.text())
+		}
+	}
+}
+
+func TestAnswersStay(t *testing.T) {
+	d := three(t)
+	d.press("a")
+	d.want("02-01-auth is told to approve · next: trellis status 02-01-auth")
+	d.world.fails = app.WithHints(errors.New("the plan has changed"), "trellis review 02-01-auth")
+	d.press("a")
+	d.want("the plan has changed · next: trellis review 02-01-auth")
+	d.press("c")
+	d.want("cancel 02-01-auth? Its worktree and branch stay, and R takes it up again (y/n)")
+	d.press("n")
+	d.want("nothing was done")
+	d.press("x")
+	d.press("the API goes")
+	d.want("reject 02-01-auth, since: the API goes")
+	d.press("<enter>")
+	d.want("Undo: trellis plan --retry 02-01-auth (y/n)")
+}
+
+func TestKeysEnd(t *testing.T) {
+	for keys, want := range map[string]bool{"q": true, "<ctrl+c>": true, "?q": false, "?<ctrl+c>": true, "/q": false, "cq": false, "xq": false} {
+		d := three(t)
+		d.press(keys)
+		if d.ended != want {
+			t.Errorf("%q ends: %t, want %t", keys, d.ended, want)
+		}
+	}
+	d := three(t)
+	d.busy = "deliver 02-01-auth"
+	d.press("q")
+	d.want("still at it: deliver 02-01-auth. End all the same?")
+	if d.press("n"); d.ended {
+		t.Error("it ends after a no")
+	}
+	if d.press("qy"); !d.ended {
+		t.Error("it does not end after a yes")
+	}
+	d.ended = false
+	d.press("a")
+	if got := d.world.gave(); len(got) > 0 {
+		t.Errorf("while it is busy: got %q", got)
+	}
+}
+
+// The sheet has every key, and every key of it does something.
+func TestSheet(t *testing.T) {
+	d := three(t)
+	d.tell(tea.WindowSizeMsg{Width: 60, Height: 60})
+	d.press("?")
+	got := d.text()
+	seen := map[string]bool{}
+	for _, s := range sheet() {
+		for _, k := range s.keys {
+			if !strings.Contains(got, k.name) || !strings.Contains(got, k.does) {
+				t.Errorf("it lacks %q: %s", k.name, k.does)
+			}
+			for _, name := range k.on {
+				if seen[name] {
+					t.Errorf("%q stands twice", name)
+				}
+				seen[name] = true
+			}
+		}
+	}
+	d.press("<esc>")
+	d.want("WAITING 1 task")
+	d.tell(tea.WindowSizeMsg{Width: 60, Height: 12})
+	d.press("?")
+	for range 60 {
+		d.press("j")
+	}
+	d.want("The mouse is the terminal's")
+}
+
+// A page is read with the keys that else go through the list.
+func TestReading(t *testing.T) {
+	d := three(t)
+	for i := range 100 {
+		d.world.pages[Plan] = append(d.world.pages[Plan], line{fmt.Sprintf("line %d", i), plain})
+	}
+	d.press("<tab><enter>")
+	d.want("line 0", "esc back")
+	d.press("jj")
+	if got := d.text(); strings.Contains(got, "line 0 ") || d.list.selected != "02-01-auth" {
+		t.Errorf("after two lines\n%s", got)
+	}
+	d.press("G")
+	d.want("line 99")
+	d.press("g")
+	d.want("plan of 02-01-auth")
+	d.press("<esc>j")
+	if d.list.selected != "02-02-paging" {
+		t.Errorf("after esc and j: %s", d.list.selected)
+	}
+}
+
+func TestFilesOfADiff(t *testing.T) {
+	d := three(t)
+	body := coloured(lines("diff --git a/a.go b/a.go\n--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-old\n+new\n"+strings.Repeat(" same\n", 50)+"diff --git a/b.go b/b.go\n+++ b/b.go\n+more\n"+strings.Repeat(" same\n", 50), plain))
+	d.world.pages[Diff] = append(files(body), body...)
+	d.press("<tab><tab>")
+	d.want("a.go  +1 -1", "b.go  +1 -0")
+	d.press("]]")
+	d.want("+more")
+	if strings.Contains(d.text(), "+new") {
+		t.Errorf("]] is not at the second file\n%s", d.text())
+	}
+	d.press("[")
+	d.want("+new")
+	shown := strings.Join(screen{d.Model}.lines(), "\n")
+	if !strings.Contains(shown, "\x1b[32m+new") || !strings.Contains(shown, "\x1b[31m-old") {
+		t.Errorf("it is not coloured:\n%q", shown)
+	}
+}
+
+// Only what changed is read again.
+func TestEventsReadWhatChanged(t *testing.T) {
+	d := three(t)
+	d.world.asked = nil
+	d.world.tasks["02-03-cart"] = status.Task{ID: "02-03-cart", Status: trellis.InProgress, Phase: "check", HeldBy: &status.Holder{PID: 1}, Since: noon.Add(-time.Minute).Format(time.RFC3339)}
+	d.tell(happened{{Task: "02-03-cart", Kind: events.PhaseBegun}, {Task: "02-03-cart", Kind: events.Tool}})
+	if got := strings.Join(d.world.asked, ", "); got != "task 02-03-cart" {
+		t.Errorf("got %q", got)
+	}
+	d.want("IN PROGRESS 1 task", "02-03-cart  check 1m0s")
+	d.world.asked = nil
+	d.tell(happened{{Task: "02-01-auth", Kind: events.Text}})
+	if got := strings.Join(d.world.asked, ", "); got != "page 02-01-auth now" {
+		t.Errorf("of what the agent of the selected task says: got %q", got)
+	}
+	d.world.asked = nil
+	d.tell(happened{{Task: "02-02-paging", Kind: events.Text}})
+	if len(d.world.asked) > 0 {
+		t.Errorf("of what another's agent says: got %q", d.world.asked)
+	}
+}
+
+// A task that vanishes leaves the list, and the next one is selected.
+func TestTaskVanishes(t *testing.T) {
+	d := three(t)
+	d.press("j")
+	delete(d.world.tasks, "02-02-paging")
+	d.tell(happened{{Task: "02-02-paging", Kind: events.Changed}})
+	if got := d.text(); strings.Contains(got, "paging") || d.list.selected != "02-03-cart" {
+		t.Errorf("selected %q\n%s", d.list.selected, got)
+	}
+	for _, id := range []string{"02-01-auth", "02-03-cart"} {
+		delete(d.world.tasks, id)
+		d.tell(happened{{Task: id, Kind: events.Changed}})
+	}
+	d.want("no tasks yet: n plans one")
+	d.press("jkgGsaSRd<enter><tab>c")
+	if got := d.world.gave(); len(got) > 0 {
+		t.Errorf("without a task: got %q", got)
+	}
+	d.want("no task is selected")
+}
+
+// A planning's task is the same under the name that it gets.
+func TestPlanningGetsItsName(t *testing.T) {
+	d := drive(t, task(".new-02-09-new", trellis.Planning), task("02-01-auth", trellis.Completed))
+	d.want("> 02-09-new")
+	d.world.tasks["02-09-new"] = task("02-09-new", trellis.Ready)
+	d.tell(happened{{Task: "02-09-new", Kind: events.Changed}})
+	if got := d.text(); d.list.selected != "02-09-new" || strings.Count(got, "02-09-new") < 1 || strings.Contains(got, "PLANNING") {
+		t.Errorf("selected %q\n%s", d.list.selected, got)
+	}
+}
+
+func TestBrokenTaskIsShown(t *testing.T) {
+	d := drive(t, status.Task{ID: "02-04-bad", Problems: []trellis.Problem{{File: ".trellis/tasks/02-04-bad/task.json", Line: 3, Message: "no comma"}}})
+	d.tell(tea.WindowSizeMsg{Width: 120, Height: 24})
+	d.want("BROKEN 1 task", "02-04-bad  .trellis/tasks/")
+}
+
+// No size, and nothing that somebody wrote, breaks the screen; nothing that a terminal would obey gets to it.
+func TestHostileTextInAnySize(t *testing.T) {
+	evil := "\x1b[2J\x1b]0;x\a\u202e\r\n\t日本語タスク👩‍👩‍👧🇯🇵⚠️é\x00\x7f"
+	d := drive(t, status.Task{ID: "02-01-日本語の長い名前をもつタスク" + evil, Title: evil, Status: trellis.Waiting, WaitingFor: evil}, status.Task{ID: "02-02-x", Title: strings.Repeat("語", 300), Status: "odd"},
+		task("02-03-ok", trellis.Ready))
+	for _, tab := range Tabs {
+		d.world.pages[tab] = append(lines(evil+strings.Repeat(evil, 50), red), lines(strings.Repeat("語", 5000), plain)...)
+	}
+	d.tell(Told(evil))
+	for width := 0; width < 170; width += 7 {
+		for _, height := range []int{0, 1, 4, 5, 12, 24, 50} {
+			d.Update(tea.WindowSizeMsg{Width: width, Height: height})
+			d.press("<tab>j")
+			for _, keys := range []string{"", "<enter>G", "<esc>?", "<esc>/日", "<esc>c", "n"} {
+				d.press(keys)
+				if width >= 20 && height >= 5 {
+					d.text()
+				}
+				for _, l := range (screen{d.Model}).lines() {
+					if strings.ContainsAny(painted.ReplaceAllString(l, ""), "\x1b\a\r\x00\x7f\u202e") {
+						t.Fatalf("%d×%d: %q", width, height, l)
+					}
+				}
+			}
+		}
+	}
+}
+
+// painted is how a text is painted.
+var painted = regexp.MustCompile(`\x1b\[([0-9;]*)m`)
+
+// Colours are the sixteen, and without them only bold and reverse are left.
+func TestColours(t *testing.T) {
+	for _, colour := range []bool{true, false} {
+		d := three(t)
+		d.paint.colour = colour
+		d.press("j")
+		var got []string
+		for _, m := range painted.FindAllStringSubmatch(strings.Join(screen{d.Model}.lines(), "\n"), -1) {
+			if !slices.Contains(got, m[1]) {
+				got = append(got, m[1])
+			}
+		}
+		slices.Sort(got)
+		if want := map[bool]string{true: "0 1 33 7", false: "0 1 7"}[colour]; strings.Join(got, " ") != want {
+			t.Errorf("colour %t: got %q, want %q", colour, got, want)
+		}
+	}
+}
+
+// Ten thousand tasks are arranged, moved through and drawn without more than the rows that are seen being made.
+func TestManyTasks(t *testing.T) {
+	var all []status.Task
+	for i := range 10_000 {
+		all = append(all, task(fmt.Sprintf("02-01-other-%05d", i), trellis.Statuses[i%len(trellis.Statuses)]))
+	}
+	d := drive(t, all...)
+	d.want("10000 tasks", "WAITING 1000 tasks")
+	d.press("G")
+	d.want("> 02-01-other-09999")
+	before := testing.AllocsPerRun(3, func() { screen{d.Model}.lines() })
+	if before > 2000 {
+		t.Errorf("drawing makes %.0f allocations", before)
+	}
+	d.press("/09998<enter>")
+	d.want("> 02-01-other-09998")
+}
+
+// While nobody works no clock runs.
+func TestClock(t *testing.T) {
+	d := three(t)
+	if d.ticking {
+		t.Error("a clock runs while nobody works")
+	}
+	at := task("02-03-cart", trellis.InProgress)
+	at.HeldBy = &status.Holder{PID: 1}
+	d.Update(taskRead{id: at.ID, task: at})
+	if !d.ticking {
+		t.Error("no clock runs while somebody works")
+	}
+	d.Update(tick{})
+	if !d.ticking {
+		t.Error("the clock stops while somebody works")
+	}
+	at.HeldBy = nil
+	d.Update(taskRead{id: at.ID, task: at})
+	d.Update(tick{})
+	if d.ticking {
+		t.Error("the clock goes on when nobody works any more")
+	}
+}

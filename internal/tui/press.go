@@ -1,0 +1,221 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+)
+
+// press takes a key for what it means now.
+func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
+	switch m.mode {
+	case searching, reasoning:
+		return m.letter(msg)
+	case asked:
+		return m.answer(msg)
+	case reference:
+		return m.pressInSheet(msg)
+	}
+	k := m.keys[msg.String()]
+	if k == nil {
+		return nil
+	}
+	if m.busy == "" {
+		m.said, m.wrong = Answer{}, false
+	}
+	return k.do(m)
+}
+
+func (m *Model) pressInSheet(msg tea.KeyPressMsg) tea.Cmd {
+	switch msg.String() {
+	case "j", "down", "space", "pgdown":
+		m.sheetTop = min(m.sheetTop+1, max(0, len(sheetLines())-m.height+1))
+	case "k", "up", "pgup":
+		m.sheetTop = max(0, m.sheetTop-1)
+	case "ctrl+c":
+		return m.quit()
+	default:
+		m.mode = browsing
+	}
+	return nil
+}
+
+// letter takes a key for a text that is typed.
+func (m *Model) letter(msg tea.KeyPressMsg) tea.Cmd {
+	switch name := msg.String(); name {
+	case "enter":
+		if m.mode == reasoning {
+			m.askReject()
+			return nil
+		}
+		m.mode = browsing
+	case "esc", "ctrl+c":
+		if m.mode == searching {
+			m.typed = ""
+			m.typing()
+		}
+		m.mode = browsing
+	case "backspace":
+		if r := []rune(m.typed); len(r) > 0 {
+			m.typed = string(r[:len(r)-1])
+		}
+		m.typing()
+	case "ctrl+u":
+		m.typed = ""
+		m.typing()
+	default:
+		m.typed += oneLineKept(msg.Text)
+		m.typing()
+	}
+	return m.look()
+}
+
+// oneLineKept is what a key types, its blanks kept.
+func oneLineKept(s string) string {
+	if s == " " {
+		return s
+	}
+	return oneLine(s)
+}
+
+// typing finds while one types.
+func (m *Model) typing() {
+	if m.mode == searching {
+		m.list.find(m.typed)
+	}
+}
+
+// ask asks once, and does it after a yes alone.
+func (m *Model) ask(question string, yes func() tea.Cmd) {
+	m.mode, m.question, m.yes = asked, question, yes
+}
+
+// answer takes a key for an answer: y is a yes, everything else a no.
+func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
+	m.mode = browsing
+	if msg.String() == "y" {
+		return m.yes()
+	}
+	m.said, m.wrong = Answer{Said: "nothing was done"}, false
+	return nil
+}
+
+// forTask does something with the selected task.
+func (m *Model) forTask(what string, do func(status.Task) tea.Cmd) tea.Cmd {
+	t, ok := m.list.task()
+	if !ok {
+		m.said, m.wrong = Answer{Said: "no task is selected: there is nothing to " + what, Next: "n"}, true
+		return nil
+	}
+	return do(t)
+}
+
+// give gives an order, unless another one is being carried out.
+func (m *Model) give(o Order, id, reason string) tea.Cmd {
+	if m.busy != "" {
+		m.said, m.wrong = Answer{Said: "still at it: " + m.busy}, true
+		return nil
+	}
+	m.busy = string(o) + " " + id
+	return func() tea.Msg {
+		a, err := m.world.Give(m.ctx, o, id, reason)
+		return answered{a, err}
+	}
+}
+
+func (m *Model) startReject() tea.Cmd {
+	return m.forTask(string(Reject), func(t status.Task) tea.Cmd {
+		m.mode, m.typed, m.target = reasoning, "", t.ID
+		return nil
+	})
+}
+
+func (m *Model) askReject() {
+	reason, id := strings.TrimSpace(m.typed), m.target
+	if reason == "" {
+		m.mode, m.said, m.wrong = browsing, Answer{Said: "a rejection needs its reason: nothing was done"}, true
+		return
+	}
+	m.ask(fmt.Sprintf("reject %s? Undo: trellis plan --retry %s", id, id), func() tea.Cmd { return m.give(Reject, id, reason) })
+}
+
+// run gives the terminal to a program, and takes it back when that ends.
+func (m *Model) run(kind Program) tea.Cmd {
+	id := ""
+	if kind != NewPlan {
+		t, ok := m.list.task()
+		if !ok {
+			m.said, m.wrong = Answer{Said: "no task is selected: there is nothing to " + string(kind), Next: "n"}, true
+			return nil
+		}
+		id = t.ID
+	}
+	cmd, err := m.world.Program(kind, id)
+	if err != nil {
+		m.fail(err)
+		return nil
+	}
+	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg {
+		if err != nil {
+			return answered{err: fmt.Errorf("%s: %w", kind, err)}
+		}
+		return answered{}
+	})
+}
+
+// move goes down that many lines: in the page when it is read, else in the list.
+func (m *Model) move(n int) tea.Cmd {
+	if m.reading {
+		w, h := screen{m}.pageRoom()
+		m.page.scroll(n, w, h)
+		return nil
+	}
+	m.list.move(n)
+	return m.look()
+}
+
+// turn goes to the next tab, or the one before.
+func (m *Model) turn(n int) tea.Cmd {
+	for i, tab := range Tabs {
+		if tab == m.tab {
+			m.tab = Tabs[(i+n+len(Tabs))%len(Tabs)]
+			break
+		}
+	}
+	return m.look()
+}
+
+func (m *Model) jump(direction int) tea.Cmd {
+	w, h := screen{m}.pageRoom()
+	m.page.jump(direction, w, h)
+	return nil
+}
+
+// back leaves the page, or shows all tasks again.
+func (m *Model) back() tea.Cmd {
+	switch {
+	case m.reading:
+		m.reading = false
+	default:
+		m.list.only = ""
+		m.list.search = ""
+		m.list.arrange()
+	}
+	return m.look()
+}
+
+// quit ends, after a yes when an order is being carried out.
+func (m *Model) quit() tea.Cmd {
+	if m.busy == "" {
+		m.left = true
+		return tea.Quit
+	}
+	m.ask("still at it: "+m.busy+". End all the same? What it has not done is left undone", func() tea.Cmd {
+		m.left = true
+		return tea.Quit
+	})
+	return nil
+}

@@ -1,0 +1,184 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// narrowest is how wide a screen must be to have list and page beside each other.
+const narrowest = 76
+
+// screen draws.
+type screen struct{ m *Model }
+
+// split reports whether list and page stand beside each other.
+func (s screen) split() bool { return s.m.width >= narrowest }
+
+// listWidth is how many columns the list gets.
+func (s screen) listWidth() int {
+	switch {
+	case !s.split():
+		return s.m.width
+	case s.m.width >= 140:
+		return s.m.width / 2
+	}
+	return max(32, s.m.width*2/5)
+}
+
+// room is how many rows list and page have.
+func (s screen) room() int { return max(1, s.m.height-1-len(s.bottom())) }
+
+// pageRoom is what the text of a page has, below its tabs.
+func (s screen) pageRoom() (width, height int) {
+	width = s.m.width
+	if s.split() {
+		width -= s.listWidth() + 3
+	}
+	return max(width, 2), max(s.room()-2, 1)
+}
+
+// View is the screen.
+func (m *Model) View() tea.View {
+	v := tea.NewView(strings.Join(screen{m}.lines(), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "trellis: " + m.name
+	return v
+}
+
+// screen are the lines of the screen, as many as it has.
+func (s screen) lines() []string {
+	if s.m.width < 20 || s.m.height < 5 {
+		return []string{fit("too small", s.m.width)}
+	}
+	if s.m.mode == reference {
+		return s.sheetScreen()
+	}
+	out := []string{s.head()}
+	room := s.room()
+	switch {
+	case s.split():
+		left, right := s.m.list.view(s.m.paint, s.listWidth(), room, s.m.now()), s.pageView(room)
+		for i := range room {
+			out = append(out, left[i]+" │ "+right[i])
+		}
+	case s.m.reading:
+		out = append(out, s.pageView(room)...)
+	default:
+		out = append(out, s.m.list.view(s.m.paint, s.m.width, room, s.m.now())...)
+	}
+	return append(out, s.bottom()...)
+}
+
+// head says where one is, and what is shown of how much.
+func (s screen) head() string {
+	parts := []string{s.m.name}
+	switch n := len(s.m.list.all); {
+	case !s.m.loaded:
+		parts = append(parts, "reading tasks …")
+	case s.m.list.only != "":
+		parts = append(parts, fmt.Sprintf("%d of %s: %s", s.m.list.counts[s.m.list.only], text.Count(n, "task"), s.m.list.only))
+	default:
+		parts = append(parts, text.Count(n, "task"))
+	}
+	if s.m.list.search != "" && s.m.mode != searching {
+		parts = append(parts, "search: "+s.m.list.search)
+	}
+	if s.m.watcher != "" {
+		parts = append(parts, s.m.watcher)
+	}
+	return s.m.paint.paint(fit(" "+strings.Join(parts, " · "), s.m.width), reverse)
+}
+
+// pageView is the right side: the tabs, and the page.
+func (s screen) pageView(height int) []string {
+	w, _ := s.pageRoom()
+	out := []string{s.tabs(w), strings.Repeat("─", w)}
+	p := s.m.page
+	switch {
+	case s.m.list.selected == "" && s.m.loaded && len(s.m.list.all) == 0:
+		p.lines = []line{{"no tasks yet: n plans one", plain}}
+	case s.m.list.selected == "" && s.m.loaded:
+		p.lines = []line{{"no task is shown: esc shows all", plain}}
+	case !p.read && p.id != "":
+		p.lines = []line{{"reading …", plain}}
+	}
+	out = append(out, p.view(s.m.paint, w, max(height-2, 0))...)
+	return out[:max(height, 0)]
+}
+
+// tabs names the pages, the one that is shown between brackets.
+func (s screen) tabs(width int) string {
+	names := make([]string, len(Tabs))
+	for i, tab := range Tabs {
+		names[i] = " " + string(tab) + " "
+		if tab == s.m.tab {
+			names[i] = "[" + string(tab) + "]"
+		}
+	}
+	line := fit(strings.Join(names, ""), width)
+	if s.m.reading {
+		return s.m.paint.paint(line, reverse)
+	}
+	return s.m.paint.paint(line, bold)
+}
+
+// bottom are the last lines: what is asked, typed, or was said, at most three of them.
+func (s screen) bottom() []string {
+	text, how := s.m.said.Said, plain
+	switch {
+	case s.m.mode == searching:
+		text = "/" + s.m.typed + "▏"
+	case s.m.mode == reasoning:
+		text = "reject " + s.m.target + ", since: " + s.m.typed + "▏  (enter, or esc)"
+	case s.m.mode == asked:
+		text, how = s.m.question+" (y/n)", yellow
+	case s.m.busy != "" && text == "":
+		text = s.m.busy + " …"
+	case text == "" && s.m.reading:
+		text = "? keys · esc back · j k scroll · tab next page · q end"
+	case text == "":
+		text = "? keys · enter read · / search · f status · n plan · s start · q end"
+	case s.m.wrong:
+		how = red
+	}
+	text = visibleLine(text)
+	if s.m.said.Next != "" && s.m.mode == browsing {
+		text += " · next: " + visibleLine(s.m.said.Next)
+	}
+	var out []string
+	for part := range strings.SplitSeq(ansi.WrapWc(text, s.m.width, " "), "\n") {
+		if len(out) == 3 {
+			break
+		}
+		out = append(out, s.m.paint.paint(fit(part, s.m.width), how))
+	}
+	return out
+}
+
+// visibleLine is oneLine that keeps the blanks that are typed.
+func visibleLine(s string) string {
+	list := lines(strings.ReplaceAll(s, "\n", " "), plain)
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0].text
+}
+
+func (s screen) sheetScreen() []string {
+	all := sheetLines()
+	top := min(s.m.sheetTop, max(0, len(all)-(s.m.height-1)))
+	s.m.sheetTop = top
+	var out []string
+	for i := top; i < len(all) && len(out) < s.m.height-1; i++ {
+		out = append(out, s.m.paint.paint(fit(all[i].text, s.m.width), all[i].paint))
+	}
+	for len(out) < s.m.height-1 {
+		out = append(out, fit("", s.m.width))
+	}
+	return append(out, s.m.paint.paint(fit(" any key goes back · j k scroll", s.m.width), reverse))
+}

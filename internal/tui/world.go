@@ -1,0 +1,72 @@
+package tui
+
+import (
+	"context"
+	"os/exec"
+
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/status"
+)
+
+// World is what a screen shows and what it can change. Its methods may take long, and are called by several goroutines,
+// never by the one that draws.
+type World interface {
+	// Tasks are all tasks, the most urgent first, and a few words about the watcher.
+	Tasks() ([]status.Task, string, error)
+	// Task is one of them as it is now, with what is only known of a task that is looked at alone.
+	// taskdir.ErrNotFound: it is gone.
+	Task(id string) (status.Task, error)
+	// Events are what happens from now on, until ctx ends, which closes the channel.
+	Events(ctx context.Context) (<-chan events.Event, error)
+	// Page is what a tab says of a task.
+	Page(ctx context.Context, id string, tab Tab) ([]line, error)
+	// Give gives an order. The reason is that of a rejection.
+	Give(ctx context.Context, order Order, id, reason string) (Answer, error)
+	// Program is what runs in the place of the screen: it gets the terminal.
+	Program(kind Program, id string) (*exec.Cmd, error)
+}
+
+// Tab is one of the pages about a task.
+type Tab string
+
+// The tabs, in the order in which they stand.
+const (
+	Now    Tab = "now"
+	Plan   Tab = "plan"
+	Diff   Tab = "diff"
+	Log    Tab = "log"
+	Report Tab = "report"
+	Proofs Tab = "proofs"
+)
+
+// Tabs are all of them.
+var Tabs = []Tab{Now, Plan, Diff, Log, Report, Proofs}
+
+// Order is what a task can be told.
+type Order string
+
+// The orders.
+const (
+	Approve Order = "approve"
+	Reject  Order = "reject"
+	Start   Order = "start"
+	Stop    Order = "stop"
+	Retry   Order = "retry"
+	Cancel  Order = "cancel"
+	Deliver Order = "deliver"
+)
+
+// Program is something that needs the terminal for itself.
+type Program string
+
+// The programs.
+const (
+	NewPlan Program = "plan"
+	Review  Program = "review"
+	Edit    Program = "edit"
+	Shell   Program = "shell"
+	Editor  Program = "editor"
+)
+
+// Answer is what came of an order, and the command that comes next, "" for none.
+type Answer struct{ Said, Next string }
