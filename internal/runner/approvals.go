@@ -67,6 +67,22 @@ func (ap Approvals) agreement(t *taskdir.Task, h *journal.History) (g pipeline.A
 	return pipeline.Agreements{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
 }
 
+// Agreement is what people say to the plan of a task as it is on disk now.
+func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
+	t, err := ap.store.Load(dir)
+	if err != nil {
+		return g, err
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if errors.Is(err, journal.ErrNone) {
+		h, err = nil, nil
+	}
+	if err != nil {
+		return g, err
+	}
+	return ap.agreement(t, h)
+}
+
 // approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
 func (ap Approvals) approval(t *taskdir.Task, h *journal.History) (string, error) {
 	g, err := ap.agreement(t, h)

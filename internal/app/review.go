@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Review is what a person reads before they agree to the plan of a task: give its hash to [Orders.Approve] as
+// [Decision.Shown], and nothing else is agreed to.
+func (p *Project) Review(ctx context.Context, dir string) (status.Review, error) {
+	cfg, _ := p.Config() // settings that can't be read hide no plan
+	r, err := status.ReadReview(p.Store, dir, cfg)
+	if err != nil {
+		return r, err
+	}
+	problems, err := ready.Check(ctx, p.Readiness(dir))
+	if err != nil {
+		return r, err
+	}
+	r.Problems = append(r.Problems, problems...)
+	if r.Status != trellis.Waiting && r.Status != trellis.Ready && r.Status != trellis.InProgress {
+		return r, nil
+	}
+	_, _ = p.Gate.Judge() // by whom decisions of others count
+	g, err := p.Wire(ctx, cfg, p).Approvals().Agreement(dir)
+	if err != nil {
+		return r, err
+	}
+	r.Asked, r.Approvers = g.State == proof.Pending, g.Approvers
+	r.Agreed = append(r.Agreed, g.By...)
+	if r.Estimate.Size == trellis.Large {
+		r.Why = append(r.Why, "the work is large")
+	}
+	if r.Judge != nil && !r.Judge.Pass {
+		r.Why = append(r.Why, "the judge is not satisfied: "+r.Judge.Feedback)
+	}
+	if len(g.Protected) > 0 {
+		r.Why = append(r.Why, "it changes what is protected: "+strings.Join(g.Protected, ", "))
+	}
+	if len(g.Changed) > 0 {
+		r.Why = append(r.Why, "what judges the work was changed while agents were at work: "+strings.Join(g.Changed, ", "))
+	}
+	if g.Approvers > 1 {
+		r.Why = append(r.Why, fmt.Sprintf("%d people have to agree", g.Approvers))
+	}
+	return r, nil
+}
