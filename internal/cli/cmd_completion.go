@@ -91,6 +91,8 @@ func candidates(a *command.Console, before []string, last string) []string {
 		return commandCandidates(at)
 	case strings.HasPrefix(usage, "KEY"):
 		return settingCandidates(a, line)
+	case len(given) == 1 && at.Name == "edit":
+		return app.EditedFiles
 	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
 	case strings.HasPrefix(usage, "TASKDIR"):
 		return taskCandidates(a)

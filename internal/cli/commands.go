@@ -7,6 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/doctor"
+	"github.com/trellis-tasks/trellis/internal/cli/editing"
 	"github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/cli/runfile"
@@ -35,6 +36,7 @@ func commands(a *command.Console) []*cli.Command {
 		cancelCommand(a),
 		approveCommand(a),
 		rejectCommand(a),
+		editing.Command(a),
 		deliverCommand(a),
 		cleanup.Command(a),
 		trust.Command(a),

@@ -104,19 +104,28 @@ func (e edit) run(t *testing.T, trellis string) {
 // Edge A2: a person who adds to check.jsonl by a command while an agent is at work is not asked about it.
 func TestContextAddedWhileAnAgentWorks(t *testing.T) {
 	t.Parallel()
-	w := newEditWorld(t, realTrellis(t), edit{at: "implement", do: "touch $R/begun; while ! test -e $R/over; do sleep 0.01; done"})
-	added := make(chan error, 1)
-	go func() {
-		cmd := exec.Command("sh", "-ec", "while ! test -e $R/begun; do sleep 0.01; done; trellis task add-context 02-01-bye check greet.sh loud")
-		cmd.Dir, cmd.Env = w.Dir, w.Env
-		added <- cmd.Run()
-		w.write("../over", "")
-	}()
-	if code := w.trellis("start", "02-01-bye"); code != 0 || w.standing() != "review" {
-		t.Errorf("start ended with %d, %s\n%s", code, w.standing(), w.said)
+	for name, change := range map[string]string{
+		"add-context": "trellis task add-context 02-01-bye check greet.sh loud",
+		"edit":        `EDITOR="sh $R/louder" trellis edit 02-01-bye check`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEditWorld(t, realTrellis(t), edit{at: "implement", do: "touch $R/begun; while ! test -e $R/over; do sleep 0.01; done"})
+			w.write("../louder", `echo '{"file": "greet.sh", "reason": "loud"}' >>$1`)
+			added := make(chan error, 1)
+			go func() {
+				cmd := exec.Command("sh", "-ec", "while ! test -e $R/begun; do sleep 0.01; done; "+change)
+				cmd.Dir, cmd.Env = w.Dir, w.Env
+				added <- cmd.Run()
+				w.write("../over", "")
+			}()
+			if code := w.trellis("start", "02-01-bye"); code != 0 || w.standing() != "review" {
+				t.Errorf("start ended with %d, %s\n%s", code, w.standing(), w.said)
+			}
+			if err := <-added; err != nil {
+				t.Error(err)
+			}
+			w.sh("grep -q loud $R/seen-check-1/check.jsonl")
+		})
 	}
-	if err := <-added; err != nil {
-		t.Error(err)
-	}
-	w.sh("grep -q loud $R/seen-check-1/check.jsonl")
 }

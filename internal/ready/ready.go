@@ -164,7 +164,7 @@ func (c *check) prd() {
 		c.problems, c.judged = append(c.problems, problems...), len(items)+len(problems) > 0
 		c.written = true
 		for _, line := range taskdir.Unfilled(data) {
-			c.add(taskdir.PRD, hint, "is not filled in here: it still says what a new one says").Line = line
+			c.add(taskdir.PRD, "trellis edit "+c.As, "is not filled in here: it still says what a new one says").Line = line
 		}
 		if size := sizeOf(items); size > criteria.MaxBytes {
 			c.add(taskdir.PRD, "say them shorter, or split the task", "the %d acceptance criteria are %d bytes long, at most %d are taken", len(items), size, criteria.MaxBytes)

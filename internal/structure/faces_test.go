@@ -21,31 +21,31 @@ var faces = map[string][]string{
 	"internal/hooks":    nil, // names of events
 	"taskdir":           nil, // tasks, names of files
 
-	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                                         // names, what they do; doctor and init look for them
-	"contextfiles":            {"", "doctor", "task", "validate"},                                                                              // commands that write and check them
-	"internal/durable":        {"", "cleanup", "command", "doctor", "editor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of what people name, HeldError
-	"internal/cleanup":        {"cleanup"},                                                                                                     // what is left of tasks
-	"internal/engine/flow":    {"", "command", "doctor", "outcome", "runfile"},                                                                 // Failure
-	"internal/engine/journal": {"doctor", "outcome"},                                                                                           // ErrFenced; doctor looks for damage
-	"internal/eval":           {"eval"},                                                                                                        // the set and its marks
-	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "setup", "task", "trust"},                                          // errors; doctor, eval and --context open repositories
-	"internal/github":         {"doctor", "objective"},                                                                                         // whether somebody is signed in
-	"internal/pipeline":       {"", "doctor", "watch"},                                                                                         // Standing, its roles; doctor reads how far a run was
-	"internal/plan":           {"runfile"},                                                                                                     // reads a file of steps
-	"internal/planner":        {"", "eval", "outcome"},                                                                                         // Report, its roles
-	"internal/proc":           {"", "command", "doctor", "runfile", "watch"},                                                                   // signals, the guard; demo and doctor run programs
-	"internal/proof":          {""},                                                                                                            // verify and decisions: keys, approvals, findings
-	"internal/pulse":          {"", "doctor", "watch"},                                                                                         // whether a watcher lives
-	"internal/ready":          {"", "task", "validate", "watch"},                                                                               // what is missing from a task
-	"internal/research":       {"doctor"},                                                                                                      // whether a check command can run
-	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                          // objectives
-	"internal/sandbox":        {"doctor", "setup"},                                                                                             // whether this machine has one
-	"internal/scheduler":      {"watch"},                                                                                                       // watches
-	"internal/trust":          {"outcome", "trust"},                                                                                            // verdicts, and the ledger
-	"internal/trust/subject":  {"setup", "trust"},                                                                                              // what can be trusted
-	"internal/workflow":       {"", "runfile", "watch"},                                                                                        // events, requests and ends of steps
-	"specs":                   {"migrate", "task", "validate"},                                                                                 // guidelines and roles of the project
-	"templates":               {"validate"},                                                                                                    // checks those of the project
+	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                                                    // names, what they do; doctor and init look for them
+	"contextfiles":            {"", "doctor", "task", "validate"},                                                                                         // commands that write and check them
+	"internal/durable":        {"", "cleanup", "command", "doctor", "editing", "editor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of what people name, HeldError
+	"internal/cleanup":        {"cleanup"},                                                                                                                // what is left of tasks
+	"internal/engine/flow":    {"", "command", "doctor", "outcome", "runfile"},                                                                            // Failure
+	"internal/engine/journal": {"doctor", "outcome"},                                                                                                      // ErrFenced; doctor looks for damage
+	"internal/eval":           {"eval"},                                                                                                                   // the set and its marks
+	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "setup", "task", "trust"},                                                     // errors; doctor, eval and --context open repositories
+	"internal/github":         {"doctor", "objective"},                                                                                                    // whether somebody is signed in
+	"internal/pipeline":       {"", "doctor", "watch"},                                                                                                    // Standing, its roles; doctor reads how far a run was
+	"internal/plan":           {"runfile"},                                                                                                                // reads a file of steps
+	"internal/planner":        {"", "eval", "outcome"},                                                                                                    // Report, its roles
+	"internal/proc":           {"", "command", "doctor", "runfile", "watch"},                                                                              // signals, the guard; demo and doctor run programs
+	"internal/proof":          {""},                                                                                                                       // verify and decisions: keys, approvals, findings
+	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher lives
+	"internal/ready":          {"", "task", "validate", "watch"},                                                                                          // what is missing from a task
+	"internal/research":       {"doctor"},                                                                                                                 // whether a check command can run
+	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                                     // objectives
+	"internal/sandbox":        {"doctor", "setup"},                                                                                                        // whether this machine has one
+	"internal/scheduler":      {"watch"},                                                                                                                  // watches
+	"internal/trust":          {"outcome", "trust"},                                                                                                       // verdicts, and the ledger
+	"internal/trust/subject":  {"setup", "trust"},                                                                                                         // what can be trusted
+	"internal/workflow":       {"", "runfile", "watch"},                                                                                                   // events, requests and ends of steps
+	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
+	"templates":               {"validate"},                                                                                                               // checks those of the project
 
 	"internal/tui": {""}, // the terminal UI
 }

@@ -18,6 +18,8 @@ var replacesWhole = map[string]string{
 	"internal/app/kept.go keep":                            "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/cli/setup/init.go lay":                       "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
+	"internal/app/edits.go Check":                          "a copy of a task in a folder of .runtime that it has just made",
+	"internal/app/edits.go copyTo":                         "a copy of a task in a folder of .runtime that Check has just made",
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go answer":                  "run/",

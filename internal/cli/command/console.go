@@ -168,6 +168,31 @@ func (c *Console) Confirm(question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
+// Choose asks a person for one of several answers, which begin with different letters. The first one is taken for an empty
+// line; an end of the input is the error io.EOF.
+func (c *Console) Choose(question string, answers ...string) (string, error) {
+	var words []string
+	for _, a := range answers {
+		words = append(words, "["+a[:1]+"]"+a[1:])
+	}
+	for {
+		fmt.Fprintf(c.Stderr, "trellis: %s: %s? ", question, strings.Join(words, ", "))
+		line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
+		said := strings.ToLower(strings.TrimSpace(line))
+		if err != nil && said == "" {
+			return "", fmt.Errorf("reading the answer: %w", err)
+		}
+		if said == "" {
+			return answers[0], nil
+		}
+		for _, a := range answers {
+			if strings.HasPrefix(a, said) {
+				return a, nil
+			}
+		}
+	}
+}
+
 // ExitStatus is the exit code of a command that another process ran and reported on.
 type ExitStatus int
 

@@ -29,7 +29,7 @@ func (cmd tasks) createCommand() *cli.Command {
 			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
 		},
-		Description: command.Manual(`The task is in planning: fill in its prd.md, let init-context name the files that agents read, and set
+		Description: command.Manual(`The task is in planning: fill in its prd.md (trellis edit), let init-context name the files that agents read, and set
 it ready. The last line printed is the directory.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
@@ -117,7 +117,7 @@ func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir str
 	}
 	rel := p.Store.Rel(t.Dir)
 	cmd.Say("made %s; what is next:", rel)
-	cmd.Say("  write what is wanted into %s/prd.md", rel)
+	cmd.Say("  trellis edit %s", t.ID)
 	cmd.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
 	cmd.Say("  trellis task ready %s", t.ID)
 	return t.Dir, nil

@@ -1,0 +1,151 @@
+// Package editing is `trellis edit`: a person changes a file of a task in their editor.
+package editing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/editor"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Command is `trellis edit`.
+func Command(console *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "edit",
+		Usage:     "change a file of a task in your editor, checked before it counts",
+		ArgsUsage: "TASKDIR [prd|plan|task|implement|check|debug]",
+		Description: command.Manual(`Opens a copy of the file (prd.md by default) in $VISUAL or $EDITOR. When you leave the editor the copy is checked
+as trellis validate does. What is wrong is shown with its line, and you are asked: edit again, discard what you
+wrote, or, as long as the task is not begun, keep it. What you wrote is never lost: when the editor dies, or the
+file was changed meanwhile, the copy stays and you are told where.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis edit 02-01-auth", "trellis edit 02-01-auth plan"),
+		Action: console.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+			word := c.Args().Get(1)
+			if word == "" {
+				word = "prd"
+			}
+			name, err := app.EditedFile(word)
+			if err != nil {
+				return err
+			}
+			return File(context.WithoutCancel(c.Context), console, p, dir, name) // Ctrl-C is the editor's
+		}),
+	}
+}
+
+// File has a person change a file of a task.
+func File(ctx context.Context, console *command.Console, p *app.Project, dir, name string) error {
+	if err := console.OnlyPeople("edit a task"); err != nil {
+		return err
+	}
+	if !console.CanAsk() && console.Getenv("VISUAL")+console.Getenv("EDITOR") == "" {
+		return app.WithHints(app.Usagef("there is no terminal and no editor: change %s by hand", p.Store.Rel(filepath.Join(dir, name))), "trellis validate "+filepath.Base(dir))
+	}
+	was, text, err := p.Edits().Text(dir, name)
+	if err != nil {
+		return err
+	}
+	draft, err := editor.Open(console, name, text)
+	if err != nil {
+		return err
+	}
+	e := &edited{console, p, p.Edits(), dir, name, was, draft}
+	return e.run(ctx, text)
+}
+
+// edited is a file of a task while a person changes it.
+type edited struct {
+	*command.Console
+	p     *app.Project
+	edits app.Edits
+	dir   string
+	name  string
+	was   []byte // nil: there was none
+	draft *editor.Draft
+}
+
+func (e *edited) file() string { return e.p.Store.Rel(filepath.Join(e.dir, e.name)) }
+
+// run has the person edit until the text is saved or discarded.
+func (e *edited) run(ctx context.Context, begun []byte) error {
+	for {
+		text, err := e.draft.Edit()
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(text, begun) && (e.was != nil || len(text) == 0) {
+			e.Say("%s stays as it is: nothing was changed", e.file())
+			return e.draft.Discard()
+		}
+		again, err := e.take(ctx, text)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// take checks a text and saves it, or asks what to do.
+func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) {
+	problems, err := e.edits.Check(ctx, e.dir, e.name, text)
+	if err != nil {
+		return false, e.kept(err)
+	}
+	e.SayProblems(problems)
+	if wrong := mistakes(problems); wrong == 0 {
+		return false, e.save(text)
+	} else if !e.CanAsk() {
+		return false, e.kept(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not saved: %d of what you wrote does not hold", e.file(), wrong)))
+	}
+	answers := []string{"edit again", "discard"}
+	if e.edits.MayKeep(e.dir) {
+		answers = append(answers, "keep")
+	}
+	switch answer, err := e.Choose("it is not saved yet", answers...); {
+	case err != nil:
+		return false, e.kept(err)
+	case answer == "keep":
+		return false, e.save(text)
+	case answer == "discard":
+		e.Say("%s stays as it was", e.file())
+		return false, e.draft.Discard()
+	}
+	return true, nil
+}
+
+func mistakes(problems []trellis.Problem) (n int) {
+	for _, p := range problems {
+		if !p.Warning {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *edited) save(text []byte) error {
+	err := e.edits.Save(e.dir, e.name, e.was, text)
+	if errors.Is(err, durable.ErrChanged) {
+		err = app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile, and stays so; what you wrote is in %s", e.file(), e.draft.Path())),
+			"diff "+command.QuoteAll([]string{e.draft.Path()})[0]+" "+e.file())
+		return err
+	}
+	if err != nil {
+		return e.kept(err)
+	}
+	e.Say("%s is saved", e.file())
+	return e.draft.Discard()
+}
+
+// kept is an error with where what was written is.
+func (e *edited) kept(err error) error {
+	hints := append(app.HintsOf(err), "trellis edit "+filepath.Base(e.dir))
+	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, e.draft.Path()), hints...)
+}
