@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
@@ -116,15 +118,26 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := statuses(entries)
-	var tasks []Task
-	for _, e := range entries {
-		if t := r.task(e, known); f.picks(t) {
-			tasks = append(tasks, t)
-		}
-	}
+	tasks := slices.DeleteFunc(r.tasks(entries), func(t Task) bool { return !f.picks(t) })
 	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.order(), b.order()) })
 	return tasks, nil
+}
+
+// tasks is where entries stand, in their order, looked at several at a time.
+func (r Reader) tasks(entries []taskdir.Entry) []Task {
+	known := statuses(entries)
+	tasks := make([]Task, len(entries))
+	var wait sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(entries))
+	for w := range workers {
+		wait.Go(func() {
+			for i := w; i < len(entries); i += workers {
+				tasks[i] = r.task(entries[i], known)
+			}
+		})
+	}
+	wait.Wait()
+	return tasks
 }
 
 // Task is the task in a directory.
@@ -187,8 +200,9 @@ func (t Task) order() string {
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
-	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: updated(e.Dir),
-		Since: stamp(written(filepath.Join(e.Dir, taskdir.TaskJSON))), Watcher: health(r.Watcher)}
+	last := written(filepath.Join(e.Dir, taskdir.TaskJSON))
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: updated(e.Dir, last),
+		Since: stamp(last), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
 		v.HeldBy = holder(e.Dir)
@@ -248,8 +262,8 @@ func problem(err error, dir string) trellis.Problem {
 	return trellis.Problem{File: dir, Message: err.Error()}
 }
 
-func updated(dir string) string {
-	last := written(filepath.Join(dir, taskdir.TaskJSON))
+// updated is when something was written about a task whose task.json was written last at a time.
+func updated(dir string, last time.Time) string {
 	if j := written(filepath.Join(dir, taskdir.Journal)); j.After(last) {
 		last = j
 	}
