@@ -109,6 +109,7 @@ func (b *bench) measure() error {
 		{"the same among many files", func() error { return b.latency(large, "1000 files, 10 tasks", b.few, 0, 0) }},
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
+		{"the terminal UI", func() error { return b.ui(crowded, tasks, b.rest) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"the defence of git's objects", b.defence},

@@ -83,7 +83,7 @@ func keysByName() map[string]*key {
 // order is a key that tells the selected task something, after a yes when there is a question about it.
 func order(o Order, ask string) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
-		return m.forTask(string(o), func(t status.Task) tea.Cmd {
+		return m.forTask(string(o), func(t *status.Task) tea.Cmd {
 			if ask == "" {
 				return m.give(o, t.ID, "")
 			}

@@ -30,7 +30,7 @@ var paintOf = map[trellis.Status]string{
 
 // list is the tasks as the left side shows them, with the selected one.
 type list struct {
-	all      map[string]status.Task
+	all      map[string]*status.Task
 	only     trellis.Status // "": every status
 	search   string
 	rows     []row // what is shown, all of it
@@ -47,13 +47,13 @@ type row struct {
 	id   string
 }
 
-func statusOf(t status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
+func statusOf(t *status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
 
 // set takes all tasks.
 func (l *list) set(tasks []status.Task) {
-	l.all = make(map[string]status.Task, len(tasks))
-	for _, t := range tasks {
-		l.all[t.ID] = t
+	l.all = make(map[string]*status.Task, len(tasks))
+	for i := range tasks {
+		l.all[tasks[i].ID] = &tasks[i]
 	}
 	l.arrange()
 }
@@ -62,10 +62,10 @@ func (l *list) set(tasks []status.Task) {
 func (l *list) put(t status.Task) {
 	was, there := l.all[t.ID]
 	if l.all == nil {
-		l.all = map[string]status.Task{}
+		l.all = map[string]*status.Task{}
 	}
-	l.all[t.ID] = t
-	if !there || statusOf(was) != statusOf(t) || was.Priority != t.Priority || was.Title != t.Title {
+	l.all[t.ID] = &t
+	if !there || statusOf(was) != statusOf(&t) || was.Priority != t.Priority || was.Title != t.Title {
 		l.arrange()
 	}
 }
@@ -91,7 +91,7 @@ func (l *list) renamed(from, to string) {
 
 // arrange makes the rows anew and keeps the selected task, or the place where it was.
 func (l *list) arrange() {
-	by := map[trellis.Status][]status.Task{}
+	by := map[trellis.Status][]*status.Task{}
 	l.counts = map[trellis.Status]int{}
 	for _, t := range l.all {
 		s := statusOf(t)
@@ -106,7 +106,7 @@ func (l *list) arrange() {
 		if len(tasks) == 0 {
 			continue
 		}
-		slices.SortFunc(tasks, func(a, b status.Task) int {
+		slices.SortFunc(tasks, func(a, b *status.Task) int {
 			return cmp.Or(strings.Compare(cmp.Or(a.Priority, "P9"), cmp.Or(b.Priority, "P9")), strings.Compare(a.ID, b.ID))
 		})
 		l.rows = append(l.rows, row{head: s, n: len(tasks)})
@@ -122,7 +122,7 @@ func (l *list) arrange() {
 	l.choose(max(l.at, 0), 1)
 }
 
-func (l *list) finds(t status.Task) bool {
+func (l *list) finds(t *status.Task) bool {
 	if l.search == "" {
 		return true
 	}
@@ -176,7 +176,7 @@ func (l *list) find(search string) {
 }
 
 // task is the selected task.
-func (l *list) task() (status.Task, bool) {
+func (l *list) task() (*status.Task, bool) {
 	t, ok := l.all[l.selected]
 	return t, ok && l.selected != ""
 }
@@ -220,7 +220,7 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 const widest = 36
 
 // taskLine is a task in one line: its name, what is special about it, and its title where there is room.
-func (l *list) taskLine(p painter, t status.Task, selected bool, width int, now time.Time) string {
+func (l *list) taskLine(p painter, t *status.Task, selected bool, width int, now time.Time) string {
 	mark := "  "
 	if selected {
 		mark = "> "
@@ -241,7 +241,7 @@ func (l *list) taskLine(p painter, t status.Task, selected bool, width int, now 
 }
 
 // remarkOf is what one wants to know of a task beside its status.
-func remarkOf(t status.Task, now time.Time) string {
+func remarkOf(t *status.Task, now time.Time) string {
 	switch {
 	case t.Status == "" && len(t.Problems) > 0:
 		return oneLine(t.Problems[0].Error())

@@ -45,6 +45,7 @@ type Model struct {
 	loaded        bool // there was a list
 	watcher       string
 	feed          <-chan events.Event
+	opened        bool // or about to be
 
 	mode     mode
 	typed    string         // in searching and reasoning
@@ -105,12 +106,13 @@ type (
 	tick struct{}
 )
 
-// Init reads the tasks and listens to what happens.
-func (m *Model) Init() tea.Cmd {
-	return tea.Batch(m.readTasks(), func() tea.Msg {
-		feed, err := m.world.Events(m.ctx)
-		return opened{feed, err}
-	})
+// Init reads the tasks, which are shown before anything else is done.
+func (m *Model) Init() tea.Cmd { return m.readTasks() }
+
+// open listens to what happens from now on.
+func (m *Model) open() tea.Msg {
+	feed, err := m.world.Events(m.ctx)
+	return opened{feed, err}
 }
 
 // Update takes a message.
@@ -139,7 +141,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.fail(fmt.Errorf("what happens is not told: %w", msg.err))
 			return m, nil
 		}
-		return m, m.listen()
+		return m, tea.Batch(m.listen(), m.readTasks()) // what happened before that was told by nobody
 	case happened:
 		return m, m.take(msg)
 	case answered:
@@ -188,6 +190,10 @@ func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
 	again := m.listAgain
 	m.listAgain = false
 	cmds := []tea.Cmd{m.look(), m.clock()}
+	if !m.opened {
+		m.opened = true
+		cmds = append(cmds, m.open)
+	}
 	if again {
 		cmds = append(cmds, m.readTasks())
 	}

@@ -104,7 +104,7 @@ func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
 }
 
 // forTask does something with the selected task.
-func (m *Model) forTask(what string, do func(status.Task) tea.Cmd) tea.Cmd {
+func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	t, ok := m.list.task()
 	if !ok {
 		m.said, m.wrong = Answer{Said: "no task is selected: there is nothing to " + what, Next: "n"}, true
@@ -127,7 +127,7 @@ func (m *Model) give(o Order, id, reason string) tea.Cmd {
 }
 
 func (m *Model) startReject() tea.Cmd {
-	return m.forTask(string(Reject), func(t status.Task) tea.Cmd {
+	return m.forTask(string(Reject), func(t *status.Task) tea.Cmd {
 		m.mode, m.typed, m.target = reasoning, "", t.ID
 		return nil
 	})

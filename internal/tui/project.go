@@ -113,7 +113,7 @@ func (p *project) now(ctx context.Context, id string) ([]line, error) {
 	all := lines(b.String(), plain)
 	if len(all) > 0 {
 		all[0].paint = bold
-		all = slices.Insert(all, 1, line{phases(t), paintOf[statusOf(t)]})
+		all = slices.Insert(all, 1, line{phases(t), paintOf[statusOf(&t)]})
 	}
 	for i := range all {
 		if strings.HasPrefix(all[i].text, "  problem ") {
@@ -143,7 +143,7 @@ func phases(t status.Task) string {
 	case t.Phase == "debug":
 		at = slices.Index(way, "implement")
 	case at < 0:
-		return strings.Repeat("□", len(way)) + " " + strings.TrimSpace(string(statusOf(t))+" "+t.Phase)
+		return strings.Repeat("□", len(way)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
 	}
 	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(way)-at-1) + " " + t.Phase
 	if t.Round > 0 {

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// shown is `trellis ui` on a terminal.
+type shown struct {
+	cmd *exec.Cmd
+	tty *os.File
+
+	mu   sync.Mutex
+	said []byte
+	came chan struct{} // there is more
+	gone chan struct{} // there will be no more
+}
+
+// show starts it on a terminal of 80×24.
+func (s *site) show() (*shown, error) {
+	u := &shown{cmd: s.command(s.b.trellis, "ui"), came: make(chan struct{}, 1), gone: make(chan struct{})}
+	u.cmd.Env = append(u.cmd.Env, "TERM=xterm-256color")
+	var err error
+	if u.tty, err = pty.StartWithSize(u.cmd, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+		return nil, fmt.Errorf("starting trellis ui: %w", err)
+	}
+	go u.read()
+	return u, nil
+}
+
+func (u *shown) read() {
+	defer close(u.gone)
+	data := make([]byte, 64<<10)
+	for {
+		n, err := u.tty.Read(data)
+		u.mu.Lock()
+		u.said = append(u.said, data[:n]...)
+		u.mu.Unlock()
+		select {
+		case u.came <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// until waits until it has shown something, of what it was asked for from now on.
+func (u *shown) until(want string) error {
+	end := time.After(time.Minute)
+	for {
+		u.mu.Lock()
+		seen := bytes.Contains(u.said, []byte(want))
+		last := string(u.said[max(0, len(u.said)-2000):])
+		u.mu.Unlock()
+		if seen {
+			return nil
+		}
+		select {
+		case <-u.came:
+		case <-u.gone:
+			return fmt.Errorf("trellis ui ended before it showed %q: %q", want, last)
+		case <-end:
+			return fmt.Errorf("trellis ui does not show %q: %q", want, last)
+		}
+	}
+}
+
+// press presses keys, and forgets what was shown before.
+func (u *shown) press(keys string) error {
+	u.mu.Lock()
+	u.said = nil
+	u.mu.Unlock()
+	_, err := u.tty.WriteString(keys)
+	return err
+}
+
+// end ends it by its key.
+func (u *shown) end() error {
+	err := u.press("q")
+	<-u.gone
+	return errors.Join(err, u.cmd.Wait(), u.tty.Close())
+}
+
+// ui measures how long the first screen takes, how long a key, and what it takes while nothing happens, over a time.
+func (b *bench) ui(s *site, what string, over time.Duration) error {
+	first, key := row{name: "trellis ui, " + what + ": first screen with tasks", unit: "ms", p50: 300}, row{name: "trellis ui, " + what + ": from a key to the screen", unit: "ms", p99: 50}
+	for range b.few {
+		began := time.Now()
+		u, err := s.show()
+		if err != nil {
+			return err
+		}
+		err = u.until("> 01-01-other-")
+		first.samples = append(first.samples, since(began))
+		if err = errors.Join(err, u.until("[now]"), u.end()); err != nil {
+			return err
+		}
+	}
+	u, err := s.show()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = u.cmd.Process.Signal(syscall.SIGTERM) }() // one that has ended has what was wanted
+	if err := u.until("updated"); err != nil {
+		return err
+	}
+	for range b.many {
+		began := time.Now()
+		if err := errors.Join(u.press("?"), u.until("beginning")); err != nil {
+			return err
+		}
+		key.samples = append(key.samples, since(began))
+		began = time.Now()
+		if err := errors.Join(u.press("?"), u.until("01-01-other-")); err != nil {
+			return err
+		}
+		key.samples = append(key.samples, since(began))
+	}
+	b.rows = append(b.rows, first, key)
+	if err := b.uiAtRest(u, what, over); err != nil {
+		return err
+	}
+	return u.end()
+}
+
+func (b *bench) uiAtRest(u *shown, what string, over time.Duration) error {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		b.note("left out: trellis ui at rest, which is looked at through /proc")
+		return nil
+	}
+	pids := []int{u.cmd.Process.Pid}
+	before, err := cpu(pids)
+	if err != nil {
+		return err
+	}
+	time.Sleep(over)
+	after, err := cpu(pids)
+	b.rows = append(b.rows, row{name: fmt.Sprintf("trellis ui, %s: CPU at rest over %v", what, over), unit: "%", p50: 1, samples: []float64{100 * (after - before).Seconds() / over.Seconds()}})
+	return err
+}
