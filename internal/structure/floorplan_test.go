@@ -65,12 +65,12 @@ var owners = map[string][]string{
 	"github.com/rogpeppe/go-internal/diff": {"internal/terminal"},
 	"github.com/tidwall/gjson":             {"taskdir"},
 	"github.com/tidwall/sjson":             {"taskdir"},
-	"go.yaml.in/yaml/v3":                   {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap"},
+	"go.yaml.in/yaml/v3":                   {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap", "internal/cli/setup"},
 	"github.com/google/jsonschema-go":      {"templates"},
 	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap"},
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
-	"github.com/BurntSushi/toml":           {"internal/secrets"},
+	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
 	"charm.land/bubbletea/v2":               {"internal/tui"},

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -129,6 +130,26 @@ func (d *diagnosis) end(o options) error {
 	return err
 }
 
+// Tell says what is wrong, if anything is, for a command that ends with that.
+func Tell(ctx context.Context, console *command.Console) {
+	d := &diagnosis{console: console}
+	d.all(ctx)
+	wrong := 0
+	for _, f := range d.findings {
+		if f.State == stateOK {
+			continue
+		}
+		wrong++
+		console.Say("%s: %s: %s", f.State, f.Check, text.OneLine(f.Detail))
+		if f.Hint != "" {
+			console.Say("next: %s", f.Hint)
+		}
+	}
+	if wrong == 0 {
+		console.Say("trellis doctor finds no problem")
+	}
+}
+
 // diagnosis collects findings.
 type diagnosis struct {
 	console  *command.Console
@@ -167,6 +188,9 @@ func (d *diagnosis) all(ctx context.Context) {
 	}
 	d.add(stateOK, "repository", p.Root, "")
 	_, err = p.Repo.Author().Identity(ctx)
+	if nobody := (*git.IdentityError)(nil); errors.As(err, &nobody) {
+		err = app.WithHints(errors.New("git does not know who you are, and so can't commit"), `git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
+	}
 	d.verdict("identity", "git knows who commits", err)
 	_, err = d.console.Open(ctx)
 	d.verdict("project", ".trellis is set up", err)

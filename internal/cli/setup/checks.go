@@ -2,13 +2,11 @@ package setup
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
@@ -49,6 +47,12 @@ type manifest struct {
 	PackageManager string // name@version
 }
 
+// runs reports whether there is a script of a name that does something.
+func (m manifest) runs(name string) bool {
+	script := m.Scripts[name]
+	return script != "" && !strings.Contains(script, "no test specified")
+}
+
 // nodeScripts are those of the usual scripts that package.json has, run by the project's package manager.
 func nodeScripts(root string) (list []string) {
 	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
@@ -57,7 +61,7 @@ func nodeScripts(root string) (list []string) {
 		return nil
 	}
 	for _, name := range []string{"lint", "test", "build"} {
-		if script := m.Scripts[name]; script != "" && !strings.Contains(script, "no test specified") {
+		if m.runs(name) {
 			list = append(list, packageManager(root, m)+" run "+name)
 		}
 	}
@@ -93,53 +97,8 @@ func pytest(root string) string {
 	return "python -m pytest"
 }
 
-// Where packages of a monorepo are looked for, and how many are named.
+// Where packages of a monorepo are looked for, and from how many of them commands are proposed.
 const (
 	maxPackageDepth  = 3
 	maxPackagesNamed = 8
 )
-
-// packagesBelow say which packages lie beneath the top, with what would check each of them.
-func packagesBelow(root string) (lines []string) {
-	found := packageDirs(root, "", 1)
-	for _, dir := range found[:min(len(found), maxPackagesNamed)] {
-		line := "package " + dir
-		if commands := verifyCommands(filepath.Join(root, dir)); len(commands) > 0 {
-			line += ": under verify it takes " + inFolder(dir, commands)
-		}
-		lines = append(lines, line)
-	}
-	if more := len(found) - maxPackagesNamed; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more packages", more))
-	}
-	return lines
-}
-
-// inFolder are commands as the top of the repository runs them in a folder.
-func inFolder(dir string, commands []string) string {
-	var list []string
-	for _, c := range commands {
-		list = append(list, fmt.Sprintf("`cd %s && %s`", command.QuoteAll([]string{dir})[0], c))
-	}
-	return strings.Join(list, ", ")
-}
-
-// packageDirs are the folders below dir that hold a package of their own. What others wrote, or tests need, is passed over.
-func packageDirs(root, dir string, depth int) (found []string) {
-	entries, err := os.ReadDir(filepath.Join(root, dir))
-	if err != nil || depth > maxPackageDepth {
-		return nil
-	}
-	passed := []string{"node_modules", "vendor", "third_party", "testdata", "fixtures", "examples", "target", "dist", "build", "out"}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || slices.Contains(passed, e.Name()) {
-			continue
-		}
-		at := filepath.Join(dir, e.Name())
-		if slices.ContainsFunc([]string{"go.mod", "Cargo.toml", "package.json", "pyproject.toml"}, func(name string) bool { return hasFile(filepath.Join(root, at), name) }) {
-			found = append(found, filepath.ToSlash(at))
-		}
-		found = append(found, packageDirs(root, at, depth+1)...)
-	}
-	return found
-}

@@ -54,17 +54,66 @@ func TestVerifyCommands(t *testing.T) {
 	}
 }
 
-// Edge C18: packages beneath are named with what would check them.
-func TestPackagesBelow(t *testing.T) {
-	root := laid(t, map[string]string{"packages/web/package.json": `{"scripts": {"test": "t"}}`, "packages/web/pnpm-lock.yaml": "", "services/a b/go.mod": "module x\n",
-		"tools/pyproject.toml": "", "node_modules/x/package.json": "{}", "api/testdata/go.mod": "", ".hidden/go.mod": "", "a/b/c/d/go.mod": ""})
-	want := []string{"package packages/web: under verify it takes `cd packages/web && pnpm run test`",
-		"package services/a b: under verify it takes `cd 'services/a b' && go vet ./...`, `cd 'services/a b' && go test ./...`", "package tools"}
-	if got := strings.Join(packagesBelow(root), "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
-	}
-	if got := packagesBelow(laid(t, map[string]string{"go.mod": ""})); got != nil {
-		t.Errorf("of one package: %q", got)
+// Edge C18: a monorepo's packages, and the commands for all of it, by the files of its own tools.
+func TestWorkspaces(t *testing.T) {
+	const scripts, python = `{"scripts": {"test": "t", "lint": "l"}}`, "[tool.pytest.ini_options]\n"
+	for name, c := range map[string]struct {
+		files                         map[string]string
+		tool, packages, verify, setup string
+	}{
+		"go.work": {map[string]string{"go.work": "go 1.26\n\nuse (\n\t./api\n\t./lib/a // shared\n)\nuse ./cmd\n", "api/go.mod": "", "lib/a/go.mod": "", "cmd/go.mod": ""},
+			"go.work", "api=api cmd=cmd a=lib/a", "go vet ./api/... ./lib/a/... ./cmd/...; go test ./api/... ./lib/a/... ./cmd/...", ""},
+		"pnpm": {map[string]string{"package.json": "{}", "pnpm-lock.yaml": "", "pnpm-workspace.yaml": "packages:\n  - packages/*\n  - '!packages/old'\n", "packages/web/package.json": scripts, "packages/old/package.json": scripts, "tools/package.json": "{}"},
+			"pnpm", "web=packages/web", "pnpm -r --if-present run lint; pnpm -r --if-present run test", "pnpm install --frozen-lockfile"},
+		"npm, from its top": {map[string]string{"package.json": `{"workspaces": ["apps/*"], "scripts": {"test": "x"}}`, "package-lock.json": "", "apps/a/package.json": scripts},
+			"npm", "a=apps/a", "npm run test", "npm ci"},
+		"npm": {map[string]string{"package.json": `{"workspaces": {"packages": ["apps/**"]}}`, "apps/a/package.json": scripts, "apps/b/deep/package.json": "{}"},
+			"npm", "a=apps/a deep=apps/b/deep", "npm run lint --workspaces --if-present; npm run test --workspaces --if-present", ""},
+		"yarn": {map[string]string{"package.json": `{"workspaces": ["p/*"]}`, "yarn.lock": "", ".yarnrc.yml": "", "p/a/package.json": scripts},
+			"yarn", "a=p/a", "yarn workspaces foreach --all run lint; yarn workspaces foreach --all run test", "yarn install --immutable"},
+		"old yarn": {map[string]string{"package.json": `{"workspaces": ["p/*"]}`, "yarn.lock": "", "p/a/package.json": `{"scripts": {"test": "t"}}`},
+			"yarn", "a=p/a", "yarn workspaces run test", "yarn install --frozen-lockfile"},
+		"bun": {map[string]string{"package.json": `{"workspaces": ["p/*"]}`, "bun.lock": "", "p/a/package.json": `{"scripts": {"test": "t"}}`},
+			"bun", "a=p/a", "bun run --filter '*' test", "bun install --frozen-lockfile"},
+		"cargo": {map[string]string{"Cargo.toml": "[workspace]\nmembers = [\"crates/*\"]\n", "crates/x/Cargo.toml": "", "crates/y/Cargo.toml": ""},
+			"cargo", "x=crates/x y=crates/y", "cargo test --workspace", ""},
+		"uv": {map[string]string{"pyproject.toml": "[tool.uv.workspace]\nmembers = [\"libs/*\"]\n", "uv.lock": "", "libs/x/pyproject.toml": python},
+			"uv", "x=libs/x", "uv run --all-packages pytest", "uv sync"},
+		"make before all": {map[string]string{"Makefile": "test:\n", "go.work": "use ./a\n", "a/go.mod": ""},
+			"go.work", "a=a", "make test", ""},
+		"not joined": {map[string]string{"web/package.json": scripts, "web/pnpm-lock.yaml": "", "services/a b/go.mod": "module x\n", "node_modules/x/package.json": "{}", "api/testdata/go.mod": "", ".hidden/go.mod": "", "a/b/c/d/go.mod": ""},
+			"", "a-b=services/a b web=web", "cd 'services/a b' && go vet ./...; cd 'services/a b' && go test ./...; cd web && pnpm run lint; cd web && pnpm run test", "cd web && pnpm install --frozen-lockfile"},
+		"called the same": {map[string]string{"go.mod": "", "x/api/go.mod": "", "y/api/go.mod": ""},
+			"", "x-api=x/api y-api=y/api", "go vet ./...; go test ./...", ""},
+		"one package":  {map[string]string{"package.json": scripts, "package-lock.json": ""}, "", "", "npm run lint; npm run test", "npm ci"},
+		"broken files": {map[string]string{"go.work": "use (\n", "package.json": "{", "Cargo.toml": "[workspace", "pyproject.toml": "["}, "", "", "cargo test", ""},
+		"nothing":      {map[string]string{"README.md": ""}, "", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lookAt(laid(t, c.files))
+			var packages []string
+			for _, p := range w.packages {
+				packages = append(packages, p.name+"="+p.dir)
+			}
+			if got := strings.Join(packages, " "); got != c.packages || w.tool != c.tool {
+				t.Errorf("%s: %q, want %s: %q", w.tool, got, c.tool, c.packages)
+			}
+			if verify, setup := strings.Join(w.verify, "; "), strings.Join(w.setup, "; "); verify != c.verify || setup != c.setup {
+				t.Errorf("verify %q, setup %q\nwant %q, %q", verify, setup, c.verify, c.setup)
+			}
+			template, err := scaffold.ReadFile("scaffold/config.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			filled, err := fillConfig(template, "claude", w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, problems := config.Load(config.Files{Config: config.File{Name: "config.yaml", Data: filled}})
+			if len(problems) > 0 || len(cfg.Packages) != len(w.packages) || strings.Join(cfg.Verify, "; ") != c.verify || strings.Join(cfg.Worktree.Setup, "; ") != c.setup {
+				t.Errorf("the file it makes: %v, packages %v, verify %q, setup %q\n%s", problems, cfg.Packages, cfg.Verify, cfg.Worktree.Setup, filled)
+			}
+		})
 	}
 }
 
@@ -75,7 +124,7 @@ func TestScaffoldConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := fillConfig(template, `odd "name"`, []string{"make test", `echo "a: b" # c`})
+	filled, err := fillConfig(template, `odd "name"`, workspace{verify: []string{"make test", `echo "a: b" # c`}})
 	if err != nil {
 		t.Fatal(err)
 	}

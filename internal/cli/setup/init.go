@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,9 +19,9 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/doctor"
 	"github.com/trellis-tasks/trellis/internal/cli/migrate"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -87,7 +86,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	cmd.madeHere(ctx, p, made)
-	return cmd.afterInit(ctx, p, len(made))
+	return cmd.afterInit(ctx, len(made))
 }
 
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
@@ -165,18 +164,16 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 	return []byte(user + "\n"), nil
 }
 
-// afterInit says what comes next.
-func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int) error {
+// afterInit says what is wrong with this machine and the project, and what comes next.
+func (cmd setups) afterInit(ctx context.Context, made int) error {
+	doctor.Tell(ctx, cmd.Console)
 	if made > 0 {
 		cmd.Say("made %s; read .trellis/config.yaml, then commit:", text.Count(made, "file"))
 		cmd.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
 	}
-	if _, err := p.Repo.Refs().Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
-		cmd.Say("this repository has no commit yet: a task begins at one")
-	}
 	cmd.Say("then hand over the first task:")
-	cmd.Say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
-	return nil
+	cmd.Say("  trellis plan 'what is wanted'")
+	return ctx.Err()
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
@@ -202,48 +199,72 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) {
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
-	if agent == "" && set.Agents.Default == "" {
-		cmd.Say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
-	}
-	verify := verifyCommands(p.Root)
-	for _, line := range packagesBelow(p.Root) {
-		cmd.Say("%s", line)
-	}
-	if len(verify)+len(set.Verify) == 0 {
-		cmd.Say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
-	}
-	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
-	if found := sandbox.Look(ctx, cmd.Env); found.OK() {
+	found := lookAt(p.Root)
+	cmd.tell(found)
+	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, found)
+	if box := sandbox.Look(ctx, cmd.Env); box.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
 		if set.Sandbox == sandbox.Off {
-			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", box)
 		}
 	}
 	return files, err
 }
 
+// tell says what was found, and why it stands in config.yaml.
+func (cmd setups) tell(w workspace) {
+	if w.tool != "" {
+		cmd.Say("a workspace of %s: %s", w.tool, text.Count(len(w.packages), "package"))
+	} else if len(w.packages) > 0 {
+		cmd.Say("%s: %s", text.Count(len(w.packages), "package"), strings.Join(dirsOf(w.packages), ", "))
+	}
+	if len(w.verify) > 0 {
+		cmd.Say("verify: %s", strings.Join(w.verify, "; "))
+	}
+	if len(w.setup) > 0 {
+		cmd.Say("worktree.setup: %s", strings.Join(w.setup, "; "))
+	}
+}
+
+func dirsOf(list []pkg) (dirs []string) {
+	for _, p := range list {
+		dirs = append(dirs, p.dir)
+	}
+	return dirs
+}
+
 // fillConfig puts what was found into the template of config.yaml. JSON strings are YAML strings.
-func fillConfig(template []byte, agent string, verify []string) ([]byte, error) {
-	text := string(template)
+func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
+	var failed error
+	quoted := func(s string) string {
+		q, err := text.JSON(s)
+		failed = errors.Join(failed, err)
+		return strings.TrimSpace(string(q))
+	}
+	list := func(commands []string, indent string) (lines string) {
+		for _, c := range commands {
+			lines += "\n" + indent + "- " + quoted(c)
+		}
+		return lines
+	}
+	filled := string(template)
 	if agent != "" {
-		quoted, err := json.Marshal(agent)
-		if err != nil {
-			return nil, err
-		}
-		text = strings.Replace(text, `default: ""`, "default: "+string(quoted), 1)
+		filled = strings.Replace(filled, `default: ""`, "default: "+quoted(agent), 1)
 	}
-	if len(verify) > 0 {
-		list := "verify:"
-		for _, command := range verify {
-			quoted, err := json.Marshal(command)
-			if err != nil {
-				return nil, err
-			}
-			list += "\n  - " + string(quoted)
-		}
-		text = strings.Replace(text, "verify: []", list, 1)
+	if len(w.verify) > 0 {
+		filled = strings.Replace(filled, "verify: []", "verify:"+list(w.verify, "  "), 1)
 	}
-	return []byte(text), nil
+	if len(w.setup) > 0 {
+		filled = strings.Replace(filled, "#worktree:\n#  dir: ../<repo>-worktrees\n#  copy: []\n#  setup: []\n", "worktree:\n#  dir: ../<repo>-worktrees\n#  copy: []\n  setup:"+list(w.setup, "    ")+"\n", 1)
+	}
+	if len(w.packages) > 0 {
+		lines := "packages:\n"
+		for _, p := range w.packages {
+			lines += "  " + quoted(p.name) + ": {path: " + quoted(p.dir) + "}\n"
+		}
+		filled = strings.Replace(filled, "#packages:\n#  web: {path: packages/web}\n", lines, 1)
+	}
+	return []byte(filled), failed
 }
 
 // installedAgent is the first agent program on the search path.

@@ -1,0 +1,266 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// workspace is what a repository says that it is made of, by the files of its own tools.
+type workspace struct {
+	tool     string   // whose workspace it is: go.work, pnpm, npm, yarn, bun, cargo, uv; "": packages that nothing joins, or one
+	packages []pkg    // in the order of their folders; the top is none
+	verify   []string // commands that check all of it, from the top
+	setup    []string // commands that a fresh worktree needs
+}
+
+// pkg is a package of a repository with several.
+type pkg struct{ name, dir string }
+
+// lookAt finds out what the repository at root is made of.
+func lookAt(root string) workspace {
+	w := joined(root)
+	if w.tool == "" {
+		w.packages = named(packageDirs(root, "", 1))
+		w.verify, w.setup = verifyCommands(root), setupCommands(root)
+		if hasFile(root, "package.json") || hasFile(root, "go.mod") || hasFile(root, "Cargo.toml") || hasFile(root, "pyproject.toml") || hasTarget(root, "test") {
+			return w
+		}
+		for _, p := range w.packages[:min(len(w.packages), maxPackagesNamed)] {
+			w.verify = append(w.verify, inFolder(p.dir, verifyCommands(filepath.Join(root, p.dir)))...)
+			w.setup = append(w.setup, inFolder(p.dir, setupCommands(filepath.Join(root, p.dir)))...)
+		}
+		return w
+	}
+	if hasTarget(root, "test") {
+		w.verify = []string{"make test"}
+	}
+	return w
+}
+
+// joined is the workspace that the files at the top tell of, the zero value without one.
+func joined(root string) workspace {
+	for _, look := range []func(string) workspace{goWorkspace, nodeWorkspace, cargoWorkspace, uvWorkspace} {
+		if w := look(root); w.tool != "" {
+			w.setup = append(w.setup, setupCommands(root)...)
+			return w
+		}
+	}
+	return workspace{}
+}
+
+// goWorkspace is that of go.work: https://go.dev/ref/mod#workspaces.
+func goWorkspace(root string) workspace {
+	data, err := durable.ReadBelow(root, "go.work", durable.MaxRecords)
+	if err != nil {
+		return workspace{}
+	}
+	var dirs, all []string
+	for _, use := range regexp.MustCompile(`(?m)^\s*(?:use\s+)?(\.[^\s()]*)\s*(?://.*)?$`).FindAllStringSubmatch(string(data), -1) {
+		dirs = append(dirs, path.Clean(use[1]))
+		all = append(all, strings.TrimSuffix("./"+path.Clean(use[1]), "/.")+"/...")
+	}
+	if len(dirs) == 0 {
+		return workspace{}
+	}
+	list := strings.Join(command.QuoteAll(all), " ")
+	return workspace{tool: "go.work", packages: named(dirs), verify: []string{"go vet " + list, "go test " + list}}
+}
+
+// nodeWorkspace is that of package.json or pnpm-workspace.yaml. A script of the top is run instead of those of its packages.
+func nodeWorkspace(root string) workspace {
+	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
+	if err != nil {
+		return workspace{}
+	}
+	var m struct {
+		manifest
+		Workspaces json.RawMessage
+	}
+	if json.Unmarshal(data, &m) != nil {
+		return workspace{}
+	}
+	var globs []string
+	var under struct{ Packages []string }
+	if json.Unmarshal(m.Workspaces, &globs) != nil && json.Unmarshal(m.Workspaces, &under) == nil {
+		globs = under.Packages
+	}
+	if data, err := durable.ReadBelow(root, "pnpm-workspace.yaml", durable.MaxRecords); err == nil && yaml.Unmarshal(data, &under) == nil {
+		globs = under.Packages
+	}
+	if len(globs) == 0 {
+		return workspace{}
+	}
+	w := workspace{tool: packageManager(root, m.manifest), packages: named(matching(root, globs, "package.json")), verify: nodeScripts(root)}
+	if len(w.verify) > 0 {
+		return w
+	}
+	for _, script := range []string{"lint", "test"} {
+		if slices.ContainsFunc(w.packages, func(p pkg) bool { return hasScript(filepath.Join(root, p.dir), script) }) {
+			w.verify = append(w.verify, inAll(w.tool, script, hasFile(root, ".yarnrc.yml")))
+		}
+	}
+	return w
+}
+
+// inAll runs a script in all packages that have it.
+func inAll(manager, script string, berry bool) string {
+	switch {
+	case manager == "pnpm":
+		return "pnpm -r --if-present run " + script
+	case manager == "bun":
+		return "bun run --filter '*' " + script
+	case manager == "yarn" && berry:
+		return "yarn workspaces foreach --all run " + script
+	case manager == "yarn":
+		return "yarn workspaces run " + script
+	}
+	return "npm run " + script + " --workspaces --if-present"
+}
+
+func hasScript(dir, script string) bool {
+	data, err := durable.ReadBelow(dir, "package.json", durable.MaxRecords)
+	var m manifest
+	return err == nil && json.Unmarshal(data, &m) == nil && m.runs(script)
+}
+
+// cargoWorkspace is that of Cargo.toml.
+func cargoWorkspace(root string) workspace {
+	var m struct {
+		Workspace *struct{ Members []string }
+	}
+	if !readTOML(root, "Cargo.toml", &m) || m.Workspace == nil {
+		return workspace{}
+	}
+	return workspace{tool: "cargo", packages: named(matching(root, m.Workspace.Members, "Cargo.toml")), verify: []string{"cargo test --workspace"}}
+}
+
+// uvWorkspace is that of pyproject.toml: https://docs.astral.sh/uv/concepts/projects/workspaces.
+func uvWorkspace(root string) workspace {
+	var m struct {
+		Tool struct {
+			UV struct {
+				Workspace *struct{ Members []string }
+			}
+		}
+	}
+	if !readTOML(root, "pyproject.toml", &m) || m.Tool.UV.Workspace == nil {
+		return workspace{}
+	}
+	w := workspace{tool: "uv", packages: named(matching(root, m.Tool.UV.Workspace.Members, "pyproject.toml"))}
+	if hasPytest(root) || slices.ContainsFunc(w.packages, func(p pkg) bool { return hasPytest(filepath.Join(root, p.dir)) }) {
+		w.verify = []string{"uv run --all-packages pytest"}
+	}
+	return w
+}
+
+func readTOML(root, name string, into any) bool {
+	data, err := durable.ReadBelow(root, name, durable.MaxRecords)
+	if err != nil {
+		return false
+	}
+	_, err = toml.Decode(string(data), into)
+	return err == nil
+}
+
+// matching are the folders below root that globs of a workspace name and that have a manifest. A glob with a ! leaves out.
+func matching(root string, globs []string, manifest string) (dirs []string) {
+	for _, dir := range packageDirs(root, "", 1) {
+		in := false
+		for _, g := range globs {
+			pattern, not := strings.CutPrefix(g, "!")
+			if within(path.Clean(pattern), dir) {
+				in = !not
+			}
+		}
+		if in && hasFile(filepath.Join(root, dir), manifest) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// within reports whether a folder is one that a glob names. A ** at its end names all below.
+func within(glob, dir string) bool {
+	if above, ok := strings.CutSuffix(glob, "/**"); ok {
+		return strings.HasPrefix(dir, above+"/")
+	}
+	ok, err := path.Match(glob, dir)
+	return ok && err == nil
+}
+
+// named gives packages the names of their folders, with those above where two are called the same.
+func named(dirs []string) (list []pkg) {
+	slices.Sort(dirs)
+	count := map[string]int{}
+	for _, dir := range dirs {
+		count[trellis.Slug(path.Base(dir))]++
+	}
+	for _, dir := range dirs {
+		name := trellis.Slug(path.Base(dir))
+		if count[name] > 1 {
+			name = trellis.Slug(dir)
+		}
+		if dir != "." && name != "" {
+			list = append(list, pkg{name, dir})
+		}
+	}
+	return list
+}
+
+// setupCommands install what a fresh checkout at root lacks, as its lockfile says.
+func setupCommands(root string) []string {
+	for _, lock := range [][2]string{{"pnpm-lock.yaml", "pnpm install --frozen-lockfile"}, {"package-lock.json", "npm ci"}, {"bun.lock", "bun install --frozen-lockfile"},
+		{"bun.lockb", "bun install --frozen-lockfile"}, {"uv.lock", "uv sync"}, {"poetry.lock", "poetry install"}} {
+		if hasFile(root, lock[0]) {
+			return []string{lock[1]}
+		}
+	}
+	switch {
+	case hasFile(root, "yarn.lock") && hasFile(root, ".yarnrc.yml"):
+		return []string{"yarn install --immutable"}
+	case hasFile(root, "yarn.lock"):
+		return []string{"yarn install --frozen-lockfile"}
+	}
+	return nil
+}
+
+// inFolder are commands as the top of the repository runs them in a folder.
+func inFolder(dir string, commands []string) (list []string) {
+	for _, c := range commands {
+		list = append(list, fmt.Sprintf("cd %s && %s", command.QuoteAll([]string{dir})[0], c))
+	}
+	return list
+}
+
+// packageDirs are the folders below dir that hold a package of their own. What others wrote, or tests need, is passed over.
+func packageDirs(root, dir string, depth int) (found []string) {
+	entries, err := os.ReadDir(filepath.Join(root, dir))
+	if err != nil || depth > maxPackageDepth {
+		return nil
+	}
+	passed := []string{"node_modules", "vendor", "third_party", "testdata", "fixtures", "examples", "target", "dist", "build", "out"}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || slices.Contains(passed, e.Name()) {
+			continue
+		}
+		at := filepath.Join(dir, e.Name())
+		if slices.ContainsFunc([]string{"go.mod", "Cargo.toml", "package.json", "pyproject.toml"}, func(name string) bool { return hasFile(filepath.Join(root, at), name) }) {
+			found = append(found, filepath.ToSlash(at))
+		}
+		found = append(found, packageDirs(root, at, depth+1)...)
+	}
+	return found
+}
