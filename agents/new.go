@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Options is what agents may use. It is read only.
@@ -60,7 +62,11 @@ func New(name string, o Options) (Agent, error) {
 	case Rehearsal:
 		return rehearsal{o}, nil
 	}
-	return nil, fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(o.names(), ", "))
+	err := fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(o.names(), ", "))
+	if meant := trellis.Meant(name, o.names()); meant != "" {
+		err = fmt.Errorf("%w; %s", err, meant)
+	}
+	return nil, err
 }
 
 func (o Options) names() []string {

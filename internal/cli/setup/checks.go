@@ -21,8 +21,8 @@ func verifyCommands(root string) []string {
 		return []string{"cargo test"}
 	case hasFile(root, "package.json"):
 		return nodeScripts(root)
-	case hasFile(root, "pyproject.toml") && hasPytest(root):
-		return []string{pytest(root)}
+	case hasFile(root, "pyproject.toml"):
+		return pythonTests(root)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func packageManager(root string, m manifest) string {
 	if name, _, _ := strings.Cut(m.PackageManager, "@"); slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, name) {
 		return name
 	}
-	for _, lock := range [][2]string{{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"}, {"bun.lockb", "bun"}} {
+	for _, lock := range [][2]string{{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"}, {"bun.lockb", "bun"}, {"pnpm-workspace.yaml", "pnpm"}} {
 		if hasFile(root, lock[0]) {
 			return lock[1]
 		}
@@ -86,15 +86,24 @@ func hasPytest(root string) bool {
 	return err == nil && strings.Contains(string(data), "pytest")
 }
 
-// pytest is how the project's lockfile says that its tests are run.
-func pytest(root string) string {
+// pythonTests are pytest where the project names it, run as its lockfile says, else unittest where there are tests.
+func pythonTests(root string) []string {
+	runner, python := "python3 -m ", "python3 -m "
 	switch {
 	case hasFile(root, "uv.lock"):
-		return "uv run pytest"
+		runner, python = "uv run ", "uv run python -m "
 	case hasFile(root, "poetry.lock"):
-		return "poetry run pytest"
+		runner, python = "poetry run ", "poetry run python -m "
 	}
-	return "python -m pytest"
+	switch {
+	case hasPytest(root):
+		return []string{runner + "pytest"}
+	case len(durable.Glob(root, "test*.py")) > 0:
+		return []string{python + "unittest discover"}
+	case len(durable.Glob(filepath.Join(root, "tests"), "test*.py")) > 0:
+		return []string{python + "unittest discover -s tests"}
+	}
+	return nil
 }
 
 // Where packages of a monorepo are looked for, and from how many of them commands are proposed.
