@@ -50,6 +50,7 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 	if err != nil {
 		return done, err
 	}
+	o.p.Undo().noteCancel(dir)
 	if err := s.Orders().Cancel(dir); err != nil {
 		return done, err
 	}

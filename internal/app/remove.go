@@ -14,12 +14,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// RemoveTask removes the directory of a task that nothing was done for, and returns the command that brings it back.
-func (p *Project) RemoveTask(ctx context.Context, dir string) (restore string, err error) {
+// Remove removes the directory of a task that nothing was done for, and returns the command that brings it back.
+func (o Orders) Remove(ctx context.Context, dir string) (restore string, err error) {
+	p := o.p
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return "", Usagef("%s is archived, and an archive keeps what it has", filepath.Base(dir))
 	}
-	if _, err := p.removable(ctx, dir); err != nil {
+	if _, err := o.removable(ctx, dir); err != nil {
 		return "", err
 	}
 	if _, err := p.Store.RunDir(dir); err != nil {
@@ -30,7 +31,7 @@ func (p *Project) RemoveTask(ctx context.Context, dir string) (restore string, e
 		return "", err
 	}
 	defer lock.Unlock()
-	t, err := p.removable(ctx, dir)
+	t, err := o.removable(ctx, dir)
 	if err != nil {
 		return "", err
 	}
@@ -43,19 +44,27 @@ func (p *Project) RemoveTask(ctx context.Context, dir string) (restore string, e
 	if err != nil {
 		return "", err
 	}
-	return saved.Restore, p.vanish(dir)
+	if err := o.vanish(dir); err != nil {
+		return "", err
+	}
+	gone := Deed{Kind: Removed, Task: filepath.Base(dir), Commit: saved.Commit}
+	if t != nil {
+		gone.Was, gone.Parent = t.Status, t.Parent
+	}
+	p.Undo().say(p.Undo().note(gone))
+	return saved.Restore, nil
 }
 
 // removable is the task in dir, nil when it can't be read, or why it is not removed.
-func (p *Project) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
-	t, err := p.Store.Load(dir)
+func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
+	t, err := o.p.Store.Load(dir)
 	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
 		return nil, err
 	}
 	if t == nil {
 		return nil, nil
 	}
-	work, err := p.hasWork(ctx, t)
+	work, err := o.hasWork(ctx, t)
 	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
 		return t, err
 	}
@@ -67,7 +76,8 @@ func (p *Project) removable(ctx context.Context, dir string) (*taskdir.Task, err
 }
 
 // hasWork reports whether a task that began has a branch or a worktree.
-func (p *Project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+func (o Orders) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+	p := o.p
 	if t.Pipeline.BaseCommit == "" {
 		return false, nil
 	}
@@ -76,7 +86,8 @@ func (p *Project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
 }
 
 // vanish makes a task directory disappear at once and then deletes it, so that nobody meets half of one.
-func (p *Project) vanish(dir string) error {
+func (o Orders) vanish(dir string) error {
+	p := o.p
 	runtime, err := p.RuntimeDir()
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ func commands(a *command.Console) []*cli.Command {
 		cancelCommand(a),
 		approveCommand(a),
 		rejectCommand(a),
+		undoCommand(a),
 		editing.Command(a),
 		deliverCommand(a),
 		cleanup.Command(a),

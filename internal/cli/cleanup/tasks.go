@@ -69,7 +69,7 @@ func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report)
 		if cmd.task == "" && (l.Proof == "" || l.Keeps != "") || l.Nothing() {
 			continue
 		}
-		done, err := cmd.cleaner.Remove(ctx, l.Dir, cmd.merged)
+		done, err := cmd.project.Orders().TakeAway(ctx, cmd.cleaner, l.Dir, cmd.merged)
 		r.Completed = append(r.Completed, done.Completed...)
 		var kept *cleanup.KeptError
 		switch {

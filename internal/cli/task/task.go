@@ -104,7 +104,7 @@ func (cmd tasks) archive(c *cli.Context, p *app.Project, dir string) error {
 	if yes, err := cmd.archivable(c, p, dir); err != nil || !yes {
 		return err
 	}
-	to, err := p.Store.Archive(dir)
+	to, err := p.Orders().Archive(dir)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (cmd tasks) removeCommand() *cli.Command {
 planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-			restore, err := p.RemoveTask(c.Context, dir)
+			restore, err := p.Orders().Remove(c.Context, dir)
 			if err == nil {
 				cmd.Say("%s is removed; it comes back with: %s", filepath.Base(dir), restore)
 			}

@@ -206,6 +206,47 @@ func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, 
 	return sha, nil
 }
 
+// Extract writes a folder of a backup below into, by its path within the repository.
+func (r Backups) Extract(ctx context.Context, commit, folder, into string) (err error) {
+	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err = s.prepare(ctx, true); err == nil {
+		err = s.extract(ctx, commit, folder, into)
+	}
+	if err != nil {
+		return fmt.Errorf("getting %s from %s: %w", folder, commit, err)
+	}
+	return nil
+}
+
+func (s *Snapshot) extract(ctx context.Context, commit, folder, into string) error {
+	run := func(stdin string, args ...string) (string, error) {
+		out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true, Stdin: strings.NewReader(stdin)})
+		return out, err
+	}
+	if _, err := run("", "read-tree", commit); err != nil {
+		return err
+	}
+	files, err := run("", "ls-files", "-z", "--", git.Literal(folder))
+	if err != nil {
+		return err
+	}
+	if files == "" {
+		return git.ErrNotFound
+	}
+	_, err = run(files, "checkout-index", "-q", "--prefix="+into+"/", "-z", "--stdin")
+	return err
+}
+
+// Unpack gives the work tree of a checkout the files that a backup has: what was staged when it was made is not staged.
+func (r Backups) Unpack(ctx context.Context, dir, commit string) error {
+	_, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"restore", "--source=" + commit, "--worktree", "--no-overlay", "--", "."}})
+	if err != nil {
+		return fmt.Errorf("unpacking %s into %s: %w", commit, dir, err)
+	}
+	return nil
+}
+
 // Forward takes a branch, and the checkout at dir that it is checked out in, from a commit to one that has it in its
 // history, and reports whether they are there. They are left alone when the branch is elsewhere, the checkout is not on
 // it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.

@@ -1,0 +1,317 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cleanup"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Deed is what a person had done to a task and can take back.
+type Deed struct {
+	Kind   DeedKind       `json:"kind"`
+	Task   string         `json:"task"` // the directory's name, as it was
+	At     time.Time      `json:"at"`
+	Brings string         `json:"brings"`           // what undoing it brings back
+	Blocks string         `json:"blocks,omitempty"` // why it can't be undone now; "" when it can
+	Was    trellis.Status `json:"was,omitempty"`    // the status before
+
+	Outcome   trellis.Outcome `json:"outcome,omitempty"`   // before it was cancelled
+	Ran       bool            `json:"ran,omitempty"`       // a run of it was at work when it was cancelled
+	Completed string          `json:"completed,omitempty"` // the day, before it was archived
+	Archived  string          `json:"archived,omitempty"`  // where it is in the archive, from the top of the repository
+	Parent    string          `json:"parent,omitempty"`    // of a task that was removed
+	Commit    string          `json:"commit,omitempty"`    // that has its directory
+	Taken     *cleanup.Taken  `json:"taken,omitempty"`     // by cleanup
+}
+
+// DeedKind is the command that did it.
+type DeedKind string
+
+// What can be taken back.
+const (
+	Cancelled DeedKind = "cancel"
+	Archived  DeedKind = "archive"
+	Removed   DeedKind = "rm"
+	CleanedUp DeedKind = "cleanup"
+)
+
+// Undo takes back what people had done to tasks. What was done stands in a file of .runtime; whether it still stands and
+// can be taken back is looked at in the tasks, the archive and the backups themselves.
+type Undo struct{ p *Project }
+
+// Undo is that of the project.
+func (p *Project) Undo() Undo { return Undo{p} }
+
+// mostDeeds are how many deeds are remembered, the last ones.
+const mostDeeds = 100
+
+func (u Undo) file() string { return filepath.Join(u.p.Root, ".trellis", ".runtime", "undo.jsonl") }
+
+// note remembers a deed. One of the same kind and task that came before can't be taken back any more.
+func (u Undo) note(d Deed) error {
+	if _, err := u.p.RuntimeDir(); err != nil {
+		return err
+	}
+	d.At = u.p.Env.Now().UTC().Truncate(time.Second)
+	return u.change(d, func(list []Deed) []Deed {
+		list = append(list, d)
+		return list[max(0, len(list)-mostDeeds):]
+	})
+}
+
+// forget takes a deed out of the file.
+func (u Undo) forget(d Deed) error { return u.change(d, func(list []Deed) []Deed { return list }) }
+
+func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
+	err := u.p.Store.Disk.Edit(u.file(), func(data []byte) ([]byte, error) {
+		list := slices.DeleteFunc(parseDeeds(data), func(was Deed) bool { return was.Kind == d.Kind && was.Task == d.Task })
+		var b bytes.Buffer
+		for _, deed := range with(list) {
+			line, err := json.Marshal(deed)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(append(line, '\n'))
+		}
+		return b.Bytes(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("remembering what can be undone: %w", err)
+	}
+	return nil
+}
+
+// parseDeeds are the lines that can be read.
+func parseDeeds(data []byte) (list []Deed) {
+	for line := range bytes.Lines(data) {
+		var d Deed
+		if json.Unmarshal(line, &d) == nil && d.Task == filepath.Base(d.Task) && d.Task != "." && d.Task != ".." {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// List is what still stands of what was done, the last first.
+func (u Undo) List(ctx context.Context) (list []Deed, err error) {
+	data, err := durable.ReadBelow(u.p.Root, ".trellis/.runtime/undo.jsonl", durable.MaxRecords)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, d := range parseDeeds(data) {
+		stands, err := u.look(ctx, &d)
+		if err != nil {
+			return nil, err
+		}
+		if stands {
+			list = append(list, d)
+		}
+	}
+	slices.Reverse(list)
+	return list, nil
+}
+
+func (u Undo) dir(d Deed) string { return filepath.Join(u.p.Store.Tasks(), d.Task) }
+
+// look says what a deed would bring back and what keeps it from that, and whether it still stands.
+func (u Undo) look(ctx context.Context, d *Deed) (stands bool, err error) {
+	d.Blocks = ""
+	_, taken := os.Lstat(u.dir(*d))
+	switch d.Kind {
+	case Cancelled:
+		t, err := u.p.Store.Load(u.dir(*d))
+		d.Brings = "the task as " + string(d.Was)
+		if d.again() {
+			d.Brings = "the task, to resume with the work done so far"
+		}
+		return err == nil && t.Status == trellis.Cancelled, nil
+	case Archived:
+		d.Brings = fmt.Sprintf("%s, as %s", u.p.Store.Rel(u.dir(*d)), d.Was)
+		if taken == nil {
+			d.Blocks = u.p.Store.Rel(u.dir(*d)) + " is there: another task has its name"
+		}
+		_, gone := os.Lstat(filepath.Join(u.p.Root, d.Archived))
+		return gone == nil && filepath.IsLocal(d.Archived), nil
+	case Removed:
+		d.Brings = u.p.Store.Rel(u.dir(*d))
+		if taken == nil {
+			d.Blocks = d.Brings + " is there: another task has its name"
+		}
+		return u.has(ctx, d.Commit)
+	case CleanedUp:
+		return u.lookTaken(ctx, d)
+	}
+	return false, nil
+}
+
+// again reports whether undoing a cancellation asks for another run: the one that was at work is over.
+func (d Deed) again() bool { return d.Was == trellis.InProgress || d.Ran }
+
+func (u Undo) has(ctx context.Context, commit string) (bool, error) {
+	if commit == "" {
+		return false, nil
+	}
+	_, err := u.p.Repo.Refs().TreeAt(ctx, commit)
+	return err == nil, ctx.Err()
+}
+
+func (u Undo) lookTaken(ctx context.Context, d *Deed) (bool, error) {
+	if d.Taken == nil || d.Taken.Branch == "" {
+		return false, nil
+	}
+	d.Brings = "branch " + d.Taken.Branch
+	if d.Taken.Worktree != "" {
+		d.Brings += " and worktree " + ShortPath(u.p.Root, d.Taken.Worktree)
+		if _, err := os.Lstat(d.Taken.Worktree); err == nil {
+			d.Blocks = ShortPath(u.p.Root, d.Taken.Worktree) + " is there"
+		}
+	}
+	if err := u.p.Repo.Refs().BranchFree(ctx, d.Taken.Branch); err != nil {
+		d.Blocks = err.Error()
+	}
+	if _, err := u.p.Store.Load(u.dir(*d)); err != nil {
+		d.Blocks = "the task is not in " + u.p.Store.Rel(u.p.Store.Tasks())
+	}
+	for _, commit := range []string{d.Taken.Tip, d.Taken.Saved} {
+		if there, err := u.has(ctx, commit); commit != "" && !there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Take takes a deed back.
+func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
+	if d.Blocks != "" {
+		return done, WithHints(AsKind(ErrUnmet, fmt.Errorf("%s of %s can't be undone: %s", d.Kind, d.Task, d.Blocks)), "trellis undo --list")
+	}
+	dir := u.dir(d)
+	switch d.Kind {
+	case Cancelled:
+		if d.again() {
+			done, err = u.p.Orders().Retry(ctx, dir, false)
+			break
+		}
+		done, err = u.uncancel(ctx, d)
+	case Archived:
+		_, err = u.p.Store.Unarchive(filepath.Join(u.p.Root, d.Archived), d.Task, d.Was, d.Completed)
+	case Removed:
+		err = u.unremove(ctx, d)
+	case CleanedUp:
+		cfg, problem := u.p.ValidConfig()
+		if problem != nil {
+			return done, problem
+		}
+		err = u.p.Cleaner(cfg).Restore(ctx, dir, *d.Taken)
+	}
+	if err != nil {
+		return done, err
+	}
+	if done.Says == "" {
+		done = u.p.Orders().ordered(dir, "back is "+d.Brings, "")
+		done.Next, _ = u.p.Next(ctx, dir) // of what can't be read there is none
+	}
+	return done, u.forget(d)
+}
+
+func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
+	dir := u.dir(d)
+	_, err := u.p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != trellis.Cancelled {
+			return Usagef("%s is %s by now", t.ID, t.Status)
+		}
+		e.PutBack(d.Was)
+		e.Set("pipeline.outcome", d.Outcome)
+		return nil
+	})
+	if err != nil {
+		return Ordered{}, err
+	}
+	next, _ := u.p.Next(ctx, dir)
+	return u.p.Orders().ordered(dir, d.Task+" is "+string(d.Was)+" again", next), nil
+}
+
+// unremove puts the directory of a task back at once and whole.
+func (u Undo) unremove(ctx context.Context, d Deed) error {
+	runtime, err := u.p.RuntimeDir()
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(runtime, "undo-")
+	if err != nil {
+		return fmt.Errorf("undoing rm of %s: %w", d.Task, err)
+	}
+	defer os.RemoveAll(temp)
+	rel := filepath.ToSlash(u.p.Store.Rel(u.dir(d)))
+	if err := snapshot.NewBackups(u.p.Repo).Extract(ctx, d.Commit, rel, temp); err != nil {
+		return err
+	}
+	if err := u.p.Store.Disk.Rename(filepath.Join(temp, rel), u.dir(d)); err != nil {
+		return err
+	}
+	if d.Parent == "" {
+		return nil
+	}
+	parent := filepath.Join(u.p.Store.Tasks(), filepath.Base(d.Parent))
+	if _, err := os.Lstat(parent); err != nil {
+		return nil // it is gone as well
+	}
+	return u.p.Store.AddSubtask(parent, u.dir(d))
+}
+
+// noteCancel remembers how a task is that is going to be cancelled.
+func (u Undo) noteCancel(dir string) {
+	t, err := u.p.Store.Load(dir)
+	if err != nil || t.Status == trellis.Cancelled || filepath.Dir(dir) != u.p.Store.Tasks() {
+		return
+	}
+	_, ran := runner.Held(dir)
+	u.say(u.note(Deed{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
+}
+
+// say tells why something can't be undone later: what was asked for is done all the same.
+func (u Undo) say(err error) {
+	if err != nil {
+		u.p.Env.say("%v", err)
+	}
+}
+
+// Archive moves a task to the archive, and returns where it is now.
+func (o Orders) Archive(dir string) (to string, err error) {
+	p := o.p
+	was, loadErr := p.Store.Load(dir)
+	if to, err = p.Store.Archive(dir); err != nil || loadErr != nil || to == dir {
+		return to, err
+	}
+	p.Undo().say(p.Undo().note(Deed{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
+	return to, nil
+}
+
+// TakeAway takes away worktree and branch of a task.
+func (o Orders) TakeAway(ctx context.Context, c *cleanup.Cleaner, dir string, merged bool) (cleanup.Removal, error) {
+	p := o.p
+	done, err := c.Remove(ctx, dir, merged)
+	if err != nil || done.Branch == "" {
+		return done, err
+	}
+	taken, noteErr := done.Taken(ctx, p.Repo)
+	if noteErr == nil {
+		noteErr = p.Undo().note(Deed{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
+	}
+	p.Undo().say(noteErr)
+	return done, nil
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func undoCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "undo",
+		Usage:     "take back the last cancel, archive, rm or cleanup",
+		ArgsUsage: "[N]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "list", Usage: "only show what can be undone, with numbers"}, command.JSONFlag()},
+		Description: command.Manual(`N is a number of --list; without it the last is undone. A cancelled task is what it was before, or resumes
+with the work done so far; one that was archived or removed is in its place again; of one that was cleaned up, branch
+and worktree are back, but for files that git ignores. Nothing is ever replaced: where the place is taken, that is said.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitLocked}, "trellis undo --list", "trellis undo", "trellis undo 2"),
+		Action: func(c *cli.Context) error {
+			p, err := a.Open(c.Context)
+			if err != nil {
+				return err
+			}
+			list, err := p.Undo().List(c.Context)
+			if err != nil {
+				return err
+			}
+			if c.Bool("list") {
+				return a.Print(c.Bool("json"), numbered(list), func() error { return printDeeds(a, list) })
+			}
+			if err := a.OnlyPeople("undo"); err != nil {
+				return err
+			}
+			n := 1
+			if c.NArg() > 0 {
+				if n, err = strconv.Atoi(c.Args().First()); err != nil || n < 1 {
+					return app.WithHints(app.Usagef("%q is no number of the list", c.Args().First()), "trellis undo --list")
+				}
+			}
+			if n > len(list) {
+				return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("there is nothing to undo: the list has %s", text.Count(len(list), "entry"))), "trellis cleanup --backups")
+			}
+			done, err := p.Undo().Take(c.Context, list[n-1])
+			if err != nil {
+				return err
+			}
+			return sayOrdered(a, done, c.Bool("json"))
+		},
+	}
+}
+
+// numberedDeed is an entry of undo --list --json.
+type numberedDeed struct {
+	N int `json:"n"`
+	app.Deed
+}
+
+func numbered(list []app.Deed) []numberedDeed {
+	all := []numberedDeed{}
+	for i, d := range list {
+		all = append(all, numberedDeed{i + 1, d})
+	}
+	return all
+}
+
+func printDeeds(a *command.Console, list []app.Deed) error {
+	if len(list) == 0 {
+		a.Say("there is nothing to undo")
+		return nil
+	}
+	for i, d := range list {
+		line := fmt.Sprintf("%2d  %s  %s %s\n    brings back %s\n", i+1, d.At.Local().Format(time.DateTime), d.Kind, d.Task, d.Brings)
+		if d.Blocks != "" {
+			line += "    not now: " + d.Blocks + "\n"
+		}
+		if _, err := fmt.Fprint(a.Stdout, trellis.Visible(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package taskdir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// PutBack gives a task the status that it had before a person called it off or put it away. It leads where Set does not.
+func (e *Edit) PutBack(status trellis.Status) {
+	if e.err != nil {
+		return
+	}
+	raw, err := encodeFor("status", status)
+	if err == nil {
+		_, err = trellis.ParseStatus(string(status))
+	}
+	if err == nil {
+		err = e.set("status", raw)
+	}
+	if err != nil {
+		e.err = fmt.Errorf("putting back the status: %w", err)
+	}
+}
+
+// Unarchive undoes Archive: it moves the task in dir of the archive to the place of its name, gives it the status and the day
+// of completion that it had, and has those name it again that did. A name that is taken is an *ExistsError, and nothing is
+// changed.
+func (s Store) Unarchive(dir, id string, status trellis.Status, completedAt string) (to string, err error) {
+	if to, err = (archiver{s}).moveBack(dir, id); err != nil {
+		return "", fmt.Errorf("taking %s out of the archive: %w", id, err)
+	}
+	t, err := s.Update(to, func(t *Task, e *Edit) error {
+		e.KeepRevision()
+		if t.Status != status {
+			e.PutBack(status)
+			e.Set("completedAt", completedAt)
+		}
+		return nil
+	})
+	if err == nil {
+		err = archiver{s}.afterMoveBack(t, dir)
+	}
+	if err != nil {
+		return to, fmt.Errorf("taking %s out of the archive: %w", id, err)
+	}
+	return to, nil
+}
+
+func (s archiver) moveBack(dir, id string) (to string, err error) {
+	lock, err := runlock.Take(dir, s.now())
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	to = filepath.Join(s.Tasks(), id)
+	if exists(to) {
+		return "", &ExistsError{ID: id, Dir: to}
+	}
+	return to, s.Disk.Rename(dir, to)
+}
+
+// afterMoveBack mends what afterMove changed for a task that was in the archive as from.
+func (s archiver) afterMoveBack(t *Task, from string) error {
+	if err := s.fixContext(t.Dir, from); err != nil {
+		return err
+	}
+	for _, child := range t.Children {
+		dir := filepath.Join(s.Tasks(), filepath.Base(child))
+		if !exists(dir) {
+			continue
+		}
+		_, err := s.Update(dir, func(c *Task, e *Edit) error {
+			e.KeepRevision()
+			if c.Parent == "" {
+				e.Set("parent", t.ID)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if was := filepath.Base(from); was != t.ID {
+		return s.renameEverywhere(was, t.ID)
+	}
+	return nil
+}
