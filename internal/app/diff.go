@@ -5,11 +5,20 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // maxDiff is the longest patch that is shown whole.
 const maxDiff = 64 << 20
+
+// Changes are what a task changed, without the texts.
+type Changes struct {
+	Base  string // the commit at which it began; "": nothing was done for it
+	Head  string // the commit at which its branch is
+	Files []git.Change
+}
 
 // Diff writes what a task changed against its base, or with stat only the files and how much of them. While the worktree
 // is there, what is in it counts, committed or not; after that, the branch. began is false when nothing was done for it.
@@ -18,35 +27,72 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 	if err != nil || t.Pipeline.BaseCommit == "" {
 		return false, err
 	}
+	base := t.Pipeline.BaseCommit
 	if worktree := p.Worktree(t); worktree != "" {
-		return true, p.diffWorktree(ctx, worktree, t.Pipeline.BaseCommit, stat, out)
+		return true, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) error {
+			text, err := diffText(ctx, s, base, stat)
+			if err == nil {
+				_, err = io.WriteString(out, text)
+			}
+			return err
+		})
 	}
-	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
+	end, err := tip(ctx, p, t)
 	if err != nil {
 		return true, err
 	}
-	if tip == "" {
-		return true, WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
-	}
-	return true, p.Repo.History().Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out)
+	return true, p.Repo.History().Diff(ctx, base, end, stat, out)
 }
 
-func (p *Project) diffWorktree(ctx context.Context, worktree, base string, stat bool, out io.Writer) error {
+// Changes tells which files a task changed, of the worktree or the branch as Diff does.
+func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error) {
+	t, err := p.Store.Load(dir)
+	if err != nil || t.Pipeline.BaseCommit == "" {
+		return c, err
+	}
+	c.Base = t.Pipeline.BaseCommit
+	if worktree := p.Worktree(t); worktree != "" {
+		if c.Head, err = p.Repo.Refs().Head(ctx, worktree); err != nil {
+			return c, err
+		}
+		return c, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) (err error) {
+			c.Files, err = s.Changes(ctx, c.Base)
+			return err
+		})
+	}
+	if c.Head, err = tip(ctx, p, t); err == nil {
+		c.Files, err = p.Repo.History().ChangesBetween(ctx, c.Base, c.Head)
+	}
+	return c, err
+}
+
+// tip is where the branch of a task ends that has no worktree any more.
+func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
+	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
+	if err == nil && tip == "" {
+		err = WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
+	}
+	return tip, err
+}
+
+func inWorktree(ctx context.Context, p *Project, worktree string, do func(*snapshot.Snapshot) error) error {
 	p.Config() // by which git is wary of what is there
 	s, err := snapshot.New(p.Repo).Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	var text string
+	return do(s)
+}
+
+func diffText(ctx context.Context, s *snapshot.Snapshot, base string, stat bool) (string, error) {
 	if stat {
-		text, err = s.DiffStat(ctx, base)
-	} else {
-		text, err = s.Diff(ctx, base, maxDiff)
+		return s.DiffStat(ctx, base)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, text)
-	return err
+	return s.Diff(ctx, base, maxDiff)
+}
+
+// Pager is the program that the person's git settings name for what is long, "" for none.
+func Pager(ctx context.Context, p *Project) (string, error) {
+	return git.UserSetting(ctx, p.Repo, "core.pager")
 }

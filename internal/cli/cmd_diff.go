@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,30 +20,120 @@ func diffCommand(a *command.Console) *cli.Command {
 		Name:      "diff",
 		Usage:     "show what a task changed against its base",
 		ArgsUsage: "TASKDIR",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"}},
-		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"},
+			&cli.BoolFlag{Name: "name-only", Usage: "only the names of the files"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch. On a terminal
+it is in colours and in a pager: $GIT_PAGER, core.pager of your git settings, $PAGER, or less.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth", "trellis diff 02-01-auth | git apply", "trellis diff 02-01-auth --json | jq -r '.files[].path'"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-			return runDiff(c.Context, a, p, dir, c.Bool("stat"))
+			d := difference{console: a, project: p, dir: dir, stat: c.Bool("stat"), plain: c.Bool("name-only")}
+			switch names := d.plain; {
+			case names && d.stat:
+				return app.Usagef("--stat and --name-only are two answers: give one of them")
+			case c.Bool("json"):
+				return d.json(c.Context, !names && !d.stat)
+			case names:
+				return d.names(c.Context)
+			}
+			return d.show(c.Context)
 		}),
 	}
 }
 
-func runDiff(ctx context.Context, a *command.Console, p *app.Project, dir string, stat bool) error {
-	return writeDiff(a, func(out io.Writer) error {
-		began, err := p.Diff(ctx, dir, stat, out)
-		if err == nil && !began {
-			a.Say("%s has not begun: nothing was changed for it", filepath.Base(dir))
-		}
+// difference is what a task changed.
+type difference struct {
+	console *command.Console
+	project *app.Project
+	dir     string
+	stat    bool
+	plain   bool // names have no colours
+}
+
+func (d difference) show(ctx context.Context) error {
+	began := true
+	err := d.console.Page(ctx, d.project, func(w io.Writer) (err error) {
+		return d.visible(w, func(out io.Writer) (err error) {
+			began, err = d.project.Diff(ctx, d.dir, d.stat, out)
+			return err
+		})
+	})
+	if err == nil && !began {
+		d.notBegun()
+	}
+	return err
+}
+
+func (d difference) notBegun() {
+	d.console.Say("%s has not begun: nothing was changed for it", filepath.Base(d.dir))
+}
+
+// visible has something written to w: for a terminal as it can show it, else to the byte, as git apply needs it.
+func (d difference) visible(w io.Writer, write func(io.Writer) error) error {
+	if !command.IsTerminal(d.console.Stdout) {
+		return write(w)
+	}
+	safe := &terminal.DiffWriter{W: w, Colour: !d.plain && d.console.Colour(d.console.Stdout)}
+	return errors.Join(write(safe), safe.Close())
+}
+
+func (d difference) names(ctx context.Context) error {
+	c, err := d.project.Changes(ctx, d.dir)
+	if err != nil {
 		return err
+	}
+	if c.Base == "" {
+		d.notBegun()
+		return nil
+	}
+	return d.console.Page(ctx, d.project, func(w io.Writer) error {
+		return d.visible(w, func(out io.Writer) error {
+			for _, f := range c.Files {
+				if _, err := fmt.Fprintln(out, f.Path); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 }
 
-// writeDiff has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
-func writeDiff(a *command.Console, write func(io.Writer) error) error {
-	if !command.IsTerminal(a.Stdout) {
-		return write(a.Stdout)
+// diffDocument is what a task changed. Its JSON is a contract.
+type diffDocument struct {
+	Dir   string     `json:"dir"`
+	Base  string     `json:"base"` // "": nothing was done for it
+	Head  string     `json:"head"` // the commit at which its branch is; the worktree may have more
+	Files []diffFile `json:"files"`
+	Patch string     `json:"patch,omitempty"`
+}
+
+type diffFile struct {
+	Path    string `json:"path"`
+	Change  string `json:"change"`  // added, modified, deleted, type
+	Added   int    `json:"added"`   // lines; -1: the file is binary
+	Deleted int    `json:"deleted"` // so too
+}
+
+// changeWords are git's letters for what became of a file.
+var changeWords = map[byte]string{'A': "added", 'M': "modified", 'D': "deleted", 'T': "type"}
+
+func (d difference) json(ctx context.Context, patch bool) error {
+	c, err := d.project.Changes(ctx, d.dir)
+	if err != nil {
+		return err
 	}
-	safe := &terminal.SafeWriter{W: a.Stdout}
-	return errors.Join(write(safe), safe.Close())
+	doc := diffDocument{Dir: d.project.Store.Rel(d.dir), Base: c.Base, Head: c.Head, Files: []diffFile{}}
+	for _, f := range c.Files {
+		doc.Files = append(doc.Files, diffFile{f.Path, changeWords[f.Kind], f.Added, f.Deleted})
+	}
+	if patch && c.Base != "" {
+		var text strings.Builder
+		if _, err := d.project.Diff(ctx, d.dir, false, &text); err != nil {
+			return err
+		}
+		doc.Patch = text.String()
+	}
+	return terminal.JSON(d.console.Stdout, doc)
 }

@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"bytes"
+	"io"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -13,4 +15,87 @@ import (
 func Diff(name, from, to string) string {
 	_, text, _ := strings.Cut(string(diff.Diff("a/"+name, []byte(from), "b/"+name, []byte(to))), "\n") // the first line is that of the command
 	return trellis.Visible(strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// DiffWriter shows what git writes of a difference, a patch or a list of files, as a terminal can: nothing that it would
+// obey, and in colours. Close writes a last line without an end.
+type DiffWriter struct {
+	W      io.Writer
+	Colour bool
+
+	held []byte // a line that is not at its end
+	hunk bool   // what comes is text of a file
+}
+
+func (d *DiffWriter) Write(p []byte) (int, error) {
+	d.held = append(d.held, p...)
+	var out strings.Builder
+	for {
+		end := bytes.IndexByte(d.held, '\n')
+		if end < 0 {
+			break
+		}
+		out.WriteString(d.line(string(d.held[:end])) + "\n")
+		d.held = d.held[end+1:]
+	}
+	if _, err := io.WriteString(d.W, out.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes what is held.
+func (d *DiffWriter) Close() error {
+	if len(d.held) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(d.W, d.line(string(d.held)))
+	d.held = nil
+	return err
+}
+
+// line is a line without its end, in its colour.
+func (d *DiffWriter) line(s string) string {
+	s = trellis.Visible(s)
+	if !d.Colour || s == "" {
+		return s
+	}
+	if strings.HasPrefix(s, "diff ") {
+		d.hunk = false
+	}
+	switch {
+	case strings.HasPrefix(s, "@@ "):
+		d.hunk = true
+		at := strings.Index(s[2:], "@@") + len("@@@@")
+		if at < len("@@@@") {
+			at = len(s)
+		}
+		return paint("36", s[:at]) + s[at:]
+	case d.hunk && s[0] == '+':
+		return paint("32", s)
+	case d.hunk && s[0] == '-':
+		return paint("31", s)
+	case d.hunk:
+		return s
+	case s[0] == ' ':
+		return bars(s)
+	}
+	return paint("1", s)
+}
+
+// bars is a line of a list of files: how much was added and deleted in each.
+func bars(s string) string {
+	at := len(strings.TrimRight(s, "+-"))
+	if at == len(s) || !strings.Contains(s[:at], " | ") {
+		return s
+	}
+	added := strings.TrimRight(s[at:], "-")
+	return s[:at] + paint("32", added) + paint("31", s[at+len(added):])
+}
+
+func paint(colour, s string) string {
+	if s == "" {
+		return ""
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
 }

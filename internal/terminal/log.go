@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -178,28 +177,6 @@ func eventText(e agents.Event) string {
 		return "  ! " + e.Text
 	}
 	return ""
-}
-
-// SafeWriter shows what is written to it as a terminal can, line by line. Close writes a last line without an end.
-type SafeWriter struct {
-	W    io.Writer
-	held []byte // a line that is not at its end
-}
-
-func (s *SafeWriter) Write(p []byte) (int, error) {
-	s.held = append(s.held, p...)
-	end := bytes.LastIndexByte(s.held, '\n') + 1
-	if _, err := io.WriteString(s.W, trellis.Visible(string(s.held[:end]))); err != nil {
-		return 0, err
-	}
-	s.held = append(s.held[:0], s.held[end:]...)
-	return len(p), nil
-}
-
-// Close writes what is held.
-func (s *SafeWriter) Close() error {
-	_, err := io.WriteString(s.W, trellis.Visible(string(s.held)))
-	return err
 }
 
 // stepText is a line of a log that is about a step, for people; "" is one that says nothing to them.

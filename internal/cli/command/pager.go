@@ -1,0 +1,55 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Page has write write to standard output: on a terminal through the pager that git would take, $GIT_PAGER, core.pager of
+// the person's settings, $PAGER or less.
+func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer) error) error {
+	if !IsTerminal(c.Stdout) || c.Getenv("TERM") == "dumb" {
+		return write(c.Stdout)
+	}
+	program, err := c.pager(ctx, p)
+	if err != nil {
+		return err
+	}
+	if program == "" || program == "cat" {
+		return write(c.Stdout)
+	}
+	cmd := exec.Command("/bin/sh", "-c", program)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = c.Dir, c.Stdout, c.Stderr, slices.Clone(c.Env)
+	for _, unset := range []string{"LESS=FRX", "LV=-c"} {
+		if name, _, _ := strings.Cut(unset, "="); !slices.ContainsFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, name+"=") }) {
+			cmd.Env = append(cmd.Env, unset)
+		}
+	}
+	err = proc.Page(ctx, cmd, write)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// pager is the command line of the pager, "" for none.
+func (c *Console) pager(ctx context.Context, p *app.Project) (string, error) {
+	if i := slices.IndexFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, "GIT_PAGER=") }); i >= 0 {
+		return strings.TrimPrefix(c.Env[i], "GIT_PAGER="), nil
+	}
+	set, err := app.Pager(ctx, p)
+	if program := cmp.Or(set, c.Getenv("PAGER")); program != "" || err != nil {
+		return program, err
+	}
+	if c.Caller().LookPath("less") != nil {
+		return "", nil
+	}
+	return "less", nil
+}
