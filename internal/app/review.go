@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -50,4 +51,26 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		r.Why = append(r.Why, fmt.Sprintf("%d people have to agree", g.Approvers))
 	}
 	return r, nil
+}
+
+// maxFeedback is how much a person may say about a plan, in bytes: it is part of the planning's record.
+const maxFeedback = 16 << 10
+
+// CheckFeedback refuses what can't be recorded of what a person says about a plan. from is where they said it.
+func CheckFeedback(from, text string) error {
+	if len(text) > maxFeedback {
+		return Usagef("%s is %d bytes long, at most %d are taken: put more into --requirement-file", from, len(text), maxFeedback)
+	}
+	return CheckText(from, text)
+}
+
+// CheckText refuses a text of a person that is none.
+func CheckText(from, text string) error {
+	switch {
+	case !utf8.ValidString(text):
+		return Usagef("%s is not valid UTF-8", from)
+	case strings.ContainsRune(text, 0):
+		return Usagef("%s holds a NUL byte", from)
+	}
+	return nil
 }

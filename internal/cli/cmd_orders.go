@@ -13,7 +13,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proof"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
 // orderCommand is a command that tells a task something and ends.
@@ -24,25 +23,8 @@ func orderCommand(a *command.Console, name, usage, text string, exits []int, exa
 			if err != nil {
 				return outcome.RunError(a, p, dir, err)
 			}
-			return sayOrdered(a, o, c.Bool("json"))
+			return outcome.EndOrder(a, o, c.Bool("json"))
 		})}
-}
-
-// sayOrdered says what came of an order, as one JSON document or to people.
-func sayOrdered(a *command.Console, o app.Ordered, asJSON bool) error {
-	if asJSON {
-		if err := terminal.JSON(a.Stdout, o); err != nil {
-			return err
-		}
-	} else if o.Next != "" {
-		a.Say("%s; next: %s", o.Says, o.Next)
-	} else {
-		a.Say("%s", o.Says)
-	}
-	if o.Waits {
-		return app.Quiet(app.ErrWaiting)
-	}
-	return nil
 }
 
 func stopCommand(a *command.Console) *cli.Command {
@@ -146,5 +128,5 @@ func runDecision(a *command.Console, c *cli.Context, decide func(app.Orders, con
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
 	}
-	return sayOrdered(a, o, c.Bool("json"))
+	return outcome.EndOrder(a, o, c.Bool("json"))
 }

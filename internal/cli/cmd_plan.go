@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/cli/review"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -91,7 +93,24 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return outcome.PlanError(p, err)
 	}
-	return outcome.EndPlanning(c.Context, a, p, s, outcome.Planning{PlanResult: res, Seconds: a.Now().Sub(began).Seconds()}, c.Bool("json"))
+	end := outcome.Planning{PlanResult: res, Seconds: a.Now().Sub(began).Seconds()}
+	end.Asked = end.IsPlanned() && end.Status == trellis.Waiting && !c.Bool("json") && a.CanAsk() && !a.InsideRun()
+	if !end.Asked {
+		return outcome.EndPlanning(c.Context, a, p, s, end, c.Bool("json"))
+	}
+	end.Say(c.Context, a, p, s)
+	return reviewPlanned(c.Context, a, p, res.Dir)
+}
+
+// reviewPlanned asks a person about a plan that waits for one.
+func reviewPlanned(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
+	r := &review.Review{Console: a, Project: p, Dir: dir}
+	err := r.Run(ctx)
+	if t, unread := p.Store.Load(dir); err == nil && unread == nil && t.Status == trellis.Rejected {
+		err = app.Quiet(app.ErrRejected)
+	}
+	fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
+	return err
 }
 
 func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {

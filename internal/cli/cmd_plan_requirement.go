@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,7 +22,6 @@ import (
 // What a person may say about a planning, in bytes. All but the requirement is part of the planning's record.
 const (
 	maxRequirement = taskdir.MaxRequirement
-	maxFeedback    = 16 << 10
 	maxConstraint  = 2 << 10
 	maxBackground  = 8 << 10 // of one --context
 	maxRecorded    = 24 << 10
@@ -85,17 +83,7 @@ func checkRequirement(flag, text string) error {
 	case len(text) > maxRequirement:
 		return app.WithHints(app.Usagef("%s: the requirement is %d bytes long, at most %d are taken", flag, len(text), maxRequirement), "put what matters into a file, and: --requirement-file FILE")
 	}
-	return checkText(flag, text)
-}
-
-func checkText(flag, text string) error {
-	switch {
-	case !utf8.ValidString(text):
-		return app.Usagef("%s is not valid UTF-8", flag)
-	case strings.ContainsRune(text, 0):
-		return app.Usagef("%s holds a NUL byte", flag)
-	}
-	return nil
+	return app.CheckText(flag, text)
 }
 
 // sayIssue names what an issue's requirement does not show.
@@ -128,10 +116,8 @@ func readInput(a *command.Console, name string) (string, error) {
 
 // readRemarks are what a person says beside the requirement.
 func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions) (err error) {
-	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
-		return app.Usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
-	}
-	if err := checkText("--feedback", o.Feedback); err != nil {
+	o.Feedback = c.String("feedback")
+	if err := app.CheckFeedback("--feedback", o.Feedback); err != nil {
 		return err
 	}
 	paths, texts := splitContexts(a, c.StringSlice("context"))
@@ -179,7 +165,7 @@ func checkTexts(flag string, list []string, most int, instead string) error {
 		case len(text) > most:
 			return app.Usagef("%s %.40q… is %d bytes long, at most %d are taken%s", flag, text, len(text), most, instead)
 		}
-		if err := checkText(flag, text); err != nil {
+		if err := app.CheckText(flag, text); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -51,7 +52,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 			if err != nil {
 				return err
 			}
-			return sayOrdered(a, done, c.Bool("json"))
+			return outcome.EndOrder(a, done, c.Bool("json"))
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/editing"
 	"github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
+	"github.com/trellis-tasks/trellis/internal/cli/review"
 	"github.com/trellis-tasks/trellis/internal/cli/runfile"
 	"github.com/trellis-tasks/trellis/internal/cli/setup"
 	"github.com/trellis-tasks/trellis/internal/cli/task"
@@ -34,6 +35,7 @@ func commands(a *command.Console) []*cli.Command {
 		stopCommand(a),
 		retryCommand(a),
 		cancelCommand(a),
+		review.Command(a, readSigner),
 		approveCommand(a),
 		rejectCommand(a),
 		undoCommand(a),

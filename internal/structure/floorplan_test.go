@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"internal/cli/command", "internal/tui"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
-	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch"},
+	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
 	{"internal/cli/validate"},
 	{"internal/cli"},
 	{"cmd/trellis"},
@@ -55,7 +55,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
-		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing"},
+		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
 	"golang.org/x/term":                    {"internal/cli/command"},
 	"golang.org/x/net":                     {"internal/gateway"},
 	"golang.org/x/sys":                     {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},

@@ -25,6 +25,12 @@ import (
 type Planning struct {
 	runner.PlanResult
 	Seconds float64
+	Asked   bool // people are asked about it right behind what is said
+}
+
+// IsPlanned reports whether there is a plan now, which runs or waits for people.
+func (end Planning) IsPlanned() bool {
+	return (end.Status == trellis.Waiting || end.Status == trellis.Ready) && end.Failure == nil && !end.Interrupted && len(end.Waits) == 0
 }
 
 // warnings are those of the report, with the directory by the name that it has now.
@@ -204,10 +210,14 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 // sayNext says what comes next, and of a plan that waits why it does.
 func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 	id := filepath.Base(rel)
+	if end.Asked {
+		return
+	}
 	if end.Status == trellis.Waiting {
 		for _, why := range end.Report.Why {
 			a.Say("waits: %s", why)
 		}
+		a.Say("next: trellis review %s", id)
 		a.Say("agree to it: trellis approve %s", id)
 		a.Say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
 		return

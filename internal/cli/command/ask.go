@@ -1,0 +1,68 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Ask reads the line that a person types in answer to a question. The end of the input is io.EOF, and Ctrl-C is the context's
+// error, also while nothing is typed.
+func (c *Console) Ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprintf(c.Stderr, "trellis: %s ", question)
+	type answer struct {
+		line string
+		err  error
+	}
+	typed := make(chan answer, 1)
+	go func() { // a terminal is read to the end of a line, whoever waits for it
+		line, err := bufio.NewReader(io.LimitReader(c.Stdin, maxAnswer)).ReadString('\n')
+		typed <- answer{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(c.Stderr)
+		return "", ctx.Err()
+	case a := <-typed:
+		if a.line == "" && a.err != nil {
+			fmt.Fprintln(c.Stderr)
+			return "", io.EOF // of a terminal that went away too
+		}
+		return strings.TrimSpace(a.line), nil
+	}
+}
+
+// maxAnswer is the longest line that is read, in bytes. A terminal gives 4096 at most.
+const maxAnswer = 16 << 10
+
+// Option is something that a person may answer: a key, or the word.
+type Option struct{ Key, Word, Means string }
+
+// AskOption asks until the answer is one of some options, by its key or its word, and returns the word with what else was
+// typed behind it. `?` tells what each means. The end of the input is the last option.
+func (c *Console) AskOption(ctx context.Context, question string, options ...Option) (word, rest string, err error) {
+	var keys []string
+	for _, o := range options {
+		keys = append(keys, o.Key+" "+o.Word)
+	}
+	for {
+		line, err := c.Ask(ctx, question+" ("+strings.Join(keys, ", ")+", ? explains)")
+		if err == io.EOF {
+			return options[len(options)-1].Word, "", nil
+		}
+		if err != nil {
+			return "", "", err
+		}
+		said, rest, _ := strings.Cut(line, " ")
+		for _, o := range options {
+			if strings.EqualFold(said, o.Key) || strings.EqualFold(said, o.Word) {
+				return o.Word, strings.TrimSpace(rest), nil
+			}
+		}
+		for _, o := range options {
+			fmt.Fprintf(c.Stderr, "  %s  %-7s %s\n", o.Key, o.Word, o.Means)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package outcome
+
+import (
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+)
+
+// EndOrder says what came of an order, as one JSON document or to people, and returns the error that it means for the exit code.
+func EndOrder(a *command.Console, o app.Ordered, asJSON bool) error {
+	if asJSON {
+		if err := terminal.JSON(a.Stdout, o); err != nil {
+			return err
+		}
+	} else if o.Next != "" {
+		a.Say("%s; next: %s", o.Says, o.Next)
+	} else {
+		a.Say("%s", o.Says)
+	}
+	if o.Waits {
+		return app.Quiet(app.ErrWaiting)
+	}
+	return nil
+}

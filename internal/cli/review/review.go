@@ -1,0 +1,264 @@
+// Package review is `trellis review`: a person reads what is going to be built, and decides about it.
+package review
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/editing"
+	"github.com/trellis-tasks/trellis/internal/cli/editor"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+)
+
+// Command is `trellis review`. readKey reads the private key of --key.
+func Command(a *command.Console, readKey func(*command.Console, string) (ed25519.PrivateKey, error)) *cli.Command {
+	return &cli.Command{
+		Name:      "review",
+		Usage:     "read what is going to be built, and decide about it",
+		ArgsUsage: "TASKDIR",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "by", Usage: "`NAME` of who decides; the git user"},
+			&cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign the decision with, for those who have its public half in trust.keys"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`Shows the plan of a task: what is going to be built, the command that proves each criterion, the steps, what is
+assumed and what is left open. On a terminal you then accept it, have it planned again with your feedback, change
+its files in your editor, reject it, or decide later. A yes is for what was shown: when a file was changed
+meanwhile, the plan is shown again instead. Ctrl-C and Ctrl-D leave everything as it is. Without a terminal it is
+shown, and when it waits for approval the exit code is 8 and the commands that answer are named.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis review 02-03-paging", "trellis review paging --json"),
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+			r := &Review{Console: a, Project: p, Dir: dir, By: c.String("by")}
+			if c.Bool("json") || !a.CanAsk() || a.InsideRun() {
+				return r.show(c.Context, c.Bool("json"))
+			}
+			var err error
+			if r.Sign, err = readKey(a, c.String("key")); err != nil {
+				return err
+			}
+			return a.Guarded(func() error { return r.Run(c.Context) })
+		}),
+	}
+}
+
+// Review is one person's look at the plan of a task.
+type Review struct {
+	*command.Console
+	Project *app.Project
+	Dir     string
+	By      string             // who decides; "": the git user
+	Sign    ed25519.PrivateKey // nil: nothing is signed
+}
+
+// show prints the review for those who can't be asked.
+func (r *Review) show(ctx context.Context, asJSON bool) error {
+	shown, err := r.Project.Review(ctx, r.Dir)
+	if err != nil {
+		return err
+	}
+	err = r.Print(asJSON, shown, func() error { return terminal.Review(r.Stdout, shown, r.Style(r.Stdout)) })
+	if err != nil || !shown.Asked {
+		return err
+	}
+	if !asJSON {
+		r.waits()
+	}
+	return app.Quiet(app.ErrWaiting)
+}
+
+// waits names the commands that answer.
+func (r *Review) waits() {
+	id := filepath.Base(r.Dir)
+	r.Say("%s waits for approval", id)
+	r.Say("next: trellis approve %s", id)
+	r.Say("next: trellis reject %s --reason TEXT", id)
+	r.Say("next: trellis plan --retry %s --feedback TEXT", id)
+}
+
+// choices are what a person may answer. The last one is that of who answers nothing.
+var choices = []command.Option{
+	{Key: "a", Word: "accept", Means: "it may be built as it was shown"},
+	{Key: "r", Word: "revise", Means: "have it planned again; what you write behind it is your feedback, else you are asked"},
+	{Key: "e", Word: "edit", Means: "change a file in your editor: edit prd, plan, task, implement, check or debug"},
+	{Key: "x", Word: "reject", Means: "it is not built; what you write behind it is the reason, else you are asked"},
+	{Key: "l", Word: "later", Means: "nothing is decided"},
+}
+
+// Run shows the plan and asks, until the person has decided.
+func (r *Review) Run(ctx context.Context) error {
+	for {
+		shown, err := r.Project.Review(ctx, r.Dir)
+		if err != nil {
+			return err
+		}
+		if err := terminal.Review(r.Stderr, shown, r.Style(r.Stderr)); err != nil {
+			return err
+		}
+		again, err := r.decide(ctx, shown)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// decide asks until something was done about what was shown. again: it is to be shown as it is now.
+func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, err error) {
+	for {
+		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", choices...)
+		if err != nil {
+			return false, err
+		}
+		var done bool
+		switch word {
+		case "accept":
+			done, again, err = r.accept(ctx, shown)
+		case "revise":
+			done, err = r.revise(ctx, rest)
+			again = done
+		case "edit":
+			done, err = r.edit(ctx, rest, len(shown.Steps) > 0)
+			again = done
+		case "reject":
+			done, err = r.reject(ctx, shown, rest)
+		default:
+			return false, r.later(shown)
+		}
+		if err != nil || done || again {
+			return again, err
+		}
+	}
+}
+
+func (r *Review) later(shown status.Review) error {
+	if !shown.Asked {
+		return nil
+	}
+	r.waits()
+	return app.Quiet(app.ErrWaiting)
+}
+
+// accept says yes to what was shown.
+func (r *Review) accept(ctx context.Context, shown status.Review) (done, again bool, err error) {
+	if errs := ready.Errors(shown.Problems); len(errs) > 0 {
+		r.Say("it can't be built like this: %v", &errs[0])
+		return false, false, nil
+	}
+	o, err := r.Project.Orders().Approve(ctx, r.Dir, app.Decision{By: r.By, Shown: shown.Hash, Sign: r.Sign})
+	if errors.Is(err, runner.ErrPlanChanged) {
+		r.Say("a file was changed since this was shown: nothing is approved, and this is what it says now")
+		return false, true, nil
+	}
+	if err != nil {
+		return false, false, outcome.RunError(r.Console, r.Project, r.Dir, err)
+	}
+	return true, false, outcome.EndOrder(r.Console, o, false)
+}
+
+// reject says no, with a reason.
+func (r *Review) reject(ctx context.Context, shown status.Review, reason string) (done bool, err error) {
+	if reason == "" {
+		if reason, err = r.Ask(ctx, "why? (nothing: back)"); err == io.EOF || err == nil && reason == "" {
+			return false, nil
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	o, err := r.Project.Orders().Reject(ctx, r.Dir, app.Decision{By: r.By, Reason: reason, Shown: shown.Hash, Sign: r.Sign})
+	if err != nil {
+		return false, outcome.RunError(r.Console, r.Project, r.Dir, err)
+	}
+	return true, outcome.EndOrder(r.Console, o, false)
+}
+
+// edit has the person change a file. It comes back to the question whatever becomes of that: what was written is kept by the
+// editor's draft where it is not saved.
+func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool, err error) {
+	if word == "" && planned {
+		if word, err = r.Ask(ctx, "which file? (prd, plan, task, implement, check or debug; nothing: prd)"); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	if word == "" {
+		word = "prd"
+	}
+	name, err := app.EditedFile(word)
+	if err == nil {
+		err = editing.File(context.WithoutCancel(ctx), r.Console, r.Project, r.Dir, name)
+	}
+	if err != nil {
+		r.Report(err)
+	}
+	return err == nil, nil
+}
+
+// revise has it planned again. Feedback that planning did not take is kept, and it is said where.
+func (r *Review) revise(ctx context.Context, feedback string) (done bool, err error) {
+	if feedback == "" {
+		if feedback, err = r.Ask(ctx, "what should be different? (nothing: your editor)"); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	draft, err := editor.Open(r.Console, "feedback.md", []byte(feedback))
+	if err != nil {
+		return false, err
+	}
+	if feedback == "" {
+		text, err := draft.Edit()
+		if err != nil {
+			r.Report(err)
+			return false, nil
+		}
+		if feedback = strings.TrimSpace(string(text)); feedback == "" {
+			r.Say("nothing was written")
+			return false, draft.Discard()
+		}
+	}
+	if err := app.CheckFeedback("your feedback", feedback); err != nil {
+		r.Say("%v; it is in %s", err, draft.Path())
+		return false, nil
+	}
+	s, err := r.Project.Site(ctx)
+	if err != nil {
+		return false, err
+	}
+	end, err := r.plan(ctx, s, feedback)
+	if err != nil {
+		return false, app.WithHints(fmt.Errorf("%w; your feedback is in %s", err, draft.Path()), app.HintsOf(err)...)
+	}
+	if err := draft.Discard(); err != nil {
+		return false, err
+	}
+	if end.IsPlanned() {
+		return true, nil
+	}
+	return false, outcome.EndPlanning(ctx, r.Console, r.Project, s, end, false)
+}
+
+// plan plans it again with what the person wants different.
+func (r *Review) plan(ctx context.Context, s *runner.Site, feedback string) (end outcome.Planning, err error) {
+	show, began := r.Show(s, false), r.Now()
+	res, err := s.PlanRunner().Replan(ctx, r.Dir, runner.PlanOptions{Feedback: feedback})
+	show.Close()
+	if err != nil {
+		return end, outcome.PlanError(r.Project, err)
+	}
+	return outcome.Planning{PlanResult: res, Seconds: r.Now().Sub(began).Seconds()}, nil
+}
