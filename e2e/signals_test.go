@@ -201,12 +201,12 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	screen := out.String()
-	for _, want := range []string{"02-01-bye: implement, round 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "is done: commit"} {
+	for _, want := range []string{"02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "is done: commit"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the terminal never showed %q:\n%q", want, screen)
 		}
 	}
-	if strings.Count(screen, "02-01-bye: implement, round 1 · ") < 2 {
+	if strings.Count(screen, "02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ") < 2 {
 		t.Errorf("the line was not drawn again: %q", screen)
 	}
 	for _, line := range strings.Split(screen, "\n") {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh and zsh
+# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh and tmux
 # (as root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
@@ -27,6 +27,7 @@ package() {
 if [ "$(uname -s)" = Linux ]; then package bwrap bubblewrap 'the sandbox'; fi
 package gh gh 'pull requests with the real gh'
 package zsh zsh 'completion in zsh'
+package tmux tmux 'what a terminal shows'
 
 if [ ! -x scripts/agents.sh ]; then
 	:

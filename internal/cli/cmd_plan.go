@@ -45,6 +45,7 @@ func planCommand(a *command.Console) *cli.Command {
 			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
 			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
 			&cli.BoolFlag{Name: "detach", Usage: "plan in the background"},
+			command.PlainFlag(),
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
@@ -85,7 +86,7 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := a.Show(s, c.Bool("json"))
+	show := a.ShowTasks(c, s, c.Bool("json"))
 	show.Ahead(terminal.Stages(s.Config.Planning, o))
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)

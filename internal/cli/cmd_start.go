@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"context"
+	"path/filepath"
+	"time"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
 func startCommand(a *command.Console) *cli.Command {
@@ -17,6 +24,7 @@ func startCommand(a *command.Console) *cli.Command {
 			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
 			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
+			command.PlainFlag(),
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
@@ -45,12 +53,65 @@ func runStart(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	outcome.SayUncommitted(c.Context, a, p)
-	show := a.Show(s, c.Bool("json"))
+	show := a.ShowTasks(c, s, c.Bool("json"))
 	p.News.Work(s)
-	res, err := s.Starter().Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
+	o := runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")}
+	heard := func(bool) {}
+	if _, watched := s.Starter().Watcher(); watched && o == (runner.RunOptions{}) && !c.Bool("json") {
+		if heard, err = hear(c.Context, p, s, show, filepath.Base(dir)); err != nil {
+			return err
+		}
+	}
+	res, err := s.Starter().Start(c.Context, dir, o)
+	heard(err == nil && res.Status.Ended())
 	show.Close()
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
 	}
 	return outcome.EndRun(a, p, res, c.Bool("json"))
+}
+
+// toldWithin is how long the end of a run that a watcher ran may take to be told, once task.json says that it is over.
+const toldWithin = 2 * time.Second
+
+// hear shows what the watcher does for a task, until done is called, or this process itself goes on with it. done waits for the
+// end of the run to be told when there was one.
+func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, task string) (done func(ended bool), err error) {
+	ctx, stop := context.WithCancel(ctx)
+	told, err := p.Events(ctx)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	own := s.Event
+	s.Event = func(e runner.Event) {
+		if e.State != nil {
+			stop()
+		}
+		own(e)
+	}
+	over, silent := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(silent)
+		for e := range told {
+			if e.Task != task || ctx.Err() != nil {
+				continue
+			}
+			if show.Hear(e); e.Kind == events.Ended {
+				close(over)
+				stop()
+			}
+		}
+	}()
+	return func(ended bool) {
+		if ended {
+			select {
+			case <-over:
+			case <-ctx.Done():
+			case <-time.After(toldWithin):
+			}
+		}
+		stop()
+		<-silent
+	}, nil
 }

@@ -243,6 +243,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b|\b[0-9a-f]{7}\b`), "HASH"},
 	{regexp.MustCompile(`\b\d\d-\d\d-([a-z])`), "MM-DD-$1"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?`), "DATE"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)\b( ago)?`), "TIME"},
 	{regexp.MustCompile(`process \d+ on \S+,`), "process N on HOST,"},
 	{regexp.MustCompile(`\b(v0\.0\.0-\S+|devel),`), "VERSION,"},

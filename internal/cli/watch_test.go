@@ -47,7 +47,7 @@ func TestWatchOnceBeforeItsTime(t *testing.T) {
 		}
 	}
 	code, _, said := a.try("watch", "--once")
-	if code != command.ExitWaiting || !strings.HasPrefix(said, "trellis: watching .trellis/tasks, ") {
+	if code != command.ExitWaiting || !strings.Contains(said, " watching .trellis/tasks, ") {
 		t.Errorf("got exit %d: %s", code, said)
 	}
 	if err := os.Remove(filepath.Join(a.Dir, ".trellis", "tasks", "02-01-later", "prd.md")); err != nil {

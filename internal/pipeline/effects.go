@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -51,7 +52,9 @@ type Deps struct {
 	Counts       proof.Filter        // which decisions count; nil: all
 	Committed    func(commit string) // told what was committed; nil: nobody is
 
-	OnState func(TaskState)      // told what task.json says now; nil: nobody is
+	OnState func(TaskState) // told what task.json says now; nil: nobody is
+	// OnCheck is told how a command that decides ended, when it ends, and of which activity; nil: nobody is.
+	OnCheck func(c flow.Call, check events.Check)
 	Step    func(workflow.Event) // told what the steps of a plan do; nil: nobody is
 	Disk    *durable.Disk
 	Now     func() time.Time
@@ -129,7 +132,7 @@ func New(d Deps) *Effects {
 	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
 	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
 	preparer := &preparer{box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
-	verifier := &verifier{commands: commands, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
+	verifier := &verifier{commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
 	fresh := &freshCheckout{commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
 	final := &finalVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}

@@ -9,10 +9,12 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -146,6 +148,7 @@ type verifier struct {
 	repairer    *repairer
 	restorer    *restorer
 	task        *taskDir
+	told        func(flow.Call, events.Check)
 }
 
 // verify runs the commands that decide, in order, and looks at what was changed. What the commands themselves
@@ -192,8 +195,24 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list [
 		}
 		res.Forgiven = res.Code != 0 && slices.Contains(in.Forgiven, line)
 		list = append(list, res)
+		if v.told != nil {
+			v.told(c, res.check(i+1, len(commands)))
+		}
 	}
 	return list, nil
+}
+
+// check is the run of a command, the n-th of so many, as every face is told of it.
+func (c CommandResult) check(n, of int) events.Check {
+	return events.Check{Command: c.Command, N: n, Of: of, Code: c.Code, Last: text.LastLine(c.Tail), Forgiven: c.Forgiven, Seconds: c.Seconds}
+}
+
+// Told are the checks as every face is told of them.
+func (c Checks) Told() (list []events.Check) {
+	for i, r := range c.Results {
+		list = append(list, r.check(i+1, len(c.Results)))
+	}
+	return list
 }
 
 // decidingCommands are the commands to run.

@@ -101,3 +101,20 @@ func onTerminal() bool {
 	f.Close()
 	return true
 }
+
+// Resizes calls resized whenever the terminal of this process gets another size, until stop is called.
+func Resizes(resized func()) (stop func()) {
+	sizes, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(sizes, unix.SIGWINCH)
+	go func() {
+		defer close(done)
+		for range sizes {
+			resized()
+		}
+	}()
+	return func() {
+		signal.Stop(sizes)
+		close(sizes)
+		<-done
+	}
+}

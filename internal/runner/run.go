@@ -120,6 +120,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		err = errors.Join(err, perr)
 	}
 	s.Hooks().afterFinish(ctx, dir, after.Run, res.Status)
+	s.told(dir).ended(after, res)
 	return res, err
 }
 
@@ -288,7 +289,8 @@ func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
-		Step: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
+		OnCheck: s.told(dir).checked,
+		Step:    func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		OnState: func(st pipeline.TaskState) {
 			s.shared().phases.Store(dir, Phase{st.Phase, st.Round})
 			s.Tell(Event{Task: filepath.Base(dir), Round: st.Round, State: &st})

@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
@@ -139,6 +140,9 @@ type Event struct {
 	Reply   *agentcall.Reply    // the call came to this; told while planning
 	State   *pipeline.TaskState // where the run stands now
 	Step    *workflow.Event     // what a step of a file did
+	Told    *events.Event       // a check, a wait or the end of a run, as every face is told of it
+	Ended   *Result             // beside a Told that the run has ended: where the task stands now
+	Watch   *Watching           // what a watcher does not run, as it changes
 	Message string              // what is to be said beside that
 	Level   slog.Level          // of a Message: how much it matters
 }
@@ -175,6 +179,7 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 		}
 		return append(mailbox(j), raised...)
 	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
+		Waits: func(c journal.Entry) { s.told(dir).waits(j, c) },
 		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
 	err = runlock.Await(func() (err error) {
 		j, err = journal.Open(o)

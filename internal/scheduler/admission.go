@@ -22,10 +22,11 @@ type admission struct {
 	needs   map[string]needs
 	limited map[string]limit
 	waits   map[string]string // why something does not fit, as was said
+	queued  map[string]bool   // of which it was said that there is no room
 }
 
 func newAdmission(c *settings) admission {
-	return admission{c, map[string]bool{}, map[step]bool{}, map[string]int{}, map[string]needs{}, map[string]limit{}, map[string]string{}}
+	return admission{c, map[string]bool{}, map[step]bool{}, map[string]int{}, map[string]needs{}, map[string]limit{}, map[string]string{}, map[string]bool{}}
 }
 
 // needs is what a task takes up while it runs.
@@ -57,6 +58,7 @@ func (a *admission) learn(f inspected) {
 	delete(a.limited, dir)
 	if !f.Run {
 		delete(a.waits, dir)
+		delete(a.queued, dir)
 		delete(a.held, dir)
 		return
 	}

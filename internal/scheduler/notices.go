@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
+	told "github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -16,6 +19,24 @@ type notices struct {
 	*settings
 	said    map[string]string // what was said last, by subject
 	trouble *pulse.Trouble    // what went wrong last
+	idle    time.Time         // since when nothing runs; zero: something does
+}
+
+// stands tells what a beat says of tasks that do not run, and since when none does. busy: there is something to do all the same.
+func (n *notices) stands(b pulse.Beat, busy bool) {
+	w := runner.Watching{Waits: make([]told.Event, 0, len(b.Waiting))}
+	switch {
+	case busy || len(b.Running) > 0:
+		n.idle = time.Time{}
+	case n.idle.IsZero():
+		n.idle = b.At
+	}
+	w.Idle = n.idle
+	for _, wait := range b.Waiting {
+		said := status.WaitSaid(wait, b)
+		w.Waits = append(w.Waits, told.Event{Time: b.At, Task: wait.Task, Kind: told.Waiting, Wait: &said})
+	}
+	n.s.Tell(runner.Event{Watch: &w})
 }
 
 // say says something that happened.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -92,7 +93,7 @@ func (w *watch) stalled(f inspected) bool {
 
 // rested is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
 // file after the other is not done before.
-const rested = time.Second
+const rested = 2 * time.Second
 
 // longUnrest is how long the watcher waits at most for a directory that is wrong to rest: one that somebody writes to all
 // the time is told of too.
@@ -175,6 +176,7 @@ func (w *watch) fill(ctx context.Context) {
 	for i, l := range w.queue {
 		if w.admission.full() || ctx.Err() != nil || w.looks.at(l.Dir) { // which keeps its turn
 			left = append(left, w.queue[i:]...)
+			w.enqueue(w.queue[i:])
 			break
 		}
 		h := w.admission.admit(l, claims)
@@ -193,6 +195,19 @@ func (w *watch) fill(ctx context.Context) {
 	w.queue = left
 }
 
+// enqueue says once of tasks that there is no room for them.
+func (w *watch) enqueue(list []runner.Assessment) {
+	if !w.admission.full() {
+		return
+	}
+	for _, l := range list {
+		if !w.admission.queued[l.Dir] {
+			w.admission.queued[l.Dir] = true
+			w.notices.task(l.Dir, fmt.Sprintf("is queued (%d of %d slots busy)", len(w.admission.tasks)+len(w.admission.steps), w.slots()))
+		}
+	}
+}
+
 // postpone leaves a task for later, and says once why.
 func (w *watch) postpone(l runner.Assessment, h hold) {
 	if w.admission.waits[l.Dir] != h.why {
@@ -208,6 +223,7 @@ func (w *watch) postpone(l runner.Assessment, h hold) {
 // start runs a task beside the others.
 func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	delete(w.admission.waits, l.Dir)
+	delete(w.admission.queued, l.Dir)
 	w.results.begin(l.Dir)
 	w.admission.tasks[l.Dir] = true
 	w.s.TaskRunner().LastPhase(l.Dir) // of a run before
@@ -245,6 +261,11 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 		}
 	}
 	return r
+}
+
+// settled reports whether no look is under way or due that may find something to run.
+func (w *watch) settled() bool {
+	return !w.scanning() && !w.looks.waited(false) && len(w.queue) == 0 && len(w.admission.steps) == 0
 }
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.

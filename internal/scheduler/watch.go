@@ -195,6 +195,7 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		w.objectives.advance(ctx)
 		if !w.heartbeat.next().After(time.Now()) {
 			w.heartbeat.write(w.admission.tasks, w.waits())
+			w.notices.stands(w.heartbeat.beat, w.options.Once || !w.settled())
 		}
 		if w.options.Once && w.idle() {
 			break

@@ -89,50 +89,20 @@ func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskS
 	switch {
 	case s.Status == trellis.InProgress && (s.Phase != last.Phase || s.Round != last.Round || last.Status != s.Status):
 		e.Kind = events.PhaseBegun
-	case s.Status == trellis.Waiting, s.Status == trellis.Paused:
-		e.Kind, e.Wait = events.Waiting, &events.Wait{For: waitsFor(s), Why: s.Why(), Until: s.ResumeAt}
+	case s.Wait() != nil:
+		e.Kind, e.Wait = events.Waiting, s.Wait()
 	default:
 		return
 	}
 	f.tell(name, e)
 }
 
-// waitsFor is what a run that wrote this waits for, as an event says it.
-func waitsFor(s pipeline.TaskState) string {
-	if s.Failure == nil {
-		return "approval"
-	}
-	switch trellis.Code(s.Failure.Code) {
-	case trellis.RateLimited:
-		return "rate_limit"
-	case trellis.ProviderDown:
-		return "provider"
-	case trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
-		return "budget"
-	case trellis.Interrupted:
-		return "person"
-	}
-	return "time"
-}
-
 // outcomeOf is how a run ended, by what it wrote last and by its report, where it came to one.
 func (f *Feed) outcomeOf(at *followed, l Line) *events.Outcome {
 	o := events.Outcome{Status: at.state.Status, Outcome: at.state.Outcome, Usage: at.state.Usage, Rounds: at.state.Round, Seconds: l.Seconds, Commit: at.state.Commit}
-	h, err := journal.Read(filepath.Join(at.log.Dir, taskdir.Run))
-	if err != nil {
-		return &o
-	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.Report == nil {
-		return &o
-	}
-	r := p.Report
-	o.Branch, o.Worktree, o.Stat, o.Criteria = r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
-	o.Report = f.Store.Rel(filepath.Join(at.log.Dir, taskdir.Report))
-	for _, c := range r.Criteria {
-		if c.Verdict == "met" {
-			o.Met++
-		}
+	if h, err := journal.Read(filepath.Join(at.log.Dir, taskdir.Run)); err == nil && h.Flow == pipeline.Flow {
+		o = pipeline.OutcomeOf(h)
+		o.Report = f.Store.Rel(filepath.Join(at.log.Dir, taskdir.Report))
 	}
 	return &o
 }

@@ -16,7 +16,7 @@ func watchedAt(root string, now time.Time) watched {
 	s := pulse.Look(root, now)
 	w := watched{}
 	for _, wait := range s.Beat.Waiting {
-		w[wait.Task] = waitSaid(wait, s)
+		w[wait.Task] = WaitSaid(wait, s.Beat)
 	}
 	return w
 }
@@ -37,15 +37,15 @@ func (f *Feed) pulse() {
 	f.beat = now
 }
 
-// waitSaid is what the watcher says that a task waits for, as an event says it.
-func waitSaid(w pulse.Wait, s pulse.State) events.Wait {
-	wait := events.Wait{For: WaitKind(w.For), Why: w.For}
+// WaitSaid is what a watcher says that a task waits for, as an event says it.
+func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
+	wait := events.Wait{For: waitKind(w.For), Why: w.For}
 	if w.Until != nil {
 		wait.Until = *w.Until
 	}
 	switch {
 	case w.For == ForSlot:
-		wait.Why = busySlots(s)
+		wait.Why = busySlots(b)
 	case wait.For == "approval":
 		wait.Next = "trellis approve " + w.Task
 	case wait.For == "trust":
@@ -54,8 +54,8 @@ func waitSaid(w pulse.Wait, s pulse.State) events.Wait {
 	return wait
 }
 
-// WaitKind is what a task waits for, as an event says it, of what the watcher says of it in words.
-func WaitKind(said string) string {
+// waitKind is what a task waits for, as an event says it, of what the watcher says of it in words.
+func waitKind(said string) string {
 	for _, of := range []struct{ begins, kind string }{{"approval", "approval"}, {pulse.Trust, "trust"}, {"somebody", "person"}, {"decision", "person"}, {"its time", "time"}, {"time", "time"},
 		{"another try", "backoff"}, {"tomorrow", "budget"}, {"the provider of", "provider"}, {ForSlot, "slot"}, {"the process that holds it", "slot"}} {
 		if strings.HasPrefix(said, of.begins) {

@@ -227,13 +227,9 @@ func (r *runLog) next(h *journal.History) (lines []Line) {
 		r.name, r.calls, r.begun, r.bundles = h.Run, map[string]*callLog{}, map[string]time.Time{}, map[string]*plan.Bundle{}
 		lines = append(lines, Line{Kind: KindRun, At: h.Began, Run: h.Run, Text: h.Flow})
 	}
-	var failure *flow.Failure // of the last call of an agent
 	for _, c := range h.Calls {
 		if r.shown(c) {
-			lines = append(lines, r.call(c, failure)...)
-		}
-		if isRole(c.Activity) {
-			failure = failureOf(c)
+			lines = append(lines, r.call(h, c)...)
 		}
 	}
 	for _, s := range h.Signals[r.signals:] {
@@ -255,7 +251,7 @@ func (r *runLog) shown(c journal.Entry) bool {
 	return r.log.Phase == "" || r.log.Phase == c.Activity
 }
 
-func (r *runLog) call(c journal.Entry, before *flow.Failure) (lines []Line) {
+func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	seen := r.calls[c.ID]
 	if seen == nil {
 		seen = &callLog{}
@@ -267,7 +263,7 @@ func (r *runLog) call(c journal.Entry, before *flow.Failure) (lines []Line) {
 		seen.started = true
 		start := line
 		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.told(c)
-		start.Wait = waitOf(c, before)
+		start.Wait = pipeline.WaitOf(h, c)
 		lines = append(lines, start)
 	}
 	if seen.done {

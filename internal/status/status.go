@@ -240,7 +240,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		v.Since = stamp(at.Since)
 	}
 	if v.WaitingFor == ForSlot {
-		v.Slots = busySlots(r.Watcher)
+		v.Slots = busySlots(r.Watcher.Beat)
 	}
 	if v.WaitingFor == "approval" {
 		v.step, v.WaitingFor = r.asks(e.Dir)
@@ -249,8 +249,8 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 }
 
 // busySlots says how many of the watcher's slots are taken.
-func busySlots(s pulse.State) string {
-	return fmt.Sprintf("%d of %d slots busy", len(s.Beat.Running), s.Beat.Parallel)
+func busySlots(b pulse.Beat) string {
+	return fmt.Sprintf("%d of %d slots busy", len(b.Running), b.Parallel)
 }
 
 // problem is an error as one; what is none names the directory.

@@ -19,6 +19,7 @@ var faces = map[string][]string{
 	"internal/status":   nil, // what is known of tasks and runs
 	"internal/config":   nil, // settings
 	"internal/hooks":    nil, // names of events
+	"internal/events":   nil, // what happens
 	"taskdir":           nil, // tasks, names of files
 
 	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                                                    // names, what they do; doctor and init look for them

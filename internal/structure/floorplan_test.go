@@ -23,9 +23,10 @@ var floors = [][]string{
 	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
 	// secrets is what agents and sandboxes know secrets by.
 	// gateway is what agents ask models through, and the way out of a sandbox.
-	// events is what every face is told of what happens.
 	// yamledit is what commands change settings with.
-	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/events", "internal/yamledit"},
+	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit"},
+	// events is what every face is told of what happens, and how it is put into words.
+	{"internal/events"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -19,43 +20,63 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Live shows what happens while it happens. On a terminal each task at work has lines that are written over: phase,
-// time, tokens, cost, the last thing its agent did; of a planning, its stages; and of a run of steps, a tree. Elsewhere
-// there is a line for every phase, one for the begin and the end of every call of a planning and of every step, and
-// what steps print. Its methods may be called by several goroutines.
+// Live shows what happens while it happens. On a terminal each task at work has lines that are written over: how far it is, what
+// is done now, time, tokens, cost, or what it waits for; of a planning, its stages; and of a run of steps, a tree. Elsewhere
+// there is a line for every phase and check, for what is waited for and how it ended, one for the begin and the end of every
+// call of a planning and of every step, and what steps print. Its methods may be called by several goroutines.
 type Live struct {
 	screen
 	now   func() time.Time
 	ahead [][]trellis.Role
-	tasks []*working // in the order in which they began
-	tree  *tree      // nil: no run of steps is followed
+	tasks []*working     // in the order in which they began
+	waits []events.Event // of a watcher: who waits and is not at work
+	idle  time.Time      // since when a watcher has had nothing to do; zero: it has, or there is none
+	tree  *tree          // nil: no run of steps is followed
+	rests string         // what was said last of a watcher that has nothing to do
+	deaf  func()         // stops listening for other sizes; nil: nobody listens
 }
 
 // working is a task at work.
 type working struct {
 	name   string
 	phase  string
+	round  int
+	began  time.Time
 	since  time.Time
 	used   trellis.Usage // by what is finished
 	calls  []*call       // of agents since then
-	last   string        // that an agent did
+	last   string        // that is done, or was done last
 	notice string        // the last one
+	wait   *events.Wait  // nil: somebody is at work on it
 	stages [][]trellis.Role
 }
 
 // NewLive shows on w, which is written over when it is a terminal. [Live.Close] must be called.
 func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *Live {
 	l := &Live{screen: screen{w: w, style: style, live: isTerminal}, now: now}
-	l.frame = l.lines
+	l.frame, l.moves = l.lines, func() bool { return len(l.tasks) > 0 || l.tree != nil }
 	l.open()
 	return l
+}
+
+// Sized has every drawing ask how large the terminal is, and draws anew when that changes, which resizes tells until it is
+// stopped.
+func (l *Live) Sized(size func() (width, height int), resizes func(resized func()) (stop func())) {
+	l.change(func() { l.size = size })
+	l.deaf = resizes(func() { l.change(func() {}) })
+}
+
+// Stamped has every line that stays begin with its time, and none follow itself: what is told of tasks, to people who read it
+// later.
+func (l *Live) Stamped() {
+	l.change(func() { l.stamp = func() string { return l.now().Local().Format(time.TimeOnly) } })
 }
 
 // Take shows an event.
 func (l *Live) Take(e runner.Event) {
 	update := l.change
-	if l.live && e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log" {
-		update = l.note // output comes faster than anybody reads
+	if agent := e.Agent.Kind != "" && e.Agent.Kind != agents.EventNotice; l.live && (agent || e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log") {
+		update = l.note // it comes faster than anybody reads
 	}
 	update(func() { l.take(strings.TrimPrefix(e.Task, taskdir.DraftPrefix), e) }) // a draft as it is called in the end
 }
@@ -64,6 +85,10 @@ func (l *Live) take(task string, e runner.Event) {
 	switch {
 	case e.Message != "":
 		l.print(e.Message)
+	case e.Watch != nil:
+		l.watch(*e.Watch)
+	case e.Told != nil && l.tree == nil:
+		l.told(task, *e.Told)
 	case l.tree != nil:
 		if e.Step != nil { // which tells what its agents do, too
 			l.tree.take(*e.Step)
@@ -80,22 +105,36 @@ func (l *Live) take(task string, e runner.Event) {
 	case e.State.Status == trellis.InProgress:
 		l.phase(l.find(task), *e.State)
 	default:
+		l.stands(task, *e.State)
+	}
+}
+
+// stands takes in that a task has come to a status in which nobody works on it.
+func (l *Live) stands(task string, s pipeline.TaskState) {
+	w := l.find(task)
+	said := strings.TrimSuffix(task+": "+string(s.Status)+": "+s.Why(), ": ") + l.goesOn(s.ResumeAt)
+	if w.wait = s.Wait(); w.wait == nil {
 		l.end(task)
-		l.print(strings.TrimSuffix(task+": "+string(e.State.Status)+": "+e.State.Why(), ": ") + l.goesOn(e.State.ResumeAt))
+	}
+	switch {
+	case s.Status == trellis.Review, s.Status == trellis.Completed: // the end of the run says more
+	case s.Status == trellis.Waiting && s.Failure == nil: // so does what is waited for
+	default:
+		l.print(said)
 	}
 }
 
 // phase says that a task is in a phase now, and what it used in all.
 func (l *Live) phase(t *working, s pipeline.TaskState) {
-	t.used, t.calls = s.Usage, nil
+	t.used, t.calls, t.wait = s.Usage, nil, nil
 	phase := s.Phase
 	if s.Round > 0 {
 		phase = fmt.Sprintf("%s, round %d", phase, s.Round)
 	}
-	if t.phase == phase {
+	if t.phase == s.Phase && t.round == s.Round {
 		return
 	}
-	t.phase, t.since, t.last = phase, l.now(), ""
+	t.phase, t.round, t.since, t.last = s.Phase, s.Round, l.now(), ""
 	if !l.live {
 		l.print(t.name + ": " + phase)
 	}
@@ -103,6 +142,7 @@ func (l *Live) phase(t *working, s pipeline.TaskState) {
 
 func (l *Live) agent(t *working, id string, e agents.Event) {
 	c := t.call(id)
+	t.wait = nil
 	switch e.Kind {
 	case agents.EventUsage:
 		if e.Usage != nil {
@@ -150,7 +190,13 @@ func (l *Live) end(task string) {
 }
 
 // Close takes everything off the screen that does not stay. After it nothing is shown.
-func (l *Live) Close() { l.close(func() { l.tasks, l.tree = nil, nil }) }
+func (l *Live) Close() {
+	l.close(func() { l.tasks, l.tree, l.waits, l.idle = nil, nil, nil, time.Time{} })
+	if l.deaf != nil {
+		l.deaf()
+		l.deaf = nil
+	}
+}
 
 func (l *Live) find(name string) *working {
 	for _, t := range l.tasks {
@@ -158,38 +204,39 @@ func (l *Live) find(name string) *working {
 			return t
 		}
 	}
-	t := &working{name: name, since: l.now()}
+	t := &working{name: name, since: l.now(), began: l.now()}
 	l.tasks = append(l.tasks, t)
 	return t
 }
 
 func (l *Live) lines(width int) (lines []string) {
+	now := l.now()
 	if l.tree != nil {
-		lines = l.tree.lines(l.now(), width, l.style)
+		lines = l.tree.lines(now, width, l.style)
 	}
+	name := 0
+	for _, t := range l.tasks {
+		name = max(name, columns([]rune(t.name)))
+	}
+	name = min(name, max(12, width/4))
 	for _, t := range l.tasks {
 		if t.stages == nil {
-			lines = append(lines, fit(t.line(l.now()), width))
+			lines = append(lines, t.row(now, name, width, l.style.Colour))
 		} else {
-			lines = append(lines, t.planning(l.now(), width, l.style.Colour)...)
+			lines = append(lines, t.planning(now, width, l.style.Colour)...)
 		}
 	}
+	if room := l.style.Height - 3; l.tree == nil && l.style.Height > 0 && len(lines) > max(room, 1) {
+		room = max(room, 1)
+		lines = append(lines[:room:room], fit(fmt.Sprintf("and %d more lines", len(lines)-room), width))
+	}
+	switch {
+	case !l.idle.IsZero():
+		lines = append(lines, paint(fit(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
+	case len(l.waits) > 0:
+		lines = append(lines, paint(fit(waiting(l.waits, now), width), "33", l.style.Colour))
+	}
 	return lines
-}
-
-func (t *working) line(now time.Time) string {
-	parts := []string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.since).Seconds())}
-	u := t.usage()
-	if u.Tokens() > 0 {
-		parts = append(parts, text.Tokens(u.Tokens())+" tokens")
-	}
-	if u.CostUSD != nil {
-		parts = append(parts, fmt.Sprintf("$%.2f", *u.CostUSD))
-	}
-	if t.last != "" {
-		parts = append(parts, t.last)
-	}
-	return strings.Join(parts, " · ")
 }
 
 func (t *working) usage() trellis.Usage {

@@ -81,22 +81,24 @@ func (t telling) replied(task, id string, r agentcall.Reply) {
 func TestProgressOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := show(s, terminal.Style{Width: 70}, true)
+		p := show(s, terminal.Style{Width: 76}, true)
 		cost := 0.25
 		p.phase("02-01-auth", "implement", 1, trellis.Usage{InputTokens: 400})
 		p.agent("02-01-auth", "implement#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 600}})
 		p.phase("02-01-auth", "check", 2, trellis.Usage{InputTokens: 1000, CostUSD: &cost})
-		s.want(t, "02-01-auth: check, round 2 · 0s · 1.0k tokens · $0.25")
-		p.agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"})
+		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25")
+		p.agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "internal/pages/list.go"})
 		p.agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
+		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25") // such things come faster than anybody reads
 		time.Sleep(61*time.Second + time.Millisecond)
-		s.want(t, "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…")
+		synctest.Wait()
+		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · $0.25 · → edit internal/pages/…")
 		p.phase("02-02-b", "implement", 0, trellis.Usage{})
 		p.agent("02-02-b", "implement#1", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
-		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · $0.25 · → edit internal/pages/…", "02-02-b     ▰▰▱▱▱▱▱ implement · 0s")
 		p.End("02-01-auth")
 		p.Say("02-01-auth is done")
-		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "trellis: 02-01-auth is done", "02-02-b: implement · 0s")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "trellis: 02-01-auth is done", "02-02-b  ▰▰▱▱▱▱▱ implement · 0s")
 		p.Close()
 		p.Close()
 		p.Say("too late")
@@ -137,10 +139,10 @@ func TestProgressOfSteps(t *testing.T) {
 		p := show(s, terminal.Style{Width: 70}, true)
 		p.phase("02-01-auth", "implement", 1, trellis.Usage{})
 		p.step("02-01-auth", workflow.Event{Type: workflow.StepIteration, Step: "each.2"})
-		s.want(t, "02-01-auth: implement, round 1 · 0s · step each.2")
+		s.want(t, "02-01-auth  ▰▰▱▱▱▱▱ implement 1 · 0s · step each.2")
 		p.step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "each.2", Stream: "stderr", Text: "one\ntwo"})
 		pass(100 * time.Millisecond)
-		s.want(t, "02-01-auth: implement, round 1 · 0s · each.2: two")
+		s.want(t, "02-01-auth  ▰▰▱▱▱▱▱ implement 1 · 0s · each.2: two")
 		p.Close()
 	})
 }

@@ -1,8 +1,10 @@
 package terminal
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,19 +17,25 @@ import (
 type screen struct {
 	w     io.Writer
 	style Style
-	live  bool                     // w is a terminal
-	frame func(width int) []string // the lines that are written over, called with the mutex
+	size  func() (width, height int) // of the terminal now; nil: as style says
+	live  bool                       // w is a terminal
+	stamp func() string              // what every line begins with that stays; nil: the name of the program
+	frame func(width int) []string   // the lines that are written over, called with the mutex
+	moves func() bool                // whether time alone changes them, called with the mutex; nil: it does
 
-	mu     sync.Mutex
-	drawn  int  // lines on the screen that are ours
-	stale  bool // something happened that they do not show
-	closed bool
-	stop   chan struct{}
-	done   chan struct{}
+	mu      sync.Mutex
+	out     bytes.Buffer // what is to be written at once
+	printed string       // the last line that stays, without its time
+	drawn   []string     // lines on the screen that are ours
+	at      int          // how wide it was then
+	stale   bool         // something happened that they do not show
+	closed  bool
+	poke    chan struct{} // something became stale
+	stop    chan struct{}
+	done    chan struct{}
 }
 
-// Lines are drawn anew at every tick when something was noted, and every tenth all the same, so that people see that
-// time passes.
+// Lines are drawn anew a moment after something was noted, and every second while time changes them.
 const (
 	tickEvery = 100 * time.Millisecond
 	drawEvery = 10 * tickEvery
@@ -35,7 +43,7 @@ const (
 
 // open begins to draw what frame tells, at every change and with time. close must be called.
 func (s *screen) open() {
-	s.stop, s.done = make(chan struct{}), make(chan struct{})
+	s.poke, s.stop, s.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	if !s.live {
 		close(s.done)
 		return
@@ -43,19 +51,24 @@ func (s *screen) open() {
 	go s.tick()
 }
 
+// tick draws what was noted, and what changes with time. While nothing is on the screen that does, it has no clock.
 func (s *screen) tick() {
 	defer close(s.done)
-	clock := time.NewTicker(tickEvery)
-	defer clock.Stop()
-	for n := 1; ; n++ {
+	opened := time.Now()
+	for {
+		var clock <-chan time.Time
+		s.mu.Lock()
+		switch {
+		case s.stale:
+			clock = time.After(tickEvery)
+		case len(s.drawn) > 0 && (s.moves == nil || s.moves()):
+			clock = time.After(drawEvery - time.Since(opened)%drawEvery)
+		}
+		s.mu.Unlock()
 		select {
-		case <-clock.C:
-			s.mu.Lock()
-			due := s.stale || n%int(drawEvery/tickEvery) == 0
-			s.mu.Unlock()
-			if due {
-				s.change(func() {})
-			}
+		case <-clock:
+			s.change(func() {})
+		case <-s.poke:
 		case <-s.stop:
 			return
 		}
@@ -69,18 +82,29 @@ func (s *screen) change(do func()) {
 	if s.closed {
 		return
 	}
-	s.erase()
 	do()
 	s.draw()
+	s.wake()
 }
 
-// note does something that is seen when the clock ticks. It prints nothing.
+// note does something that is seen when the clock ticks, or when something is printed.
 func (s *screen) note(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		do()
-		s.stale = true
+	if s.closed {
+		return
+	}
+	do()
+	if s.stale = true; s.out.Len() > 0 || !s.live {
+		s.draw()
+	}
+	s.wake()
+}
+
+func (s *screen) wake() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -97,33 +121,78 @@ func (s *screen) close(last func()) {
 	<-s.done
 }
 
-// print prints lines that stay, within change.
+// print prints lines that stay, within change or note. The same is not printed twice in a row.
 func (s *screen) print(text string) {
-	for line := range strings.SplitSeq(trellis.Visible(text), "\n") {
-		fmt.Fprintln(s.w, "trellis: "+line)
-	}
-}
-
-// erase takes our lines off the screen, and what the terminal itself wrote below them, such as ^C.
-func (s *screen) erase() {
-	if s.drawn > 0 {
-		fmt.Fprintf(s.w, "\r\x1b[%dA\x1b[J", s.drawn)
-		s.drawn = 0
-	}
-}
-
-func (s *screen) draw() {
-	if !s.live {
+	if text == s.printed && s.stamp != nil {
 		return
 	}
-	width := s.style.Width - 1
+	s.printed = text
+	lead := "trellis: "
+	if s.stamp != nil {
+		lead = s.stamp() + " "
+	}
+	for line := range strings.SplitSeq(trellis.Visible(text), "\n") {
+		s.out.WriteString(lead + line + "\n")
+	}
+}
+
+// width is how many columns there are for a line.
+func (s *screen) width() int {
+	if s.size != nil {
+		if width, height := s.size(); width > 0 {
+			s.style.Width, s.style.Height = width, height
+		}
+	}
 	if s.style.Width == 0 {
-		width = 79
+		return 79
+	}
+	return s.style.Width - 1
+}
+
+// draw writes what was printed, and below it our lines, in one piece. What a terminal itself wrote below them, such as ^C, goes
+// with them.
+func (s *screen) draw() {
+	if !s.live {
+		_, _ = s.out.WriteTo(s.w) // who does not hear it can't be told either
+		return
 	}
 	s.stale = false
+	width := s.width()
 	lines := s.frame(width)
-	if len(lines) > 0 {
-		fmt.Fprintln(s.w, strings.Join(lines, "\n"))
+	if s.out.Len() == 0 && width == s.at && slices.Equal(lines, s.drawn) {
+		return
 	}
-	s.drawn = len(lines)
+	var whole bytes.Buffer
+	if n := s.rows(width); n > 0 {
+		fmt.Fprintf(&whole, "\r\x1b[%dA\x1b[J", n)
+	}
+	_, _ = s.out.WriteTo(&whole)
+	for _, line := range lines {
+		whole.WriteString(line + "\n")
+	}
+	s.drawn, s.at = append(s.drawn[:0], lines...), width
+	_, _ = whole.WriteTo(s.w)
+}
+
+// rows is how many of the screen our lines take up. One that has got narrower since has wrapped them.
+func (s *screen) rows(width int) (n int) {
+	for _, line := range s.drawn {
+		n++
+		if width < s.at {
+			n += (columns([]rune(unpainted(line))) - 1) / (width + 1)
+		}
+	}
+	return n
+}
+
+// unpainted is a line without its colours.
+func unpainted(line string) string {
+	for {
+		before, after, found := strings.Cut(line, "\x1b[")
+		if !found {
+			return line
+		}
+		_, after, _ = strings.Cut(after, "m")
+		line = before + after
+	}
 }

@@ -145,9 +145,11 @@ func (c *call) told(r agentcall.Reply) string {
 
 // planning are the lines of a task that is planned: its stages, and what the agents at work do.
 func (t *working) planning(now time.Time, width int, colour bool) []string {
-	head := *t
-	head.last = ""
-	lines := append([]string{fit(head.line(now), width)}, wrap(t.words(now), width, colour)...)
+	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, spent(t.usage(), true)...)
+	lines := append([]string{fit(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
+	if t.wait != nil {
+		lines = append(lines, paint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
+	}
 	for _, c := range t.calls {
 		if c.ended || c.last == "" {
 			continue

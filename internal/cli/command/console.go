@@ -112,7 +112,32 @@ func (c *Console) Style(w io.Writer) terminal.Style {
 
 // Show shows on Stderr what happens in a site while it happens; quiet shows nothing but messages. Its Close must be called.
 func (c *Console) Show(s *runner.Site, quiet bool) *terminal.Live {
-	show := terminal.NewLive(c.Stderr, c.Style(c.Stderr), !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb", c.Now)
+	return c.show(s, quiet, !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb")
+}
+
+// ShowTasks is Show for commands that follow tasks. Not on a terminal, or with --plain, there is a line for everything that
+// happens, with its time.
+func (c *Console) ShowTasks(call *cli.Context, s *runner.Site, quiet bool) *terminal.Live {
+	live := !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb" && !call.Bool("plain")
+	show := c.show(s, quiet, live)
+	if !live && !quiet {
+		show.Stamped()
+	}
+	return show
+}
+
+func (c *Console) show(s *runner.Site, quiet, live bool) *terminal.Live {
+	style := c.Style(c.Stderr)
+	if !live {
+		style.Colour = false
+	}
+	show := terminal.NewLive(c.Stderr, style, live, c.Now)
+	if f, ok := c.Stderr.(*os.File); ok && live {
+		show.Sized(func() (width, height int) {
+			width, height, _ = term.GetSize(int(f.Fd())) // 0: as it was before
+			return width, height
+		}, proc.Resizes)
+	}
 	s.Event = func(e runner.Event) {
 		if !quiet || e.Message != "" {
 			show.Take(e)

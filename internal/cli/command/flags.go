@@ -15,6 +15,11 @@ import (
 // JSONFlag is the flag of every command that can answer scripts.
 func JSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one JSON document"} }
 
+// PlainFlag is --plain, of commands that show what happens while it happens.
+func PlainFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "plain", Usage: "write a line for everything that happens, with its time, on a terminal too"}
+}
+
 // SharedFlag is --shared-fs, of commands that hold locks while they work.
 func SharedFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "shared-fs", Usage: "work on NFS, SMB, FUSE or 9p too: you see to it that no other machine does"}

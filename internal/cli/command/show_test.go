@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -26,6 +27,7 @@ func work(s *runner.Site) {
 	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
 	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
 	s.Event(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Review}})
+	s.Event(runner.Event{Task: "02-01-auth", Told: &events.Event{Kind: events.Ended, Outcome: &events.Outcome{Status: trellis.Review, Seconds: 63, Rounds: 2, Usage: trellis.Usage{InputTokens: 1500}, Stat: "M main.go +3 -1\n", Met: 1, Criteria: 1}}})
 }
 
 // On a terminal there is one line that is written over: phase, time, tokens, the last tool.
@@ -57,17 +59,17 @@ func TestProgressInTerminal(t *testing.T) {
 	p.Close()
 	a.Say("over")
 	tty.Close()
+	const over = "trellis: 02-01-auth: review in 1m3s · 2 rounds · 1.5k tokens · 1 file +3 -1 · 1 of 1 criteria met\n"
 	got := strings.ReplaceAll(<-shown, "\r\n", "\n")
 	for _, want := range []string{
-		"02-01-auth: check, round 2 · 0s · 1.0k tokens\n",
-		"\r\x1b[1A\x1b[J02-01-auth: check, round 2 · 0s · 1.5k tokens · → edit main.go\n",
-		"trellis: 02-01-auth: review\n",
+		"02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k\n",
+		"\r\x1b[1A\x1b[J" + over,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want in it %q", got, want)
 		}
 	}
-	if !strings.HasSuffix(got, "\r\x1b[1A\x1b[Jtrellis: 02-01-auth: review\ntrellis: over\n") {
+	if !strings.HasSuffix(got, over+"trellis: over\n") {
 		t.Errorf("got %q, want nothing of ours left at the end", got)
 	}
 }
@@ -75,7 +77,7 @@ func TestProgressInTerminal(t *testing.T) {
 // Elsewhere there are plain lines, and with quiet only what a run says beside its events.
 func TestProgressInFile(t *testing.T) {
 	for quiet, want := range map[bool]string{
-		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review\ntrellis: queued\n",
+		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review in 1m3s · 2 rounds · 1.5k tokens · 1 file +3 -1 · 1 of 1 criteria met\ntrellis: queued\n",
 		true:  "trellis: queued\n",
 	} {
 		var out bytes.Buffer

@@ -50,8 +50,7 @@ func exitOf(res runner.Result) error {
 	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
 		return app.WithHints(app.AsKind(app.ErrNoAgent, res.Failure), "trellis doctor")
 	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
-		info, _ := trellis.Code(res.Failure.Code).Info()
-		return app.WithHints(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
+		return app.WithHints(res.Failure, Todo(filepath.Base(res.Dir), res.Failure))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
 		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
 	case len(res.Waits) > 0, !res.Until.IsZero():
@@ -98,106 +97,133 @@ func AgentError(err error) error {
 
 // SayRun says where a task stands and what to do next.
 func SayRun(a *command.Console, p *app.Project, res runner.Result) {
+	for _, line := range RunLines(p, res) {
+		a.Say("%s", line)
+	}
+	if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); res.Status == trellis.Rejected && err == nil {
+		fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
+	}
+}
+
+// said are lines for people.
+type said []string
+
+func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
+
+// RunLines say where a task stands and what to do next.
+func RunLines(p *app.Project, res runner.Result) []string {
+	var s said
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
 		if res.Failure != nil {
-			a.Say("%s is in review again, as it was delivered", id)
+			s.say("%s is in review again, as it was delivered", id)
 			break
 		}
-		sayReview(a, p, id, res)
+		s.review(p, id, res)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
-			a.Say("%s needed no change: every criterion holds already", id)
+			s.say("%s needed no change: every criterion holds already", id)
 		} else {
-			a.Say("%s is completed: nothing to do", id)
+			s.say("%s is completed: nothing to do", id)
 		}
-		return
+		return s
 	case trellis.Waiting, trellis.Ready:
 		for _, w := range res.Waits {
-			a.Say("%s waits for %s", id, w)
+			s.say("%s waits for %s", id, w)
 		}
 	case trellis.Paused:
-		if sayPaused(a, id, res) {
-			return
-		}
-	case trellis.Rejected:
-		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
-			fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
+		if s.paused(id, res) {
+			return s
 		}
 	case trellis.Failed:
-		a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 		for _, step := range res.Rollback {
-			a.Say("rollback  %s", step)
+			s.say("rollback  %s", step)
 		}
 	}
 	if res.Interrupted {
-		a.Say("resume with: trellis start %s", id)
+		s.say("resume with: trellis start %s", id)
 	}
+	return s
 }
 
-// sayReview says what people are to look at.
-func sayReview(a *command.Console, p *app.Project, id string, res runner.Result) {
+// review says what people are to look at.
+func (s *said) review(p *app.Project, id string, res runner.Result) {
 	r := res.Report
 	if r.Branch == "" {
-		a.Say("%s is in review: nothing to do", id)
+		s.say("%s is in review: nothing to do", id)
 		return
 	}
-	a.Say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
-	a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
-	a.Say("worktree  %s", r.Worktree)
-	a.Say("look      git diff %.12s...%s", r.Base, r.Branch)
+	s.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	s.say("worktree  %s", r.Worktree)
+	s.say("look      git diff %.12s...%s", r.Base, r.Branch)
 	if len(r.Checks.Defining) > 0 {
-		a.Say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
+		s.say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
 	}
 	if r.Stacked != "" {
-		a.Say("stacked   on %s: merge that first", r.Stacked)
+		s.say("stacked   on %s: merge that first", r.Stacked)
 	}
-	SayDelivery(a, res)
+	s.delivery(res)
 	if r.Delivery.PRURL == "" {
-		a.Say("merge     git merge %s", r.Branch)
+		s.say("merge     git merge %s", r.Branch)
 	}
 }
 
-// sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
-func sayPaused(a *command.Console, id string, res runner.Result) bool {
+// paused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
+func (s *said) paused(id string, res runner.Result) bool {
 	if res.Until.IsZero() {
-		a.Say("%s is paused", id)
+		s.say("%s is paused", id)
 	} else {
-		a.Say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+		s.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
 	}
 	switch f := res.Failure; {
 	case f != nil && f.Code != string(trellis.Interrupted):
-		info, _ := trellis.Code(f.Code).Info()
-		a.Report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+		s.say("%v", f)
+		s.say("next: %s", Todo(id, f))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		a.Say("resume with: trellis start %s", id)
+		s.say("resume with: trellis start %s", id)
 		return true
 	}
 	return false
 }
 
+// Todo is what a person can do about why a task failed.
+func Todo(id string, f *flow.Failure) string {
+	info, _ := trellis.Code(f.Code).Info()
+	return strings.ReplaceAll(info.Todo, "DIR", id)
+}
+
 // SayDelivery says what a run noted, what became of its branch, and what is left to type.
 func SayDelivery(a *command.Console, res runner.Result) {
+	var s said
+	s.delivery(res)
+	for _, line := range s {
+		a.Say("%s", line)
+	}
+}
+
+func (s *said) delivery(res runner.Result) {
 	d := res.Report.Delivery
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(d.Notes, n) {
-			a.Say("note      %s", n)
+			s.say("note      %s", n)
 		}
 	}
 	if d.Pushed {
-		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
+		s.say("pushed    %s to %s", res.Report.Branch, d.Remote)
 	}
 	if d.PRURL != "" {
-		a.Say("pr        %s", d.PRURL)
+		s.say("pr        %s", d.PRURL)
 	}
 	for _, m := range d.Modules {
-		a.Say("first     %s of %s", m.URL, m.Path)
+		s.say("first     %s of %s", m.URL, m.Path)
 	}
 	for _, n := range d.Notes {
-		a.Say("note      %s", n)
+		s.say("note      %s", n)
 	}
 	for _, c := range d.Commands {
-		a.Say("type      %s", c)
+		s.say("type      %s", c)
 	}
 }

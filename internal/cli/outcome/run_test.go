@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -17,8 +18,8 @@ func TestNotesAreSaid(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := &command.Console{Stderr: &out}
-	res := runner.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
-	sayReview(a, &app.Project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
+	res := runner.Result{Dir: t.TempDir(), Status: trellis.Review, Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
+	SayRun(a, &app.Project{Store: taskdir.Store{Root: res.Dir}}, res)
 	for _, note := range res.Report.Notes {
 		if got := strings.Count(out.String(), "note      "+note+"\n"); got != 1 {
 			t.Errorf("%q is said %d times in\n%s", note, got, &out)

@@ -5,8 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -17,7 +19,20 @@ import (
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 // records tells what happens in a site as one record a line, for a service that nobody looks at while it works.
-type records struct{ *slog.Logger }
+type records struct {
+	*slog.Logger
+	rests *atomic.Value // what was told last of a watcher that has nothing to do
+}
+
+// idle tells that nothing runs, and what waits, when that changes.
+func (r records) idle(w runner.Watching) {
+	if w.Idle.IsZero() {
+		return
+	}
+	if said := w.Words(); r.rests.Swap(said) != said {
+		r.Info(said, "since", w.Idle, "waiting", len(w.Waits))
+	}
+}
 
 // newRecords writes records of at least a level, as text or as JSON. Nothing secret is in them.
 func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) string) records {
@@ -28,9 +43,9 @@ func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) 
 		return a
 	}}
 	if asJSON {
-		return records{slog.New(slog.NewJSONHandler(w, o))}
+		return records{slog.New(slog.NewJSONHandler(w, o)), new(atomic.Value)}
 	}
-	return records{slog.New(slog.NewTextHandler(w, o))}
+	return records{slog.New(slog.NewTextHandler(w, o)), new(atomic.Value)}
 }
 
 func (r records) take(e runner.Event) {
@@ -45,6 +60,10 @@ func (r records) take(e runner.Event) {
 		standing(log, *e.State)
 	case e.Step != nil:
 		step(log, *e.Step)
+	case e.Told != nil:
+		told(log, *e.Told)
+	case e.Watch != nil:
+		r.idle(*e.Watch)
 	case e.Asked == nil && e.Reply == nil:
 		agent(log, e)
 	}
@@ -78,6 +97,32 @@ func standing(log *slog.Logger, s pipeline.TaskState) {
 		args = append(args, "cost_usd", *s.Usage.CostUSD)
 	}
 	log.Log(context.Background(), level, msg, args...)
+}
+
+// told tells of a check, a wait or the end of a run.
+func told(log *slog.Logger, e events.Event) {
+	switch {
+	case e.Check != nil:
+		level, msg := slog.LevelDebug, "check passed"
+		if e.Check.Failed() {
+			level, msg = slog.LevelWarn, "check failed"
+		}
+		log.Log(context.Background(), level, msg, "phase", e.Phase, "command", e.Check.Command, "n", e.Check.N, "of", e.Check.Of, "exit", e.Check.Code, "last", e.Check.Last, "seconds", e.Check.Seconds)
+	case e.Wait != nil:
+		args := []any{"for", e.Wait.For, "why", e.Wait.Why}
+		if !e.Wait.Until.IsZero() {
+			args = append(args, "until", e.Wait.Until)
+		}
+		if e.Wait.Attempt > 0 {
+			args = append(args, "attempt", e.Wait.Attempt, "attempts", e.Wait.Of)
+		}
+		log.Warn("waits", args...)
+	case e.Outcome != nil:
+		o := e.Outcome
+		files, added, deleted := o.Changes()
+		log.Info("ended", "status", o.Status, "outcome", o.Outcome, "seconds", o.Seconds, "rounds", o.Rounds, "tokens", o.Usage.Tokens(), "files", files, "added", added, "deleted", deleted,
+			"met", o.Met, "criteria", o.Criteria, "commit", o.Commit, "branch", o.Branch, "worktree", o.Worktree, "report", o.Report, "next", o.Next)
+	}
 }
 
 func step(log *slog.Logger, e workflow.Event) {

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +26,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -39,6 +43,7 @@ func Command(a *command.Console) *cli.Command {
 			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
 			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
 			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
+			command.PlainFlag(),
 			command.SharedFlag(),
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
@@ -110,21 +115,52 @@ func run(a *command.Console, c *cli.Context) error {
 		results, err := scheduler.Watch(c.Context, s, o)
 		return endOfWatch(c, p, results, err)
 	}
-	show := a.Show(s, false)
+	show := a.ShowTasks(c, s, false)
+	told := endings{a: a, p: p, show: show, of: map[string]trellis.Status{}}
+	s.Event = told.take
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	p.News.Work(s)
 	results, err := scheduler.Watch(c.Context, s, o)
 	show.Close()
 	for _, r := range results {
-		outcome.SayRun(a, p, r)
+		if said, ok := told.of[r.Dir]; !ok || said != r.Status || r.Interrupted {
+			outcome.SayRun(a, p, r)
+		}
 	}
 	return endOfWatch(c, p, results, err)
+}
+
+// endings says how each run ended when it ends: what it came to, and what is to be done next.
+type endings struct {
+	a    *command.Console
+	p    *app.Project
+	show *terminal.Live
+	mu   sync.Mutex
+	of   map[string]trellis.Status // that was said, by directory
+}
+
+func (e *endings) take(happened runner.Event) {
+	e.show.Take(happened)
+	if happened.Ended == nil {
+		return
+	}
+	res := *happened.Ended
+	lines := outcome.RunLines(e.p, res)
+	if res.Failure != nil && res.Status == trellis.Failed {
+		lines = append(lines, "next: "+outcome.Todo(filepath.Base(res.Dir), res.Failure))
+	}
+	if len(lines) > 0 {
+		e.show.Say(strings.Join(lines, "\n"))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.of[res.Dir] = res.Status
 }
 
 // watchRecords are the log of a watcher that has one: a service, or one that was asked for it.
 func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
-	if !asked && (c.Bool("once") || command.IsTerminal(a.Stderr)) {
+	if !asked && (c.Bool("once") || c.Bool("plain") || command.IsTerminal(a.Stderr)) {
 		return records{}, false
 	}
 	w := a.Stderr

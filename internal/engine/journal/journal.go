@@ -69,7 +69,10 @@ type Options struct {
 	// goroutine: before the flow starts, on Poke, every five seconds, and again before the run parks
 	// or a wait gives up. It may tell the same messages each time, and should not take long.
 	Mailbox func() []Message
-	Now     func() time.Time // nil is time.Now
+	// Waits, if set, is called when the flow begins to wait for a time or a signal that is not there yet, with the entry of
+	// that in the history. It is called again in a process that goes on with the wait.
+	Waits func(Entry)
+	Now   func() time.Time // nil is time.Now
 }
 
 // Message is something that people want of a run. It becomes one record, once.

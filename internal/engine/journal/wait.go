@@ -24,6 +24,7 @@ type waiter struct {
 // await waits for the outcome of a Sleep or an Await and records it.
 func (e *engine) await(w *waiter) error {
 	w.ready = func() bool { return e.over(w) }
+	e.tellWait(w)
 	if w.limit != flow.Forever {
 		defer time.AfterFunc(e.left(w), e.check).Stop()
 	}
@@ -37,6 +38,14 @@ func (e *engine) await(w *waiter) error {
 		return e.finish(w.call, cancelledRecord())
 	}
 	return e.finish(w.call, &record{})
+}
+
+// tellWait tells that a wait begins, unless it is over, or only a look.
+func (e *engine) tellWait(w *waiter) {
+	if e.o.Waits != nil && e.stop == nil && w.limit != 0 && !w.ready() {
+		entry := w.call.entry()
+		e.unlocked(func() { e.o.Waits(entry) })
+	}
 }
 
 // check is settle for timers. Where the wall clock is slower than they are, the next look does the rest.

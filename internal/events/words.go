@@ -1,0 +1,192 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// exits finds how a program ended in what is told of it.
+var exits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
+})
+
+// Crashed says in words why a call of an agent came to nothing that is tried again.
+func Crashed(code trellis.Code, detail string) string {
+	switch code {
+	case trellis.AgentExit, trellis.AgentSignal:
+		if how := exits().FindString(detail); how != "" {
+			return "agent crashed (" + how + ")"
+		}
+		return "agent crashed: " + clip(detail)
+	case trellis.TimeoutIdle, trellis.TimeoutWall:
+		return "agent timed out: " + clip(detail)
+	}
+	return strings.TrimSuffix(string(code)+": "+clip(detail), ": ")
+}
+
+// clip is the first line of a text, not longer than people read in passing.
+func clip(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return text.Clip(s, 120)
+}
+
+// Words say what is waited for and until when, as seen at a time.
+func (w Wait) Words(now time.Time) string {
+	left := ""
+	if !w.Until.IsZero() {
+		left = until(w.Until, now)
+	}
+	switch w.For {
+	case "backoff":
+		return strings.TrimPrefix(w.Why+"; ", "; ") + w.Short(now)
+	case "slot":
+		return "queued (" + w.Why + ")"
+	}
+	words := w.begins()
+	switch {
+	case w.Why == "" || w.Why == w.For:
+	case w.For == "dependency":
+		words += " " + strings.TrimPrefix(w.Why, "dependency ")
+	case strings.HasPrefix(w.Why, "approval "):
+		words = "waits for " + w.Why
+	default:
+		words += ": " + w.Why
+	}
+	return strings.TrimSpace(words + " " + left)
+}
+
+// Short says what is waited for and until when, without why, where there is no room for that.
+func (w Wait) Short(now time.Time) string {
+	words := w.begins()
+	switch {
+	case w.For == "backoff" && w.Attempt > 0 && w.Of > 0:
+		words = fmt.Sprintf("attempt %d of %d", w.Attempt, w.Of)
+	case w.For == "backoff" && w.Attempt > 0:
+		words = fmt.Sprintf("attempt %d", w.Attempt)
+	case w.For == "slot":
+		words = "queued"
+	}
+	if !w.Until.IsZero() {
+		words += " " + until(w.Until, now)
+	}
+	return words
+}
+
+// begins are the words for what is waited for.
+func (w Wait) begins() string {
+	about := map[string]string{"backoff": "next attempt", "rate_limit": "waits for the rate limit", "provider": "waits for the provider", "approval": "waits for approval", "trust": "waits for trust",
+		"dependency": "waits for", "time": "waits", "budget": "waits for a budget", "person": "waits for somebody", "watcher": "waits for a watcher"}[w.For]
+	return cmp.Or(about, "waits")
+}
+
+// Sort says in words what several tasks wait for that wait for such a thing.
+func (w Wait) Sort() string {
+	switch w.For {
+	case "approval", "trust":
+		return "waiting for " + w.For
+	case "slot":
+		return "queued"
+	case "rate_limit":
+		return "waiting for a rate limit"
+	case "provider", "budget", "watcher":
+		return "waiting for a " + w.For
+	case "dependency":
+		return "waiting for others"
+	case "time", "backoff":
+		return "waiting for the time"
+	}
+	return "waiting for somebody"
+}
+
+// Idle says since when a watcher has had nothing to do, and how many tasks wait for what.
+func Idle(since time.Time, waits []Event) string {
+	counts := map[string]int{}
+	var sorts []string
+	for _, e := range waits {
+		sort := e.Wait.Sort()
+		if counts[sort]++; counts[sort] == 1 {
+			sorts = append(sorts, sort)
+		}
+	}
+	for i, sort := range sorts {
+		sorts[i] = fmt.Sprintf("%d %s", counts[sort], sort)
+	}
+	if len(sorts) == 0 {
+		sorts = []string{"no task waits"}
+	}
+	return "idle since " + since.Local().Format(time.TimeOnly) + ": " + strings.Join(sorts, ", ")
+}
+
+// until says when something is, as seen at a time: in seconds while they can be counted, else by the clock.
+func until(at, now time.Time) string {
+	left := at.Sub(now).Round(time.Second)
+	switch {
+	case left <= 0:
+		return "now"
+	case left < 2*time.Minute:
+		return fmt.Sprintf("in %d s", int(left.Seconds()))
+	case left < 20*time.Hour:
+		return "until " + at.Local().Format(time.TimeOnly)
+	}
+	return "until " + at.Local().Format(time.DateTime)
+}
+
+// Words say how a command ended: verify ✗ 1 of 2: go test ./... (exit 1).
+func (c Check) Words(phase string) string {
+	mark, end := "✓", "passed"
+	switch {
+	case c.Failed():
+		mark, end = "✗", fmt.Sprintf("exit %d", c.Code)
+	case c.Code != 0:
+		end = fmt.Sprintf("exit %d, as before the work", c.Code)
+	}
+	return fmt.Sprintf("%s %s %d of %d: %s (%s)", phase, mark, c.N, c.Of, c.Command, end)
+}
+
+// Summary says in a line how a run ended.
+func (o Outcome) Summary() string {
+	parts := []string{string(o.Status) + " in " + text.Seconds(o.Seconds)}
+	if o.Rounds > 0 {
+		parts = append(parts, text.Count(o.Rounds, "round"))
+	}
+	if n := o.Usage.Tokens(); n > 0 {
+		parts = append(parts, text.Tokens(n)+" tokens")
+	}
+	if o.Usage.CostUSD != nil {
+		parts = append(parts, text.Cost(o.Usage))
+	}
+	if files, added, deleted := o.Changes(); files > 0 {
+		parts = append(parts, fmt.Sprintf("%s +%d -%d", text.Count(files, "file"), added, deleted))
+	}
+	if o.Criteria > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d criteria met", o.Met, o.Criteria))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Changes are how many files were changed, and by how many lines, as Stat says it.
+func (o Outcome) Changes() (files, added, deleted int) {
+	for line := range strings.SplitSeq(strings.TrimSpace(o.Stat), "\n") {
+		if more := 0; strings.HasPrefix(line, "… and ") {
+			_, _ = fmt.Sscanf(line, "… and %d more", &more) // what is no number adds none
+			files += more
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		var a, d int
+		if _, err := fmt.Sscanf(strings.Join(fields[len(fields)-2:], " "), "+%d -%d", &a, &d); err == nil {
+			files, added, deleted = files+1, added+a, deleted+d
+		}
+	}
+	return files, added, deleted
+}

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// WaitOf says what a run waits for in an entry of its journal, nil when that is none that waits.
+func WaitOf(h *journal.History, c journal.Entry) *events.Wait {
+	signal, awaits := strings.CutPrefix(c.Activity, "await:")
+	switch {
+	case c.Activity != "sleep" && !awaits:
+		return nil
+	case awaits && signal != agentcall.BudgetRaised:
+		return &events.Wait{For: "approval"}
+	}
+	w := &events.Wait{For: "time"}
+	if awaits {
+		w.For = "budget"
+	}
+	var limit time.Duration
+	if json.Unmarshal(c.In, &limit) == nil && limit > 0 {
+		w.Until = c.Started.Add(limit)
+	}
+	calls := h.Calls
+	if i := slices.IndexFunc(calls, func(e journal.Entry) bool { return e.ID == c.ID }); i >= 0 {
+		calls = calls[:i]
+	}
+	because(w, h, calls)
+	return w
+}
+
+// because says what the last call of an agent has to do with a wait that came after it.
+func because(w *events.Wait, h *journal.History, calls []journal.Entry) {
+	last := len(calls) - 1
+	for last >= 0 && !slices.Contains(trellis.Roles, trellis.Role(calls[last].Activity)) {
+		last--
+	}
+	if last < 0 {
+		return
+	}
+	fail := failureOf(calls[last])
+	if fail == nil {
+		return
+	}
+	switch w.Why = fail.Error(); {
+	case fail.Code == string(trellis.RateLimited):
+		w.For = "rate_limit"
+	case fail.Code == string(trellis.ProviderDown):
+		w.For = "provider"
+	case fail.Retryable:
+		w.For, w.Why = "backoff", events.Crashed(trellis.Code(fail.Code), fail.Detail)
+		w.Attempt, w.Of = nextAttempt(h, calls[:last+1])
+	}
+}
+
+// nextAttempt is which attempt comes after the last call, which failed, and of how many, 0 when nobody says.
+func nextAttempt(h *journal.History, calls []journal.Entry) (n, of int) {
+	attempt := func(c journal.Entry) int {
+		var r agentcall.Request
+		_ = json.Unmarshal(c.In, &r) // what counts none is at its first
+		return max(1, r.Attempt)
+	}
+	last := calls[len(calls)-1]
+	n = attempt(last)
+	for _, c := range calls {
+		if c.Activity == last.Activity && attempt(c) == attempt(last) {
+			if fail := failureOf(c); fail != nil && fail.Retryable && fail.Code != string(trellis.RateLimited) && fail.Code != string(trellis.ProviderDown) {
+				n++
+			}
+		}
+	}
+	p, err := ReadProgress(h)
+	if err != nil {
+		return n, 0
+	}
+	return n, p.Claimed().Limits.Attempts * (1 + p.Retries)
+}
+
+// failureOf is how a call of an agent failed, nil when it did not.
+func failureOf(c journal.Entry) *flow.Failure {
+	var reply agentcall.Reply
+	if json.Unmarshal(c.Out, &reply) != nil {
+		return nil
+	}
+	return reply.Failure
+}
+
+// OutcomeOf is how a run ended that has ended, by its journal.
+func OutcomeOf(h *journal.History) events.Outcome {
+	p, err := ReadProgress(h)
+	if err != nil {
+		return events.Outcome{Seconds: h.EndedAt.Sub(h.Began).Seconds()}
+	}
+	s := p.State
+	o := events.Outcome{Status: s.Status, Outcome: s.Outcome, Usage: s.Usage, Rounds: s.Round, Seconds: h.EndedAt.Sub(h.Began).Seconds(), Commit: s.Commit}
+	if r := p.Report; r != nil {
+		o.Branch, o.Worktree, o.Stat, o.Criteria = r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
+		for _, c := range r.Criteria {
+			if c.Verdict == "met" {
+				o.Met++
+			}
+		}
+	}
+	return o
+}
+
+// Wait is what a run waits for that has written this into task.json, nil when it does not wait.
+func (s TaskState) Wait() *events.Wait {
+	if s.Status != trellis.Waiting && s.Status != trellis.Paused {
+		return nil
+	}
+	w := &events.Wait{For: "approval", Why: s.Why(), Until: s.ResumeAt}
+	if s.Failure == nil {
+		return w
+	}
+	switch trellis.Code(s.Failure.Code) {
+	case trellis.RateLimited:
+		w.For = "rate_limit"
+	case trellis.ProviderDown:
+		w.For = "provider"
+	case trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
+		w.For = "budget"
+	case trellis.Interrupted:
+		w.For = "person"
+	default:
+		w.For = "time"
+	}
+	return w
+}

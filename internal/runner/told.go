@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// teller tells what happens in a run as every face is told of it: checks when they end, waits when they begin, the end.
+type teller struct {
+	dir    string
+	report string // relative to the main checkout
+	tell   func(Event)
+	now    func() time.Time
+}
+
+func (s *Site) told(dir string) teller {
+	return teller{dir, s.Store.Rel(filepath.Join(dir, taskdir.Report)), s.Tell, s.Clock}
+}
+
+func (t teller) event(e events.Event) {
+	e.Time, e.Task = t.now(), filepath.Base(t.dir)
+	t.tell(Event{Task: e.Task, Round: e.Round, Told: &e})
+}
+
+// checked tells how a command ended that an activity runs.
+func (t teller) checked(c flow.Call, check events.Check) {
+	phase := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
+	phase, _, _ = strings.Cut(phase, "#")
+	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // before the work, which can't have done it
+	t.event(events.Event{Kind: events.Checked, Run: c.Run, Call: c.ID, Phase: phase, Check: &check, Seconds: check.Seconds})
+}
+
+// waits tells that the run waits.
+func (t teller) waits(j *journal.Run, c journal.Entry) {
+	h := j.History()
+	if w := pipeline.WaitOf(h, c); w != nil {
+		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // of a step: who waits says of which
+			w.Next = "trellis approve " + filepath.Base(t.dir)
+		}
+		t.event(events.Event{Kind: events.Waiting, Run: h.Run, Call: c.ID, Wait: w})
+	}
+}
+
+// ended tells how a run ended, when it did.
+func (t teller) ended(h *journal.History, r Result) {
+	if !h.Ended || !r.Status.Ended() && r.Status != trellis.Review && r.Status != trellis.Failed {
+		return
+	}
+	o := pipeline.OutcomeOf(h)
+	o.Status, o.Report, o.Next = r.Status, t.report, r.next()
+	e := events.Event{Time: t.now(), Task: filepath.Base(t.dir), Run: h.Run, Kind: events.Ended, Outcome: &o, Seconds: o.Seconds}
+	if r.Failure != nil {
+		e.Failure = &events.Failure{Code: trellis.Code(r.Failure.Code), Detail: r.Failure.Detail}
+	}
+	t.tell(Event{Task: e.Task, Told: &e, Ended: &r})
+}
+
+// next is the command that comes after a run that ended so.
+func (r Result) next() string {
+	id := filepath.Base(r.Dir)
+	switch r.Status {
+	case trellis.Review:
+		return "trellis diff " + id
+	case trellis.Failed, trellis.Cancelled:
+		return "trellis retry " + id
+	}
+	return ""
+}
+
+// Watching is what a watcher does beside running tasks.
+type Watching struct {
+	Idle  time.Time      // since when nothing has run; zero: something does
+	Waits []events.Event // tasks that would run, and why they don't
+}
+
+// Words say that nothing runs.
+func (w Watching) Words() string { return events.Idle(w.Idle, w.Waits) }

@@ -1,0 +1,115 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// barPhases are the phases of a run that its bar has a cell for, and those that stand in the same place.
+var barPhases = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify"}
+
+var barPlaces = map[string]string{"claim": "prepare", "baseline": "prepare", "debug": "implement", "update": "commit", "deliver": "final-verify"}
+
+// phaseBar shows how far a run is: what is behind it, the phase that it is in, what is to come.
+func phaseBar(phase string) string {
+	at := -1
+	if place, ok := barPlaces[phase]; ok {
+		phase = place
+	}
+	for i, p := range barPhases {
+		if p == phase {
+			at = i
+		}
+	}
+	if at < 0 {
+		return strings.Repeat("▱", len(barPhases))
+	}
+	return strings.Repeat("▰", at+1) + strings.Repeat("▱", len(barPhases)-at-1)
+}
+
+// Terminals narrower than these get less of a line.
+const (
+	wideEnough   = 100 // for words in full
+	narrowerThan = 64  // for tokens and cost
+)
+
+// row is a task at work in one line: name, how far it is, what is done now, what it took.
+func (t *working) row(now time.Time, name, width int, colour bool) string {
+	head := pad(fit(t.name, name), name) + "  "
+	if t.wait != nil {
+		line := head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Words(now))
+		if columns([]rune(line)) > width { // until when matters more than why
+			line = head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Short(now))
+		}
+		return paint(fit(line, width), "33", colour)
+	}
+	phase := t.phase
+	switch {
+	case t.round > 0 && width >= wideEnough:
+		phase += fmt.Sprintf(", round %d", t.round)
+	case t.round > 0:
+		phase += fmt.Sprintf(" %d", t.round)
+	}
+	parts := []string{phase, text.Seconds(now.Sub(t.began).Seconds())}
+	if u := t.usage(); width >= narrowerThan {
+		parts = append(parts, spent(u, width >= wideEnough)...)
+	}
+	if t.last != "" {
+		parts = append(parts, text.OneLine(trellis.Visible(t.last)))
+	}
+	return fit(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
+}
+
+// spent is what agents used, as far as somebody told.
+func spent(u trellis.Usage, words bool) (parts []string) {
+	if n := u.Tokens(); n > 0 && words {
+		parts = append(parts, text.Tokens(n)+" tokens")
+	} else if n > 0 {
+		parts = append(parts, text.Tokens(n))
+	}
+	if u.CostUSD != nil {
+		parts = append(parts, text.Cost(u))
+	}
+	return parts
+}
+
+func paint(line, with string, colour bool) string {
+	if !colour || with == "" {
+		return line
+	}
+	return "\x1b[" + with + "m" + line + "\x1b[0m"
+}
+
+// pad is s with blanks up to n columns.
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-columns([]rune(s))))
+}
+
+// waiting is who waits and nobody is at work on, in one line: what for, how many, and as many names as there is room for.
+func waiting(list []events.Event, now time.Time) string {
+	var kinds []string
+	of := map[string][]events.Event{}
+	for _, w := range list {
+		if of[w.Wait.For] == nil {
+			kinds = append(kinds, w.Wait.For)
+		}
+		of[w.Wait.For] = append(of[w.Wait.For], w)
+	}
+	for i, kind := range kinds {
+		var names []string
+		for _, w := range of[kind] {
+			names = append(names, w.Task)
+		}
+		words := of[kind][0].Wait.Sort()
+		if kind == "slot" {
+			words = of[kind][0].Wait.Words(now)
+		}
+		kinds[i] = fmt.Sprintf("%d %s: %s", len(names), words, strings.Join(names, ", "))
+	}
+	return strings.Join(kinds, " · ")
+}

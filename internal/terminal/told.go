@@ -1,0 +1,103 @@
+package terminal
+
+import (
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Hear shows what another process does, as every face is told of it.
+func (l *Live) Hear(e events.Event) {
+	update := l.change
+	if l.live && (e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage) {
+		update = l.note
+	}
+	update(func() { l.hear(e) })
+}
+
+func (l *Live) hear(e events.Event) {
+	did := agents.Event{Tool: e.Tool, Text: e.Text, Usage: e.Usage}
+	switch e.Kind {
+	case events.PhaseBegun:
+		if e.Agent == "" { // with one it is told of the phase a second time
+			t := l.find(e.Task)
+			l.phase(t, pipeline.TaskState{Status: trellis.InProgress, Phase: e.Phase, Round: e.Round, Usage: t.usage()})
+		}
+		return
+	case events.StepBegun:
+		t := l.find(e.Task)
+		if t.last, t.wait = "step "+e.Step, nil; !l.live {
+			l.print(t.name + ": step " + e.Step)
+		}
+		return
+	case events.Tool:
+		did.Kind, did.Input = agents.EventTool, e.Text
+	case events.Text:
+		did.Kind = agents.EventText
+	case events.Notice:
+		did.Kind = agents.EventNotice
+	case events.Usage:
+		did.Kind = agents.EventUsage
+	default:
+		l.told(e.Task, e)
+		return
+	}
+	l.agent(l.find(e.Task), e.Call, did)
+}
+
+// told shows a check, a wait or an end.
+func (l *Live) told(task string, e events.Event) {
+	switch e.Kind {
+	case events.Checked:
+		l.checked(l.find(task), e)
+	case events.Waiting:
+		l.waiting(l.find(task), *e.Wait)
+	case events.Ended:
+		l.end(task)
+		if e.Outcome != nil {
+			l.print(task + ": " + e.Outcome.Summary())
+		}
+	}
+}
+
+// checked shows how a command ended. One that failed stays on a terminal, too, with the last line of what it printed.
+func (l *Live) checked(t *working, e events.Event) {
+	words := e.Check.Words(e.Phase)
+	t.last, t.wait = words, nil
+	switch {
+	case e.Check.Failed() && e.Check.Last != "":
+		l.print(t.name + ": " + words + ": " + text.OneLine(e.Check.Last))
+	case e.Check.Failed() || !l.live:
+		l.print(t.name + ": " + words)
+	}
+}
+
+// waiting shows that a run waits. What its state says as well is not said twice.
+func (l *Live) waiting(t *working, w events.Wait) {
+	if t.wait != nil && t.wait.For == w.For && w.Why == "" {
+		w.Why = t.wait.Why
+	}
+	t.wait = &w
+	switch w.For {
+	case "backoff":
+		l.print(t.name + ": " + w.Words(l.now()))
+	case "approval":
+		l.print(strings.TrimSuffix(t.name+": "+w.Words(l.now())+"; next: "+w.Next, "; next: "))
+	}
+}
+
+// watch shows what the tasks wait for that a watcher does not run. When it runs none, that is said elsewhere than on a terminal, too.
+func (l *Live) watch(w runner.Watching) {
+	l.waits, l.idle = w.Waits, w.Idle
+	if !l.live && !w.Idle.IsZero() {
+		if said := w.Words(); said != l.rests {
+			l.rests = said
+			l.print(said)
+		}
+	}
+}
