@@ -46,7 +46,7 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 		if columns([]rune(line)) > width { // until when matters more than why
 			line = head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Short(now))
 		}
-		return paint(fit(line, width), "33", colour)
+		return tint(fit(line, width), "33", colour)
 	}
 	phase := t.phase
 	switch {
@@ -78,7 +78,7 @@ func spent(u trellis.Usage, words bool) (parts []string) {
 	return parts
 }
 
-func paint(line, with string, colour bool) string {
+func tint(line, with string, colour bool) string {
 	if !colour || with == "" {
 		return line
 	}

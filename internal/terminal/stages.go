@@ -148,7 +148,7 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, spent(t.usage(), true)...)
 	lines := append([]string{fit(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
 	if t.wait != nil {
-		lines = append(lines, paint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
+		lines = append(lines, tint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
 	}
 	for _, c := range t.calls {
 		if c.ended || c.last == "" {
