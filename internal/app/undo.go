@@ -49,8 +49,8 @@ const (
 	CleanedUp DeedKind = "cleanup"
 )
 
-// Undo takes back what people had done to tasks. What was done stands in a file of .runtime; whether it still stands and
-// can be taken back is looked at in the tasks, the archive and the backups themselves.
+// Undo takes back what people had done to tasks. What was done stands in a file in git's folder, where no commit writes;
+// whether it still stands and can be taken back is looked at in the tasks, the archive and the backups themselves.
 type Undo struct{ p *Project }
 
 // Undo is that of the project.
@@ -59,11 +59,11 @@ func (p *Project) Undo() Undo { return Undo{p} }
 // mostDeeds are how many deeds are remembered, the last ones.
 const mostDeeds = 100
 
-func (u Undo) file() string { return filepath.Join(u.p.Root, ".trellis", ".runtime", "undo.jsonl") }
+const undoFile = "trellis/undo.jsonl"
 
 // note remembers a deed. One of the same kind and task that came before can't be taken back any more.
 func (u Undo) note(d Deed) error {
-	if _, err := u.p.RuntimeDir(); err != nil {
+	if err := u.p.Store.Disk.MkdirAll(filepath.Join(u.p.Repo.Common, filepath.Dir(undoFile)), 0o700); err != nil {
 		return err
 	}
 	d.At = u.p.Env.Now().UTC().Truncate(time.Second)
@@ -77,7 +77,7 @@ func (u Undo) note(d Deed) error {
 func (u Undo) forget(d Deed) error { return u.change(d, func(list []Deed) []Deed { return list }) }
 
 func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
-	err := u.p.Store.Disk.Edit(u.file(), func(data []byte) ([]byte, error) {
+	err := u.p.Store.Disk.Edit(filepath.Join(u.p.Repo.Common, undoFile), func(data []byte) ([]byte, error) {
 		list := slices.DeleteFunc(parseDeeds(data), func(was Deed) bool { return was.Kind == d.Kind && was.Task == d.Task })
 		var b bytes.Buffer
 		for _, deed := range with(list) {
@@ -108,7 +108,7 @@ func parseDeeds(data []byte) (list []Deed) {
 
 // List is what still stands of what was done, the last first.
 func (u Undo) List(ctx context.Context) (list []Deed, err error) {
-	data, err := durable.ReadBelow(u.p.Root, ".trellis/.runtime/undo.jsonl", durable.MaxRecords)
+	data, err := durable.ReadBelow(u.p.Repo.Common, undoFile, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -145,7 +145,8 @@ func (u Undo) look(ctx context.Context, d *Deed) (stands bool, err error) {
 			d.Blocks = u.p.Store.Rel(u.dir(*d)) + " is there: another task has its name"
 		}
 		_, gone := os.Lstat(filepath.Join(u.p.Root, d.Archived))
-		return gone == nil && filepath.IsLocal(d.Archived), nil
+		month := filepath.Dir(filepath.Join(u.p.Root, d.Archived))
+		return gone == nil && filepath.Dir(month) == filepath.Join(u.p.Store.Tasks(), "archive"), nil
 	case Removed:
 		d.Brings = u.p.Store.Rel(u.dir(*d))
 		if taken == nil {
