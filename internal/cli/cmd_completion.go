@@ -15,8 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
+	"github.com/trellis-tasks/trellis/internal/cli/watch"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 //go:embed completion
@@ -82,25 +84,39 @@ func candidates(a *command.Console, before []string, last string) []string {
 			return nil
 		}
 	}
-	usage := strings.TrimPrefix(at.ArgsUsage, "[")
-	given := line.positional()
 	switch {
 	case strings.HasPrefix(last, "-"):
 		return flagCandidates(at)
 	case len(at.Subcommands) > 0:
 		return commandCandidates(at)
-	case strings.HasPrefix(usage, "KEY"):
+	case strings.Contains(at.ArgsUsage, "KEY"):
 		return settingCandidates(a, line)
-	case len(given) == 1 && at.Name == "edit":
-		return app.EditedFiles
-	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
-	case strings.HasPrefix(usage, "TASKDIR"):
-		return taskCandidates(a)
-	case strings.HasPrefix(usage, "OBJECTIVE"):
+	}
+	return argumentCandidates(a, at.ArgsUsage, line.positional(), last)
+}
+
+// argumentCandidates are what the next argument of a command may be, as its help names it: words with bars between them
+// are those that there are.
+func argumentCandidates(a *command.Console, usage string, given []string, last string) []string {
+	words, at := strings.Fields(usage), len(given)
+	if strings.Contains(usage, "...") {
+		at = min(at, len(words)-1)
+	}
+	if at >= len(words) {
+		return nil
+	}
+	switch word := strings.Trim(words[at], "[].|"); {
+	case strings.Contains(word, "TASKDIR"):
+		return taskCandidates(a, last)
+	case word == "OBJECTIVE":
 		return slices.DeleteFunc(objective.Candidates(a), func(line string) bool {
 			name, _, _ := strings.Cut(line, "\t")
 			return slices.Contains(given, name)
 		})
+	case word == "ROLE":
+		return roles()
+	case strings.Contains(word, "|") && strings.ToLower(word) == word:
+		return strings.Split(word, "|")
 	}
 	return nil
 }
@@ -118,6 +134,13 @@ func settingCandidates(a *command.Console, line *commandLine) []string {
 		return agentNames(a)
 	}
 	return configure.Values(user, given[0])
+}
+
+func roles() (list []string) {
+	for _, r := range trellis.Roles {
+		list = append(list, string(r))
+	}
+	return list
 }
 
 // positional are the arguments that are no flags.
@@ -152,14 +175,14 @@ func valueCandidates(a *command.Console, before []string, last string) (list []s
 	if known == nil || !takesValue(known) {
 		return nil, false
 	}
-	for _, v := range flagValues(a, known.Names()[0], line) {
+	for _, v := range flagValues(a, known.Names()[0], line, strings.TrimPrefix(last, prefix)) {
 		list = append(list, prefix+v)
 	}
 	return list, true
 }
 
 // flagValues are the values that a flag may take, where they are known.
-func flagValues(a *command.Console, name string, line *commandLine) []string {
+func flagValues(a *command.Console, name string, line *commandLine, last string) (list []string) {
 	switch name {
 	case "type":
 		return trellis.DevTypes
@@ -169,8 +192,19 @@ func flagValues(a *command.Console, name string, line *commandLine) []string {
 		return phases()
 	case "graph":
 		return roadmap.Graphs
-	case "retry", "depends-on":
-		return taskCandidates(a)
+	case "retry", "depends-on", "task", "parent":
+		return taskCandidates(a, last)
+	case "status":
+		for _, s := range trellis.Statuses {
+			list = append(list, string(s))
+		}
+		return list
+	case "log-level":
+		return watch.LogLevels()
+	case "objective":
+		return objective.Candidates(a)
+	case "run":
+		return []string{"all"}
 	case "agent":
 		return agentNames(a)
 	case "step":
@@ -213,8 +247,9 @@ func commandCandidates(at *cli.Command) []string {
 	return list
 }
 
-// taskCandidates are the directory names of the tasks, read without a look into them.
-func taskCandidates(a *command.Console) []string {
+// taskCandidates are the tasks by their names, without the day where only one has the name, or by their directories when
+// the word begins with a digit. They are read without a look into them.
+func taskCandidates(a *command.Console, last string) []string {
 	p, err := a.OpenRepository()
 	if err != nil {
 		return nil
@@ -223,11 +258,22 @@ func taskCandidates(a *command.Console) []string {
 	if err != nil {
 		return nil
 	}
-	var list []string
+	var dirs []string
+	count := map[string]int{}
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != "archive" && !strings.HasPrefix(e.Name(), ".") {
-			list = append(list, e.Name()+"\ttask")
+			_, name := taskdir.SplitID(e.Name())
+			dirs = append(dirs, e.Name())
+			count[name]++
 		}
+	}
+	var list []string
+	for _, dir := range dirs {
+		_, name := taskdir.SplitID(dir)
+		if count[name] > 1 || last != "" && last[0] >= '0' && last[0] <= '9' {
+			name = dir
+		}
+		list = append(list, name+"\ttask "+dir)
 	}
 	return list
 }

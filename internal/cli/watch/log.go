@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -33,6 +35,9 @@ func (r records) idle(w runner.Watching) {
 		r.Info(said, "since", w.Idle, "waiting", len(w.Waits))
 	}
 }
+
+// LogLevels are the names of those values, sorted.
+func LogLevels() []string { return slices.Sorted(maps.Keys(logLevels)) }
 
 // newRecords writes records of at least a level, as text or as JSON. Nothing secret is in them.
 func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) string) records {
