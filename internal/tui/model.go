@@ -66,12 +66,14 @@ type Model struct {
 	left               bool   // by a key
 
 	ticking bool
+	second  func() tea.Cmd // tells when a second is over
 	ticks   int
 }
 
 // New is a screen of a world, which is read when the program begins.
 func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
-	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {}}
+	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {},
+		second: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
 }
 
 // What commands tell the screen.
@@ -344,7 +346,7 @@ func (m *Model) clock() tea.Cmd {
 		return nil
 	}
 	m.ticking = true
-	return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} })
+	return m.second()
 }
 
 // reread is after how many ticks tasks at work are read again: who was killed tells nobody.

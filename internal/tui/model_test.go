@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -79,7 +81,7 @@ func (f *fake) gave() (list []string) {
 	return list
 }
 
-// driven is a screen whose commands are carried out at once, but for clocks and what waits for events.
+// driven is a screen whose commands are carried out at once, and whose clock stands still.
 type driven struct {
 	*Model
 	t     *testing.T
@@ -94,6 +96,7 @@ func drive(t *testing.T, tasks ...status.Task) *driven {
 		f.tasks[one.ID] = one
 	}
 	d := &driven{Model: New(t.Context(), f, "shop", true, func() time.Time { return noon }), t: t, world: f}
+	d.second = func() tea.Cmd { return nil }
 	d.tell(tea.WindowSizeMsg{Width: 80, Height: 24})
 	d.do(d.Init())
 	return d
@@ -108,26 +111,20 @@ func (d *driven) do(cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
-	said := make(chan tea.Msg, 1)
-	go func() { said <- cmd() }()
-	select {
-	case msg := <-said:
-		switch msg := msg.(type) {
-		case tea.BatchMsg:
-			for _, one := range msg {
-				d.do(one)
-			}
-		case tea.QuitMsg:
-			d.ended = true
-		case opened, tick, happened, nil:
-		default:
-			d.tell(msg)
+	switch msg := cmd().(type) {
+	case tea.BatchMsg:
+		for _, one := range msg {
+			d.do(one)
 		}
-	case <-time.After(200 * time.Millisecond): // a clock
+	case tea.QuitMsg:
+		d.ended = true
+	case nil, tea.SuspendMsg:
+	default:
+		d.tell(msg)
 	}
 }
 
-// keys presses keys: letters, or names between < and >.
+// press presses keys: letters, or names between < and >.
 func (d *driven) press(keys string) {
 	d.t.Helper()
 	for keys != "" {
@@ -496,5 +493,29 @@ func TestClock(t *testing.T) {
 	d.Update(tick{})
 	if d.ticking {
 		t.Error("the clock goes on when nobody works any more")
+	}
+}
+
+// Keys at random break nothing, and what takes something away is only done by a yes.
+func TestRandomKeys(t *testing.T) {
+	names := slices.Sorted(maps.Keys(named))
+	for c := ' '; c <= '~'; c++ {
+		names = append(names, string(c))
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == " " || n == "ctrl+z" || n == "q" || n == "ctrl+c" })
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		d := three(t)
+		for range 400 {
+			name, before := names[r.IntN(len(names))], len(d.world.gave())
+			d.tell(press(name))
+			if given := d.world.gave()[before:]; len(given) > 0 && name != "y" && regexp.MustCompile("give (stop|cancel|reject|deliver)").MatchString(strings.Join(given, "\n")) {
+				t.Fatalf("seed %d: %q is done by %q", seed, given, name)
+			}
+			d.text()
+		}
+		if len(d.world.gave()) == 0 {
+			t.Errorf("seed %d: no key did anything", seed)
+		}
 	}
 }

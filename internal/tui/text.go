@@ -67,7 +67,7 @@ func (l line) wrapped(width int) (list []line) {
 	if ansi.StringWidthWc(l.text) <= width {
 		return []line{l}
 	}
-	for part := range strings.SplitSeq(ansi.HardwrapWc(l.text, max(width, 2), true), "\n") {
+	for part := range strings.SplitSeq(ansi.WrapWc(l.text, max(width, 2), " "), "\n") {
 		list = append(list, line{part, l.paint})
 	}
 	return list
