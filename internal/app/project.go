@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -80,9 +81,39 @@ func (p *Project) Find(ref string) (string, error) {
 		}
 		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
+		if near := nearTask(p.Store, ref); near != "" {
+			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, near), err}
+		}
 		return "", WithHints(err, "trellis list")
 	}
 	return dir, err
+}
+
+// noTask is a task that there is not, with one that may be meant.
+type noTask struct {
+	text string
+	err  error
+}
+
+func (e *noTask) Error() string { return e.text }
+func (e *noTask) Unwrap() error { return e.err }
+
+// nearTask is the task whose directory, or name without the day, is nearly ref; "" when none is.
+func nearTask(store taskdir.Store, ref string) string {
+	entries, err := os.ReadDir(store.Tasks())
+	if err != nil {
+		return "" // whoever reads the task says so
+	}
+	var names []string
+	dirs := map[string]string{}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && e.Name() != "archive" {
+			_, name := taskdir.SplitID(e.Name())
+			names = append(names, name, e.Name())
+			dirs[name], dirs[e.Name()] = e.Name(), e.Name()
+		}
+	}
+	return dirs[trellis.Nearest(strings.TrimRight(ref, "/"), names)]
 }
 
 // Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.

@@ -53,7 +53,7 @@ func CheckArguments(c *cli.Context) error {
 	case n > most:
 		return app.WithHints(app.Usagef("unexpected argument %q", c.Args().Get(most)), helpHint(c))
 	case n < least:
-		return WrongArguments(c)
+		return MissingArgument(c)
 	}
 	return nil
 }
@@ -81,9 +81,9 @@ func arguments(usage string) (least, most int) {
 	return least, most
 }
 
-// WrongArguments is a usage error that shows what a command wants.
-func WrongArguments(c *cli.Context) error {
-	return app.WithHints(app.Usagef("wrong number of arguments: %s", strings.TrimSpace(c.Command.HelpName+" "+c.Command.ArgsUsage)), helpHint(c))
+// MissingArgument is a usage error that shows what a command wants.
+func MissingArgument(c *cli.Context) error {
+	return app.WithHints(app.Usagef("missing argument: %s", strings.TrimSpace(c.Command.HelpName+" "+c.Command.ArgsUsage)), helpHint(c))
 }
 
 func helpHint(c *cli.Context) string {

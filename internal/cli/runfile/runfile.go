@@ -61,7 +61,7 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case file == "" && !resume:
-		return nil, o, command.WrongArguments(c)
+		return nil, o, command.MissingArgument(c)
 	case file == "" && c.IsSet("var"):
 		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -28,13 +29,14 @@ func (cmd tasks) createCommand() *cli.Command {
 			&cli.StringFlag{Name: "description", Usage: "`TEXT` that says more than the title"},
 			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
+			command.JSONFlag(),
 		},
 		Description: command.Manual(`The task is in planning: fill in its prd.md (trellis edit), let init-context name the files that agents read, and set
-it ready. The last line printed is the directory.`,
+it ready. The last line printed is the directory; with --json it is the task, as trellis task show prints it.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
 			if strings.TrimSpace(c.Args().First()) == "" {
-				return command.WrongArguments(c)
+				return command.MissingArgument(c)
 			}
 			return cmd.GuardedFor(c.Context, hooks.AfterCreate, func() error { return cmd.create(c) })
 		},
@@ -59,8 +61,15 @@ func (cmd tasks) create(c *cli.Context) error {
 		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
 	cmd.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
-	_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(dir))
-	return err
+	if !c.Bool("json") {
+		_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(dir))
+		return err
+	}
+	t, err := p.Reader().Task(dir)
+	if err != nil {
+		return err
+	}
+	return terminal.JSON(cmd.Stdout, t)
 }
 
 // newTask is the task that the flags describe, and the directory of its parent.

@@ -46,12 +46,11 @@ func TaskCommand(a *command.Console) *cli.Command {
 		},
 		Description: command.Manual(`The same as trellis validate TASKDIR.`, []int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task validate 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			want := 1
-			if c.Bool("all") {
-				want = 0
-			}
-			if c.NArg() != want {
-				return command.WrongArguments(c)
+			switch all := c.Bool("all"); {
+			case all && c.NArg() > 0:
+				return app.Usagef("unexpected argument %q: --all checks every task", c.Args().First())
+			case !all && c.NArg() == 0:
+				return command.MissingArgument(c)
 			}
 			return cmd.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
 		},
