@@ -17,7 +17,7 @@ type Caps struct {
 	Total    int // all of it, headers and fences too
 }
 
-// DefaultCaps are those of docs/formats.md.
+// DefaultCaps are those of docs/reference/formats.md.
 func DefaultCaps() Caps { return Caps{File: 32 << 10, Artifact: 64 << 10, Total: 128 << 10} }
 
 // After are the caps for what follows text in the same prompt.

@@ -122,7 +122,7 @@ func TestEndsItsKeepers(t *testing.T) {
 					out, errs = out+more, errs+evenMore
 				}
 				if _, err := proc.CgroupFolder(); err != nil && mode == sandbox.Off && strings.HasPrefix(name, "all") {
-					end(word) // docs/trust.md: what is left then can stay
+					end(word) // docs/reference/trust.md: what is left then can stay
 				}
 				x.nobody(map[string]string{word: name})
 				if n := x.run("git", "rev-list", "--count", "main..feature/bye"); n != "1" || !x.delivered(t, victim) {

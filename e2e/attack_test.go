@@ -29,14 +29,14 @@ type attack struct {
 // fate is what becomes of an attack: the zero value is that it comes to nothing.
 type fate struct {
 	told string // it can't be kept from happening; this is said to people
-	open string // nobody is told either; this is what docs/trust.md says of it
+	open string // nobody is told either; this is what docs/reference/trust.md says of it
 }
 
 func told(says string) fate { return fate{told: says} }
 
 func open(says string) fate { return fate{open: says} }
 
-// What docs/trust.md says of the attacks that nobody is told of.
+// What docs/reference/trust.md says of the attacks that nobody is told of.
 const (
 	elsewhere = "Writes into the home folder, folders of `PATH`, other worktrees and tasks, what git ignores, anywhere else"
 	ofPath    = "Puts a program of its own into a folder of `PATH`"
@@ -197,23 +197,23 @@ func (a attack) judge(t *testing.T, mode string, got bool, said string) {
 	t.Helper()
 	switch want := a.of(mode); {
 	case want.open != "" && !strings.Contains(promises(t), want.open):
-		t.Errorf("docs/trust.md does not say %q", want.open)
+		t.Errorf("docs/reference/trust.md does not say %q", want.open)
 	case got && want == (fate{}):
 		t.Errorf("it gets what it wants\n%s", said)
 	case want.told != "" && !strings.Contains(said, want.told):
 		t.Errorf("it is not told (got what it wants: %v): there is no %q in\n%s", got, want.told, said)
 	case want.open != "" && !got:
-		t.Log("it comes to nothing here; docs/trust.md does not promise that")
+		t.Log("it comes to nothing here; docs/reference/trust.md does not promise that")
 	}
 	if strings.Contains(said, "internal error") || strings.Contains(said, "panic:") {
 		t.Errorf("it ends badly:\n%s", said)
 	}
 }
 
-// promises are the words of docs/trust.md, in one line.
+// promises are the words of docs/reference/trust.md, in one line.
 func promises(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../docs/trust.md")
+	data, err := os.ReadFile("../docs/reference/trust.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -268,7 +268,7 @@ func cutOff(past []string) bool {
 	return false
 }
 
-// result sums outcomes up, as a row of the table in docs/agents.md.
+// result sums outcomes up, as a row of the table in docs/reference/agents.md.
 func result(cli string, all []outcome) string {
 	n := map[string]int{}
 	count := func(what string, is bool) {

@@ -377,7 +377,7 @@ func (c *clone) bring(script, branch string) {
 }
 
 // toldOf reports whether a task is delivered and its news are told: who checks out another branch while a program of the checkout is
-// about to be started starts that branch's, as docs/trust.md says.
+// about to be started starts that branch's, as docs/reference/trust.md says.
 func (c *clone) toldOf(t *testing.T, id string) bool {
 	told, _ := os.ReadFile(filepath.Join(c.Root, "told."+filepath.Base(c.Dir))) // none yet: nothing is told
 	return c.delivered(t, id) && slices.Contains(strings.Fields(string(told)), id)

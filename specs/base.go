@@ -60,7 +60,7 @@ type base struct {
 }
 
 // add takes the first of the candidates that exists and is not there yet. A reason has several words:
-// one alone would be taken for the name of a check (docs/pipeline.md).
+// one alone would be taken for the name of a check (docs/internals/pipeline.md).
 func (b *base) add(reason string, candidates ...string) {
 	for _, p := range candidates {
 		if !isFile(b.root, p) {

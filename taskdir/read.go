@@ -11,7 +11,7 @@ import (
 const MaxRequirement = 4 << 20
 
 // ReadFile reads a file of the task directory dir, where others can put anything in its place: see durable.ReadBelow. How
-// much of it is read follows from its name; docs/formats.md has the table.
+// much of it is read follows from its name; docs/reference/formats.md has the table.
 func ReadFile(dir, name string) ([]byte, error) {
 	if filepath.Ext(name) == ".jsonl" {
 		return durable.ReadRecords(dir, name)

@@ -3,7 +3,7 @@
 // task.json is shared with people and with other tools, so reading is liberal (every shape that an
 // earlier version wrote is understood, and what is illegal is named without hiding the rest), and an
 // update changes the bytes of the fields it sets and no others. A directory that Trellis makes is
-// published by a rename, so that nobody sees half of one. docs/formats.md is the contract.
+// published by a rename, so that nobody sees half of one. docs/reference/formats.md is the contract.
 package taskdir
 
 import (

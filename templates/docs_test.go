@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// What docs/prompts.md says of each prompt is made from the templates; TRELLIS_UPDATE_PROMPTS=1 writes it.
+// What docs/reference/prompts.md says of each prompt is made from the templates; TRELLIS_UPDATE_PROMPTS=1 writes it.
 func TestPromptsAreDocumented(t *testing.T) {
-	const page, mark = "../docs/prompts.md", "<!-- made from the templates: TRELLIS_UPDATE_PROMPTS=1 go test ./templates -->\n"
+	const page, mark = "../docs/reference/prompts.md", "<!-- made from the templates: TRELLIS_UPDATE_PROMPTS=1 go test ./templates -->\n"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// row is a row of a table in docs/cli.md: the code in its first cell, and its second cell.
+// row is a row of a table in docs/reference/cli.md: the code in its first cell, and its second cell.
 type row struct{ first, second string }
 
 func tableRows(t *testing.T, begin *regexp.Regexp) []row {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "cli.md"))
+	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "cli.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func tableRows(t *testing.T, begin *regexp.Regexp) []row {
 	return rows
 }
 
-// The table of commands in docs/cli.md names every command with all its flags, and no other.
+// The table of commands in docs/reference/cli.md names every command with all its flags, and no other.
 func TestCommandsAreDocumented(t *testing.T) {
 	documented := map[string]string{}
 	words := regexp.MustCompile("^`trellis ((?:[a-z-]+ ?)+)")
@@ -50,12 +50,12 @@ func TestCommandsAreDocumented(t *testing.T) {
 		}
 		c := commands[path]
 		if c == nil {
-			t.Errorf("docs/cli.md names trellis %s, which does not exist", path)
+			t.Errorf("docs/reference/cli.md names trellis %s, which does not exist", path)
 			continue
 		}
 		documented[path] = r.second
 		if r.second != c.Usage {
-			t.Errorf("%s: docs/cli.md says %q, the command %q", path, r.second, c.Usage)
+			t.Errorf("%s: docs/reference/cli.md says %q, the command %q", path, r.second, c.Usage)
 		}
 		var named []string
 		for _, m := range flags.FindAllStringSubmatch(r.first, -1) {
@@ -65,7 +65,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(commands)) {
 		if _, ok := documented[path]; !ok {
-			t.Errorf("docs/cli.md lacks trellis %s", path)
+			t.Errorf("docs/reference/cli.md lacks trellis %s", path)
 		}
 	}
 }
@@ -74,12 +74,12 @@ func compareFlags(t *testing.T, path string, c *cli.Command, named []string) {
 	t.Helper()
 	for _, f := range c.Flags {
 		if !slices.ContainsFunc(f.Names(), func(n string) bool { return slices.Contains(named, n) }) {
-			t.Errorf("docs/cli.md lacks flag %s of %s", f.Names()[0], path)
+			t.Errorf("docs/reference/cli.md lacks flag %s of %s", f.Names()[0], path)
 		}
 	}
 	for _, n := range named {
 		if findFlag(c.Flags, n) == nil {
-			t.Errorf("docs/cli.md gives %s a flag %s, which it has not", path, n)
+			t.Errorf("docs/reference/cli.md gives %s a flag %s, which it has not", path, n)
 		}
 	}
 }
@@ -90,13 +90,13 @@ func TestExitCodesAreDocumented(t *testing.T) {
 		got = append(got, row{strconv.Itoa(e.Code), e.Meaning})
 	}
 	if want := tableRows(t, regexp.MustCompile(`^ \d+ $`)); !slices.Equal(got, want) {
-		t.Errorf("the table of exit codes in docs/cli.md is\n%v\nand help shows\n%v", want, got)
+		t.Errorf("the table of exit codes in docs/reference/cli.md is\n%v\nand help shows\n%v", want, got)
 	}
 }
 
-// The table of docs/config.md is the one that the code has; TRELLIS_UPDATE_DOCS=1 writes it.
+// The table of docs/reference/config.md is the one that the code has; TRELLIS_UPDATE_DOCS=1 writes it.
 func TestSettingsAreDocumented(t *testing.T) {
-	path := filepath.Join(repository(t), "docs", "config.md")
+	path := filepath.Join(repository(t), "docs", "reference", "config.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		return
 	}
 	if !found || string(text) != want {
-		t.Errorf("docs/config.md has another table than\n%s", settings())
+		t.Errorf("docs/reference/config.md has another table than\n%s", settings())
 	}
 }
 

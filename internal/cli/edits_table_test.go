@@ -24,7 +24,7 @@ func set(field, value string) string {
 	return fmt.Sprintf(`sed 's|"%s": *"[^"]*"|"%s": "%s"|' $T/task.json >$R/new.json; grep -q '"%s": "%s"' $R/new.json; cp $R/new.json $T/task.json`, field, field, value, field, value)
 }
 
-// edits are the rows of the table in docs/pipeline.md.
+// edits are the rows of the table in docs/internals/pipeline.md.
 func edits() (list []edit) {
 	for _, phase := range editPhases {
 		list = append(list,
@@ -110,7 +110,7 @@ func TestEdits(t *testing.T) {
 
 // The table of edits names each script, and scripts and tests that are there.
 func TestEditsDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../docs/pipeline.md")
+	data, err := os.ReadFile("../../docs/internals/pipeline.md")
 	if err != nil {
 		t.Fatal(err)
 	}

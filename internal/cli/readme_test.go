@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -106,7 +107,7 @@ func TestFailureCodesAreInReadme(t *testing.T) {
 
 // Who makes a status follow another is told by hand, row by row; together the rows are what the code allows.
 func TestStatusesAreDocumented(t *testing.T) {
-	_, table, _ := strings.Cut(pages(t)["docs/formats.md"], "| from | to | by |\n")
+	_, table, _ := strings.Cut(pages(t)["docs/reference/formats.md"], "| from | to | by |\n")
 	word := regexp.MustCompile("`([a-z_]+)`")
 	got := map[[2]trellis.Status]bool{}
 	for line := range strings.Lines(table) {
@@ -123,26 +124,54 @@ func TestStatusesAreDocumented(t *testing.T) {
 	for _, from := range trellis.Statuses {
 		for _, to := range trellis.Statuses {
 			if allowed := trellis.Move(from, to) == nil; from != to && allowed != got[[2]trellis.Status{from, to}] {
-				t.Errorf("from %s to %s: allowed is %t, docs/formats.md says %t", from, to, allowed, !allowed)
+				t.Errorf("from %s to %s: allowed is %t, docs/reference/formats.md says %t", from, to, allowed, !allowed)
 			}
 		}
 	}
 	for move := range got {
 		if !slices.Contains(trellis.Statuses, move[0]) || !slices.Contains(trellis.Statuses, move[1]) {
-			t.Errorf("docs/formats.md has a status that there is not: %v", move)
+			t.Errorf("docs/reference/formats.md has a status that there is not: %v", move)
 		}
 	}
 }
 
 // Links between pages, and to files of the repository, lead somewhere.
 func TestLinksOfDocs(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	for page, text := range pages(t) {
+	link, all := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`), pages(t)
+	for page, text := range all {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(repository(t), filepath.Dir(page), m[1])); err != nil {
+			target := page
+			if m[1] != "" {
+				target = path.Join(path.Dir(page), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(repository(t), target)); err != nil {
 				t.Errorf("%s: link to %s: %v", page, m[1], err)
+			} else if to, ok := all[target]; ok && m[2] != "" && !slices.Contains(anchors(to), m[2]) {
+				t.Errorf("%s: link to %s: it has no heading #%s", page, target, m[2])
 			}
 		}
+	}
+}
+
+// anchors are the names of the headings of a page, as GitHub makes them.
+func anchors(text string) (list []string) {
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	block := false
+	for line := range strings.Lines(text) {
+		if block = block != strings.HasPrefix(line, "```"); block {
+			continue
+		}
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			list = append(list, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
+		}
+	}
+	return list
+}
+
+// Whoever opens README.md reads it to its end.
+func TestReadmeIsShort(t *testing.T) {
+	if n := strings.Count(pages(t)["README.md"], "\n"); n >= 200 {
+		t.Errorf("README.md has %d lines: what is more than the first hour belongs into docs", n)
 	}
 }
 

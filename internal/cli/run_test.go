@@ -135,15 +135,15 @@ vars: {n: fine}
 	}
 }
 
-// The events are those of docs/workflow.md.
+// The events are those of docs/reference/workflow.md.
 func TestEventsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "workflow.md"))
+	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "workflow.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"workflow_started", "step_started", "step_iteration", "step_output", "step_judge", "step_healing", "step_finished", "workflow_finished"} {
 		if !bytes.Contains(page, []byte("\n| `"+kind+"` | ")) {
-			t.Errorf("docs/workflow.md lacks %s", kind)
+			t.Errorf("docs/reference/workflow.md lacks %s", kind)
 		}
 	}
 }

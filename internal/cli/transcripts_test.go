@@ -2,10 +2,12 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -16,8 +18,8 @@ import (
 	"time"
 )
 
-// Every command of README.md is typed as it stands there and prints what stands there, but for dates, hashes, times and
-// the like. A line before each block of commands says where it is typed:
+// Every command of README.md, of docs/start and of docs/guides is typed as it stands there and prints what stands there, but for
+// dates, hashes, times and the like. A line before each block of commands says where it is typed:
 //
 //	<!-- typed: SCENE -->         in the scene of that name; what a block leaves behind, the next one of the scene finds
 //	<!-- not typed: REASON -->    never
@@ -27,28 +29,48 @@ func TestReadmeTranscripts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the transcripts are those of Linux")
 	}
-	file := filepath.Join(repository(t), "README.md")
+	typed := 0
+	for _, page := range typedPages(t) {
+		t.Run(path.Base(page), func(t *testing.T) { typed += typePage(t, page) })
+	}
+	if typed < 30 && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		t.Errorf("only %d commands were typed", typed)
+	}
+}
+
+// typedPages are those whose commands are typed.
+func typedPages(t *testing.T) []string {
+	list := []string{"README.md"}
+	for page := range pages(t) {
+		if strings.HasPrefix(page, "docs/start/") || strings.HasPrefix(page, "docs/guides/") {
+			list = append(list, page)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// typePage types the commands of a page, in rooms of its own, and compares what they print.
+func typePage(t *testing.T, page string) (typed int) {
+	file := filepath.Join(repository(t), page)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(data), "\n")
-	rooms, typed := map[string]*room{}, 0
-	for _, b := range slices.Backward(replay(t, lines, rooms)) { // from the end: a longer one moves only what is behind
+	for _, b := range slices.Backward(replay(t, page, lines)) { // from the end: a longer one moves only what is behind
 		typed += b.commands
 		if b.want != nil && !matches(mask(b.want), mask(b.got)) {
-			t.Errorf("README.md:%d: in the scene %s this is printed:\n%s", b.at+1, b.scene, strings.Join(b.got, "\n"))
+			t.Errorf("%s:%d: in the scene %s this is printed:\n%s", page, b.at+1, b.scene, strings.Join(b.got, "\n"))
 			lines = slices.Replace(lines, b.at, b.at+len(b.want), b.got...)
 		}
-	}
-	if typed < 30 {
-		t.Errorf("only %d commands were typed", typed)
 	}
 	if os.Getenv("TRELLIS_UPDATE_DOCS") != "" {
 		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return typed
 }
 
 // typed is a block of the page that was typed.
@@ -60,7 +82,8 @@ type typed struct {
 }
 
 // replay types the blocks of a page in their order. Those without a transcript have to succeed.
-func replay(t *testing.T, lines []string, rooms map[string]*room) (list []typed) {
+func replay(t *testing.T, page string, lines []string) (list []typed) {
+	rooms := map[string]*room{}
 	marker := regexp.MustCompile(`^<!-- (typed|not typed): (.*) -->$`)
 	for at := 0; at < len(lines); at++ {
 		if !strings.HasPrefix(lines[at], "```") {
@@ -71,9 +94,9 @@ func replay(t *testing.T, lines []string, rooms map[string]*room) (list []typed)
 		switch {
 		case lines[at] != "```": // of a language
 		case m == nil:
-			t.Errorf("README.md:%d: nothing says where this is typed", at+1)
+			t.Errorf("%s:%d: nothing says where this is typed", page, at+1)
 		case m[1] == "typed":
-			list = append(list, enter(t, m[2], rooms).typeIn(block, at+1))
+			list = append(list, enter(t, page, m[2], rooms).typeIn(block, at+1))
 		}
 		at = end
 	}
@@ -83,19 +106,20 @@ func replay(t *testing.T, lines []string, rooms map[string]*room) (list []typed)
 // room is where the commands of a scene are typed: a folder with a home.
 type room struct {
 	*testing.T
-	scene, root, cwd string
-	env              []string
+	page, scene string
+	root, cwd   string
+	env         []string
 }
 
 // enter prepares the folder of a scene when it is typed in for the first time. "a/b" is b in the folder of a.
-func enter(t *testing.T, name string, rooms map[string]*room) *room {
+func enter(t *testing.T, page, name string, rooms map[string]*room) *room {
 	t.Helper()
 	folder, _, _ := strings.Cut(name, "/")
 	r, ok := rooms[folder]
 	if !ok {
 		root := t.TempDir()
 		home := filepath.Join(root, "home", "ada")
-		r = &room{T: t, scene: folder, root: root, cwd: filepath.Join(home, "greet"), env: []string{
+		r = &room{T: t, page: page, scene: folder, root: root, cwd: filepath.Join(home, "greet"), env: []string{
 			"HOME=" + home, "TMPDIR=" + root, "PATH=" + filepath.Join(home, "bin") + ":" + filepath.Join(root, "bin"),
 			"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0"}}
 		rooms[folder] = r
@@ -179,7 +203,7 @@ func (r *room) typeIn(block []string, at int) typed {
 	if !slices.ContainsFunc(block, func(line string) bool { return strings.HasPrefix(line, "$ ") }) {
 		b.commands = len(block)
 		if out, err := r.shell("set -e\n" + strings.Join(block, "\n")); err != nil {
-			r.Errorf("README.md:%d: %v\n%s", at, err, out)
+			r.Errorf("%s:%d: %v\n%s", r.page, at, err, out)
 		}
 		return b
 	}
@@ -311,6 +335,14 @@ roles:
 END
 `
 
+// mended plays the agent that has greet.sh take all words for the name.
+const mended = `cat > .trellis/rehearsal.yaml <<'END'
+roles:
+  implement: [{files: {greet.sh: "#!/bin/sh\n# greet NAME says hello.\nname=\"$*\"\necho \"Hello, ${name:-world}!\"\n"}, answer: All words are the name now.}]
+  check: [{answer: "Nothing to mend.\nALL_CHECKS_FINISH"}]
+END
+`
+
 // scenes say what is done before the commands of each are typed.
 var scenes = map[string]string{
 	"demo": playing + "trellis plan -n shout -t backend -r 'greet.sh takes --shout' >/dev/null 2>&1\n",
@@ -321,7 +353,17 @@ var scenes = map[string]string{
 	"unsigned": begun + `printf '#!/bin/sh\ncase $1 in --version) echo "2.1.0 (Claude Code)";; *) echo "{\\"loggedIn\\": false}"; exit 1;; esac\n' > ~/bin/claude; chmod +x ~/bin/claude
 trellis init >/dev/null 2>&1; echo 'verify: [sh test.sh]' > .trellis/config.yaml; git add -A; git commit -q -m 'Set up Trellis'
 `,
-	"byhand":      playing + farewell + "git commit -q -am script\n",
+	"byhand":   playing + farewell + "git commit -q -am script\n",
+	"newcomer": begun,
+	"tutorial": begun + "mkdir .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/\n",
+	"review":   playing,
+	"ci":       playing,
+	"team":     begun,
+	"monorepo": begun + "mkdir -p packages/web packages/api .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/; echo '{\"private\": true}' > package.json; echo \"lockfileVersion: '9.0'\" > pnpm-lock.yaml\n" +
+		"printf 'packages:\\n  - packages/*\\n' > pnpm-workspace.yaml; echo '{\"name\": \"web\", \"scripts\": {\"test\": \"node --test\"}}' > packages/web/package.json; echo '{\"name\": \"api\"}' > packages/api/package.json\n" +
+		"git add -A; git commit -q -m packages\n",
+	"bug": playing + mended + "git commit -q -am script\n" + taskLine("names", `{"status": "ready"}`) +
+		"printf '# Greet by the whole name\\n\\ngreet.sh Ada Lovelace prints \"Hello, Ada!\".\\n\\n## Acceptance Criteria\\n\\n- [ ] all words are the name\\n  verify: `test \"$(sh greet.sh Ada Lovelace)\" = \"Hello, Ada Lovelace!\"`\\n' > .trellis/tasks/11-20-names/prd.md\n",
 	"broken":      playing + taskLine("broken", `{"status": ready}`),
 	"nowhere":     "mkdir ~/none; cd ~/none\n",
 	"uncommitted": identity + "git init -q; mkdir .trellis\n",

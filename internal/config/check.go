@@ -115,7 +115,7 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 	}
 	d.wrong(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do")
 	last := &d.problems[len(d.problems)-1]
-	last.Warning, last.Hint = true, "have it print events, and set output: events (docs/agents.md)"
+	last.Warning, last.Hint = true, "have it print events, and set output: events (docs/reference/agents.md)"
 }
 
 // perAgent looks for agents that a limit names and nobody knows: it would limit nothing.

@@ -38,7 +38,7 @@ func said(problems []trellis.Problem) string {
 	return b.String()
 }
 
-// standard is what docs/formats.md shows: every key with its default.
+// standard is what docs/reference/formats.md shows: every key with its default.
 const standard = `
 agents:     {default: "", roles: {}, commands: {}}
 planning:   {taskspec: true, judge: true, approval: none, approvers: 1, approval_expires: 0, max_steps: 20}

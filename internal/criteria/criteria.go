@@ -1,6 +1,6 @@
 // Package criteria reads the acceptance criteria of a prd.md, however people write them down. Whatever stands under a
 // heading of criteria is part of an item or has a problem with its line: nothing is dropped in silence.
-// docs/formats.md, "prd.md", is its contract.
+// docs/reference/formats.md, "prd.md", is its contract.
 package criteria
 
 import (

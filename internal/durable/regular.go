@@ -17,7 +17,7 @@ import (
 // Whoever can write into a checkout can put anything in the place of a file: a pipe that nobody writes to, a device that
 // never ends, a link to a key. Below a checkout, a worktree or a task's directory files are read by this and by nothing else.
 
-// The most that is read of a file, by its kind. docs/formats.md lists them.
+// The most that is read of a file, by its kind. docs/reference/formats.md lists them.
 const (
 	MaxDocument = 1 << 20 // settings, and texts that people and agents write
 	MaxRecords  = 8 << 20 // files of JSON lines, plans, task.json

@@ -1,5 +1,5 @@
 // Package eval measures a planner: requirements over small projects, each with what a good planner makes
-// of it, and the marks of one that has planned them. docs/eval.md tells how to read them.
+// of it, and the marks of one that has planned them. docs/reference/eval.md tells how to read them.
 package eval
 
 import (

@@ -207,9 +207,9 @@ func git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The table of projects in docs/eval.md is the one of the set.
+// The table of projects in docs/reference/eval.md is the one of the set.
 func TestProjectsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "eval.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "eval.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestProjectsAreDocumented(t *testing.T) {
 	}
 	for row, n := range count {
 		if !strings.Contains(string(page), fmt.Sprintf("\n%s%d |\n", row, n)) {
-			t.Errorf("docs/eval.md has no row %s%d |", row, n)
+			t.Errorf("docs/reference/eval.md has no row %s%d |", row, n)
 		}
 	}
 	_, table, _ := strings.Cut(string(page), "| project | what it is | cases |\n| --- | --- | --- |\n")
@@ -230,7 +230,7 @@ func TestProjectsAreDocumented(t *testing.T) {
 		rows++
 	}
 	if rows != len(count) {
-		t.Errorf("docs/eval.md lists %d projects, there are %d", rows, len(count))
+		t.Errorf("docs/reference/eval.md lists %d projects, there are %d", rows, len(count))
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 
 func page(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/plan.md")
+	data, err := os.ReadFile("../../docs/reference/plan.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
 }
 
-// The examples of docs/plan.md are a plan without a problem, and the TaskSpec that it covers.
+// The examples of docs/reference/plan.md are a plan without a problem, and the TaskSpec that it covers.
 func TestExamplesInDocs(t *testing.T) {
 	var examples []string
 	for _, part := range strings.Split(page(t), "```json\n")[1:] {
@@ -39,7 +39,7 @@ func TestExamplesInDocs(t *testing.T) {
 		t.Fatal(told(problems))
 	}
 	there := func(path string) (bool, error) { return path == "api/list.go", nil }
-	same(t, "docs/plan.md", told(p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go vet ./...", "go test ./..."}, Spec: spec})), "")
+	same(t, "docs/reference/plan.md", told(p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go vet ./...", "go test ./..."}, Spec: spec})), "")
 }
 
 // The example of a file that is run loads, with the files that it calls.
@@ -47,7 +47,7 @@ func TestRunExampleInDocs(t *testing.T) {
 	_, example, _ := strings.Cut(page(t), "```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
 	const deploy = "schema_version: 1\ntitle: D\nvars: {region: }\nsteps: [{id: a, command: 'make {{region}}'}]\n"
-	b := loads(t, "docs/plan.md", plan.LoadOptions{Given: map[string]string{"region": "eu"}}, "", "release.yaml", example, "deploy/api.yaml", deploy, "deploy/web.yaml", deploy)
+	b := loads(t, "docs/reference/plan.md", plan.LoadOptions{Given: map[string]string{"region": "eu"}}, "", "release.yaml", example, "deploy/api.yaml", deploy, "deploy/web.yaml", deploy)
 	if len(b.Plans) != 3 {
 		t.Errorf("got %d files", len(b.Plans))
 	}
@@ -100,7 +100,7 @@ func fields(t *testing.T, name string) (list []string) {
 	return slices.Compact(list)
 }
 
-// Every field of plan.json and taskspec.json has a reader in the tables of docs/plan.md, and no other has.
+// Every field of plan.json and taskspec.json has a reader in the tables of docs/reference/plan.md, and no other has.
 func TestWhoReadsWhat(t *testing.T) {
 	_, tables, _ := strings.Cut(page(t), "\n## Who reads what\n")
 	for name, heading := range map[string]string{"plan": "| field of plan.json | reader |\n", "taskspec": "| field of taskspec.json | reader |\n"} {
@@ -115,7 +115,7 @@ func TestWhoReadsWhat(t *testing.T) {
 		}
 		slices.Sort(got)
 		if want := fields(t, name); !slices.Equal(got, want) {
-			t.Errorf("%s: docs/plan.md has\n%s\nthe schema has\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s: docs/reference/plan.md has\n%s\nthe schema has\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

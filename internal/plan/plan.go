@@ -1,5 +1,5 @@
 // Package plan knows plan.json: its fields, how it is read, what must hold in it beyond its schema, and how
-// agents and people are shown it. docs/plan.md is its contract.
+// agents and people are shown it. docs/reference/plan.md is its contract.
 package plan
 
 import "encoding/json"

@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// The example of docs/proofs.md is a chain that holds, and its tables name every key, kind and fault.
+// The example of docs/reference/proofs.md is a chain that holds, and its tables name every key, kind and fault.
 func TestProofsAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../docs/proofs.md")
+	data, err := os.ReadFile("../../docs/reference/proofs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ const (
 	hashPrefix   = "sha256:"
 )
 
-// proofKinds are those of docs/proofs.md.
+// proofKinds are those of docs/reference/proofs.md.
 var proofKinds = []string{"script", "test", "lint", "build", "file", "manual", "composite", Final}
 
 // Proof is one record of proofs.jsonl: that a step was checked, and what came of it. A record with an exit

@@ -47,7 +47,7 @@ type Report struct {
 func (a *Report) OK() bool { return len(a.Findings) == 0 }
 
 // Verify compares the records of dir with themselves, each other, the output that was kept, and
-// w. docs/proofs.md says what it sees and what no such comparison can see. An error means that
+// w. docs/reference/proofs.md says what it sees and what no such comparison can see. An error means that
 // something could not be read; nothing is changed.
 func Verify(dir string, w ExpectedState) (*Report, error) {
 	data, err := readProofs(dir)

@@ -1,5 +1,5 @@
 // Package ready says whether a task directory can be run: the one check that planning, starting, watching
-// and `trellis validate` share. docs/formats.md, "Ready means", is its contract.
+// and `trellis validate` share. docs/reference/formats.md, "Ready means", is its contract.
 package ready
 
 import (

@@ -104,5 +104,5 @@ func hint(said string) string {
 	case strings.Contains(said, "namespace"), strings.Contains(said, "uid map"), strings.Contains(said, "Permission denied"), strings.Contains(said, "not permitted"):
 		return "let bwrap make user namespaces: an AppArmor profile for it (Ubuntu 24.04 and newer), sysctl kernel.unprivileged_userns_clone=1 (older Debian), or --security-opt seccomp=unconfined for a container"
 	}
-	return "read docs/sandbox.md"
+	return "read docs/reference/sandbox.md"
 }

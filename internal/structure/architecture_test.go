@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// How long a walk of docs/architecture.md may be, and how often it may come back to a file that it has left.
+// How long a walk of docs/internals/architecture.md may be, and how often it may come back to a file that it has left.
 const (
 	walkFiles   = 30
 	walkReturns = 3
@@ -26,10 +26,10 @@ var (
 	tickedRun = regexp.MustCompile("`[^`]+`")
 )
 
-// What docs/architecture.md says of the code is so: each file that it names is there and declares the names that follow
+// What docs/internals/architecture.md says of the code is so: each file that it names is there and declares the names that follow
 // it up to the end of the sentence part, and each walk is short and hardly goes to and fro.
 func TestArchitectureIsTheCode(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository(t), "docs/architecture.md"))
+	text, err := os.ReadFile(filepath.Join(repository(t), "docs/internals/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +92,12 @@ func declared(t *testing.T, text string) (files []string) {
 			file = m[1]
 			files = append(files, file)
 			if _, err := os.Stat(filepath.Join(repository(t), file)); err != nil {
-				t.Errorf("docs/architecture.md: there is no %s", file)
+				t.Errorf("docs/internals/architecture.md: there is no %s", file)
 			}
 			continue
 		}
 		if m := codeName.FindStringSubmatch(word); m != nil && file != "" && !slices.Contains(declarations(t, file), m[1]) {
-			t.Errorf("docs/architecture.md: %s does not declare %s", file, m[1])
+			t.Errorf("docs/internals/architecture.md: %s does not declare %s", file, m[1])
 		}
 	}
 	return files

@@ -13,21 +13,21 @@ import (
 
 // Every promise names at least one test, and each of them is there.
 func TestGuaranteesAreTested(t *testing.T) {
-	if rows := testedRows(t, "docs/guarantees.md", "| you can rely on | how | shown by |"); rows < 20 {
+	if rows := testedRows(t, "docs/internals/guarantees.md", "| you can rely on | how | shown by |"); rows < 20 {
 		t.Errorf("only %d promises were found", rows)
 	}
 }
 
 // So does every flaw of the multi-agent pipeline of 0.4.
 func TestFlawsAreTested(t *testing.T) {
-	if rows := testedRows(t, "docs/migrating.md", "| in 0.4 | here | shown by |"); rows != 18 {
+	if rows := testedRows(t, "docs/reference/migrating.md", "| in 0.4 | here | shown by |"); rows != 18 {
 		t.Errorf("%d flaws were found, want 18", rows)
 	}
 }
 
 // And so does every edge.
 func TestEdgesAreTested(t *testing.T) {
-	if rows := testedRows(t, "docs/edges.md", "| edge | what holds now | shown by |"); rows < 50 {
+	if rows := testedRows(t, "docs/internals/edges.md", "| edge | what holds now | shown by |"); rows < 50 {
 		t.Errorf("only %d edges were found", rows)
 	}
 }

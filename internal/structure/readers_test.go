@@ -36,7 +36,7 @@ func TestFieldsOfPlansAreRead(t *testing.T) {
 	}
 }
 
-// TestReadersAreDocumented holds every field of them to have a row with its reader in docs/plan.md.
+// TestReadersAreDocumented holds every field of them to have a row with its reader in docs/reference/plan.md.
 func TestReadersAreDocumented(t *testing.T) {
 	for heading, fields := range map[string][]planField{
 		"| field of plan.json | reader |":     fieldsOf(reflect.TypeFor[plan.Plan](), "", nil),
@@ -45,16 +45,16 @@ func TestReadersAreDocumented(t *testing.T) {
 		rows := readerRows(t, heading)
 		for _, f := range fields {
 			if f.place != "" && rows[f.place] == "" {
-				t.Errorf("docs/plan.md names no reader of %s (%s)", f.place, f.name)
+				t.Errorf("docs/reference/plan.md names no reader of %s (%s)", f.place, f.name)
 			}
 		}
 	}
 }
 
-// readerRows are the rows of a table of docs/plan.md: readers by field.
+// readerRows are the rows of a table of docs/reference/plan.md: readers by field.
 func readerRows(t *testing.T, heading string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "plan.md"))
+	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "plan.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func readerRows(t *testing.T, heading string) map[string]string {
 // planField is a field of a type that a plan.json or a TaskSpec is made of.
 type planField struct {
 	name  string // Type.Field
-	place string // in the file, as docs/plan.md spells it: steps[].id; "" where only what is below has rows
+	place string // in the file, as docs/reference/plan.md spells it: steps[].id; "" where only what is below has rows
 }
 
 // fieldsOf are the fields of a type and of those below it. A type that is within itself is looked at once; one

@@ -25,7 +25,7 @@ const (
 // Statuses are all statuses, in the order a task goes through them.
 var Statuses = []Status{Planning, Rejected, Ready, Waiting, InProgress, Paused, Review, Completed, Failed, Cancelled}
 
-// moves is the status table of docs/formats.md. What only a reported-as-finished, rewound or
+// moves is the status table of docs/reference/formats.md. What only a reported-as-finished, rewound or
 // foreign task may do through `trellis retry` (to ready) is in it as well: the caller knows which it has.
 var moves = map[Status][]Status{
 	Planning:   {Ready, Rejected, Waiting, Cancelled},

@@ -175,7 +175,7 @@ func TestProcessesAppend(t *testing.T) {
 	}
 }
 
-// BenchmarkLedger is what a process pays for a ledger of 2,000 tasks in ten repositories: docs/trust.md says so.
+// BenchmarkLedger is what a process pays for a ledger of 2,000 tasks in ten repositories: docs/reference/trust.md says so.
 func BenchmarkLedger(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "trust.jsonl")
 	var text strings.Builder

@@ -1,5 +1,5 @@
 // Package workflow runs the steps of a plan: scripts, prompts, groups, loops, other files, messages, and waits
-// for people. A run that was killed goes on where it stopped, and no step that was finished runs again. docs/workflow.md is its contract.
+// for people. A run that was killed goes on where it stopped, and no step that was finished runs again. docs/reference/workflow.md is its contract.
 package workflow
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Exit codes are a contract: docs/cli.md and every command's help show this table.
+// Exit codes are a contract: docs/reference/cli.md and every command's help show this table.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1

@@ -50,7 +50,7 @@ empties it. What you set counts as written here: nobody is asked whether it may 
 			{
 				Name: "list", Usage: "show every setting, its value and where that comes from", Flags: []cli.Flag{user, command.JSONFlag()},
 				Description: command.Manual(`Where a value comes from is its default, a line of the project's file, or a line of yours when that holds
-against the project (docs/config.md).`,
+against the project (docs/reference/config.md).`,
 					[]int{command.ExitDone, command.ExitUsage}, "trellis config list", "trellis config list --user", "trellis config list --json"),
 				Action: cmd.list,
 			},

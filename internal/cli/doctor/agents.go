@@ -33,7 +33,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		}
 		usable = true
 		if f.Shut != "" {
-			d.add(stateWarning, f.Name, f.Version+" does not start in the sandbox: "+f.Shut, "name what it is made of: sandbox_home: [FOLDER] in .trellis/config.yaml; docs/sandbox.md")
+			d.add(stateWarning, f.Name, f.Version+" does not start in the sandbox: "+f.Shut, "name what it is made of: sandbox_home: [FOLDER] in .trellis/config.yaml; docs/reference/sandbox.md")
 			continue
 		}
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")

@@ -71,7 +71,7 @@ func (d *diagnosis) ends(ctx context.Context) {
 		d.add(stateOK, "processes", "each call has a control group, which ends as a whole", "")
 		return
 	}
-	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/agents.md): "+err.Error(), "")
+	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/reference/agents.md): "+err.Error(), "")
 }
 
 func (d *diagnosis) system(ctx context.Context, p *app.Project) {

@@ -39,14 +39,14 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 	default:
 		d.add(stateOK, "sandbox", fmt.Sprintf("%s: %s", c.Sandbox, found), "")
 		if hooks := p.Repo.Hooks().Hooks(ctx); len(hooks) > 0 {
-			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/sandbox.md")
+			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/reference/sandbox.md")
 		}
 	}
 	if c.Sandbox == sandbox.Off {
 		return
 	}
 	if kinds := box.Unconnected(ctx); len(kinds) > 0 {
-		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
+		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/reference/sandbox.md")
 	}
 	if found.OK() {
 		d.reaches(p, c, box)
@@ -71,7 +71,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	}
 	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
 		if d.console.Caller().LookPath(name) == nil {
-			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name)), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name)), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 		}
 	}
 	if len(c.SandboxHosts) > 0 || len(c.Agents.Commands) > 0 {
@@ -79,7 +79,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 		if len(hosts) == 0 {
 			hosts = []string{"nothing"}
 		}
-		d.add(stateOK, "sandbox", "all agents reach "+few(hosts), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+		d.add(stateOK, "sandbox", "all agents reach "+few(hosts), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 	if len(wide) > 0 {
 		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
@@ -89,13 +89,13 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 // unseen tells what of the person's own programs in the sandbox do not see, and how they would.
 func (d *diagnosis) unseen(box *sandbox.Box) {
 	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
-		d.add(stateOK, "sandbox", "commands do not get "+few(names)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
+		d.add(stateOK, "sandbox", "commands do not get "+few(names)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
 	}
 	if box.HidesAccount() {
 		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
 	}
 	if paths := box.Undisclosed(); len(paths) > 0 {
-		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/sandbox.md")
+		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 }
 

@@ -100,7 +100,7 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 	case errors.Is(err, path.ErrBadPattern):
 		return nil, app.Usagef("--only %q is no glob", only)
 	case err == nil && len(cases) == 0:
-		return nil, app.WithHints(app.Usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/eval.md")
+		return nil, app.WithHints(app.Usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/reference/eval.md")
 	}
 	return cases, err
 }

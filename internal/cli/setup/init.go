@@ -205,7 +205,7 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	if box := sandbox.Look(ctx, cmd.Env); box.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
 		if set.Sandbox == sandbox.Off {
-			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", box)
+			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/reference/sandbox.md)", box)
 		}
 	}
 	return files, err
