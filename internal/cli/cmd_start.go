@@ -58,7 +58,7 @@ func runStart(a *command.Console, c *cli.Context) error {
 	o := runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")}
 	heard := func(bool) {}
 	if _, watched := s.Starter().Watcher(); watched && o == (runner.RunOptions{}) && !c.Bool("json") {
-		if heard, err = hear(c.Context, p, s, show, filepath.Base(dir)); err != nil {
+		if heard, err = hear(c.Context, p, s, show, dir); err != nil {
 			return err
 		}
 	}
@@ -76,12 +76,15 @@ const toldWithin = 2 * time.Second
 
 // hear shows what the watcher does for a task, until done is called, or this process itself goes on with it. done waits for the
 // end of the run to be told when there was one.
-func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, task string) (done func(ended bool), err error) {
+func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, dir string) (done func(ended bool), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	told, err := p.Events(ctx)
 	if err != nil {
 		stop()
 		return nil, err
+	}
+	if t, err := p.Reader().Task(dir); err == nil && t.Working() && t.Phase != "" { // which is not told any more
+		show.Hear(events.Event{Task: t.ID, Kind: events.PhaseBegun, Phase: t.Phase, Round: t.Round})
 	}
 	own := s.Event
 	s.Event = func(e runner.Event) {
@@ -94,7 +97,7 @@ func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Li
 	go func() {
 		defer close(silent)
 		for e := range told {
-			if e.Task != task || ctx.Err() != nil {
+			if e.Task != filepath.Base(dir) || ctx.Err() != nil {
 				continue
 			}
 			if show.Hear(e); e.Kind == events.Ended {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // pane is a program in a terminal of tmux, which shows what a person sees.
@@ -43,6 +44,9 @@ func (p *pane) screen() string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
+// failed finds that a command came to a bad end.
+var failed = regexp.MustCompile(`\nended with [1-9]`)
+
 // until waits until the screen has a text, and returns it.
 func (p *pane) until(text string) string {
 	p.Helper()
@@ -51,7 +55,7 @@ func (p *pane) until(text string) string {
 		if strings.Contains(shown, text) {
 			return shown
 		}
-		if time.Now().After(end) || strings.Contains(shown, "\nended with ") {
+		if time.Now().After(end) || failed.MatchString(shown) {
 			p.Fatalf("waited in vain for %q; the screen shows\n%s", text, shown)
 		}
 	}
@@ -65,8 +69,14 @@ func (p *pane) let(task string) {
 	}
 }
 
-// watchIn is a watcher of three tasks in a terminal so wide: one fails its check once, one crashes, one needs a yes.
-func watchIn(t *testing.T, width int, args string) *pane {
+// types types a line.
+func (p *pane) types(line string) {
+	p.Helper()
+	p.tmux("send-keys", "clear; "+line+"; echo ended with $?", "Enter")
+}
+
+// threeTasks is a shell in a terminal so wide, in a repository with three tasks: one fails its check once, one crashes, one needs a yes.
+func threeTasks(t *testing.T, width int) *pane {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -121,7 +131,6 @@ func watchIn(t *testing.T, width int, args string) *pane {
 		p.tmux("kill-server")
 		os.RemoveAll(sockets)
 	})
-	p.tmux("send-keys", "clear; trellis watch "+args+"; echo ended with $?", "Enter")
 	return p
 }
 
@@ -143,7 +152,8 @@ func TestWatchOnTerminal(t *testing.T) {
 	for _, width := range []int{60, 80, 140} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
 			t.Parallel()
-			p := watchIn(t, width, "")
+			p := threeTasks(t, width)
+			p.types("trellis watch")
 			p.until("trellis approve 02-03-asks")
 			p.until("\n1 waiting for approval: 02-03-asks")
 			p.let("02-01-mend")
@@ -164,8 +174,51 @@ func TestWatchOnTerminal(t *testing.T) {
 			if want, err := os.ReadFile(golden); err != nil || string(want) != shown {
 				t.Errorf("%v: got\n%s\nwant\n%s", err, shown, want)
 			}
+			p.narrower(width - 15)
 			p.tmux("send-keys", "C-c")
 			p.until("ended with 130")
 		})
+	}
+}
+
+// narrower makes the terminal narrower, and waits until nothing is left of the lines that were too wide.
+func (p *pane) narrower(width int) {
+	p.Helper()
+	p.tmux("resize-window", "-x", strconv.Itoa(width))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		shown := p.screen()
+		rows := regexp.MustCompile(`(?m)^.*[▰▱].*$`).FindAllString(shown, -1)
+		if len(rows) == 1 && utf8.RuneCountInString(rows[0]) < width && strings.Count(shown, "1 waiting for approval") == 1 {
+			return
+		}
+		if time.Now().After(end) {
+			p.Fatalf("after it got %d wide it shows\n%s", width, shown)
+		}
+	}
+}
+
+// Whoever starts a task that a watcher runs sees what that does, line by line where that is asked for, and how it ended.
+func TestStartFollowsWatcher(t *testing.T) {
+	t.Parallel()
+	p := threeTasks(t, 140)
+	p.types("trellis watch --json >../log & until trellis status | grep -q 02-01-mend.*implement; do sleep 0.05; done; trellis start 02-01-mend --plain")
+	p.until("02-01-mend: implement, round 1\n")
+	p.let("02-01-mend")
+	shown := p.until("ended with 0")
+	for _, want := range []string{" 02-01-mend: verify ✗ 1 of 1: sh check.sh (exit 1): FAIL: nothing says ok\n", " 02-01-mend: debug, round 2\n", " 02-01-mend: review in ", "merge     git merge feature/mend\n"} {
+		if strings.Count(shown, want) != 1 {
+			t.Errorf("got %d times %q in\n%s", strings.Count(shown, want), want, shown)
+		}
+	}
+	p.tmux("send-keys", "kill $!; wait; echo all is over: $?", "Enter")
+	p.until("all is over: 0")
+	log, err := os.ReadFile(filepath.Join(p.dir, "..", "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"msg":"check failed","task":"02-01-mend","phase":"verify","command":"sh check.sh","n":1,"of":1,"exit":1,"last":"FAIL: nothing says ok"`, `"msg":"ended","task":"02-01-mend","status":"review"`} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("no %s in\n%s", want, log)
+		}
 	}
 }
