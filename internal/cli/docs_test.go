@@ -117,6 +117,27 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 }
 
+// The example of a whole config.yaml is valid, and names every key that there is.
+func TestConfigExample(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "config-example.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := config.Load(config.Files{Root: t.TempDir(), Config: config.File{Name: "config-example.yaml", Data: data}}); len(problems) > 0 {
+		t.Errorf("it is not valid: %v", problems)
+	}
+	for _, r := range config.Table() {
+		words := strings.FieldsFunc(r.Key, func(c rune) bool { return c == '.' || c == '[' })
+		last := words[len(words)-1]
+		if strings.HasPrefix(last, "<") {
+			last = words[len(words)-2]
+		}
+		if named := regexp.MustCompile(`(?m)(^|[\s{,])` + regexp.QuoteMeta(last) + `:`); !named.Match(data) {
+			t.Errorf("it lacks %s", r.Key)
+		}
+	}
+}
+
 func userSettings() string {
 	var b strings.Builder
 	b.WriteString("| your key | type | meaning |\n| --- | --- | --- |\n")
