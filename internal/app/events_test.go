@@ -97,7 +97,7 @@ func TestEventsOfARun(t *testing.T) {
 	l := listen(t, w)
 	w.Start(dir)
 	end := l.until("the end", is(events.Ended, "02-01-bye"))
-	if o := end.Outcome; o == nil || o.Status != trellis.Review || len(o.Commit) < 40 || o.Rounds != 2 || o.Worktree == "" || o.Met != 1 || o.Criteria != 1 || !strings.Contains(o.Stat, "greet.sh") || end.Run != "02-01-bye/1" {
+	if o := end.Outcome; o == nil || o.Status != trellis.Review || len(o.Commit) < 40 || o.Rounds != 2 || o.Worktree == "" || o.Next != "trellis diff 02-01-bye" || o.Met != 1 || o.Criteria != 1 || !strings.Contains(o.Stat, "greet.sh") || end.Run != "02-01-bye/1" {
 		t.Errorf("it ended with %+v, %+v", end, o)
 	}
 	var lines []string

@@ -150,6 +150,17 @@ func (c Check) Words(phase string) string {
 	return fmt.Sprintf("%s %s %d of %d: %s (%s)", phase, mark, c.N, c.Of, c.Command, end)
 }
 
+// NextAfter is the command that comes after a run of a task that ended so, "" when there is none.
+func NextAfter(status trellis.Status, task string) string {
+	switch status {
+	case trellis.Review:
+		return "trellis diff " + task
+	case trellis.Failed, trellis.Cancelled:
+		return "trellis retry " + task
+	}
+	return ""
+}
+
 // Summary says in a line how a run ended.
 func (o Outcome) Summary() string {
 	parts := []string{string(o.Status) + " in " + text.Seconds(o.Seconds)}

@@ -55,24 +55,12 @@ func (t teller) ended(h *journal.History, r Result) {
 		return
 	}
 	o := pipeline.OutcomeOf(h)
-	o.Status, o.Report, o.Next = r.Status, t.report, r.next()
+	o.Status, o.Report, o.Next = r.Status, t.report, events.NextAfter(r.Status, filepath.Base(t.dir))
 	e := events.Event{Time: t.now(), Task: filepath.Base(t.dir), Run: h.Run, Kind: events.Ended, Outcome: &o, Seconds: o.Seconds}
 	if r.Failure != nil {
 		e.Failure = &events.Failure{Code: trellis.Code(r.Failure.Code), Detail: r.Failure.Detail}
 	}
 	t.tell(Event{Task: e.Task, Told: &e, Ended: &r})
-}
-
-// next is the command that comes after a run that ended so.
-func (r Result) next() string {
-	id := filepath.Base(r.Dir)
-	switch r.Status {
-	case trellis.Review:
-		return "trellis diff " + id
-	case trellis.Failed, trellis.Cancelled:
-		return "trellis retry " + id
-	}
-	return ""
 }
 
 // Watching is what a watcher does beside running tasks.

@@ -104,6 +104,7 @@ func (f *Feed) outcomeOf(at *followed, l Line) *events.Outcome {
 		o = pipeline.OutcomeOf(h)
 		o.Report = f.Store.Rel(filepath.Join(at.log.Dir, taskdir.Report))
 	}
+	o.Next = events.NextAfter(o.Status, filepath.Base(at.log.Dir))
 	return &o
 }
 
