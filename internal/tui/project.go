@@ -29,9 +29,10 @@ type project struct {
 	self string // this program
 	dir  string // where it was started
 
-	logs  sync.Mutex
-	log   *status.Log // of the task that was last asked for
-	told  []line      // what it has said
+	mu    sync.Mutex
+	shown map[string]string // by task, the hash of the plan that was shown last
+	log   *status.Log       // of the task that was last asked for
+	told  []line            // what it has said
 	print *terminal.LogPrinter
 }
 
@@ -78,7 +79,7 @@ func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, er
 	case Now:
 		list, err = p.now(ctx, id)
 	case Plan:
-		list, err = p.plan(id)
+		list, err = p.plan(ctx, id)
 	case Diff:
 		list, err = p.diff(ctx, id)
 	case Log:
@@ -152,38 +153,28 @@ func phases(t status.Task) string {
 	return bar
 }
 
-// plan is what is to be built: the requirement, and the steps of the plan.
-func (p *project) plan(id string) ([]line, error) {
-	t, err := p.Task(id)
+// plan is what is to be built, as people agree to it, and the requirement in full. Its hash is kept: a yes is to that.
+func (p *project) plan(ctx context.Context, id string) ([]line, error) {
+	r, err := p.Review(ctx, p.path(id))
 	if err != nil {
 		return nil, err
 	}
-	prd, err := p.Document(p.path(id), taskdir.PRD)
-	if err != nil {
+	var b bytes.Buffer
+	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
 		return nil, err
 	}
-	if prd == "" {
-		if prd, err = p.Document(p.path(id), taskdir.Requirement); err != nil {
+	p.mu.Lock()
+	p.shown[id] = r.Hash
+	p.mu.Unlock()
+	all := lines(b.String(), plain)
+	for _, name := range []string{taskdir.PRD, taskdir.Requirement} {
+		text, err := p.Document(p.path(id), name)
+		if err != nil {
 			return nil, err
 		}
-	}
-	all := headed(lines(prd, plain))
-	if t.Plan != nil {
-		all = append(all, line{}, line{"Steps of the plan", bold})
-		for i, s := range t.Plan.Steps {
-			all = append(all, lines(fmt.Sprintf("%d. %s", i+1, strings.TrimSuffix(s.ID+": "+s.Title, ": ")), plain)...)
-			for _, does := range []string{s.Command, s.Prompt, s.Message, s.Description} {
-				if does != "" {
-					all = append(all, lines(text.Indent(does), plain)...)
-				}
-			}
-			if s.Verify != "" {
-				all = append(all, lines(text.Indent("verify: "+s.Verify), green)...)
-			}
+		if text != "" {
+			return append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...), nil
 		}
-	}
-	if len(all) == 0 {
-		return lines("there is no prd.md and no plan.json", plain), nil
 	}
 	return all, nil
 }
@@ -278,8 +269,8 @@ func files(list []line) (all []line) {
 
 // logOf are the lines of a task's log. What was read once is not read again.
 func (p *project) logOf(id string) ([]line, error) {
-	p.logs.Lock()
-	defer p.logs.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.log == nil || filepath.Base(p.log.Dir) != id {
 		p.log, p.told = &status.Log{Dir: p.path(id), Decode: agents.Decoder}, nil
 		p.print = &terminal.LogPrinter{Whole: "trellis logs --full " + id}
@@ -372,7 +363,9 @@ func (p *project) decide(ctx context.Context, o Order, dir, reason string) (app.
 	if err != nil {
 		return app.Ordered{}, err
 	}
-	d := app.Decision{Reason: reason}
+	p.mu.Lock()
+	d := app.Decision{Reason: reason, Shown: p.shown[t.ID]}
+	p.mu.Unlock()
 	if t.Steps.Waits {
 		d.Step = t.Steps.At
 	}

@@ -39,7 +39,7 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	defer restore()
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	w := &project{Project: p, self: self, dir: dir}
+	w := &project{Project: p, self: self, dir: dir, shown: map[string]string{}}
 	m := New(inner, w, filepath.Base(p.Root), t.Colour, now)
 	m.restore = restore
 	profile := colorprofile.ANSI
