@@ -242,7 +242,7 @@ func TestUIActions(t *testing.T) {
 
 	p.choose("02-04-off")
 	p.press("c")
-	p.until("cancel 02-04-off?", "R takes it up again (y/n)")
+	p.until("cancel 02-04-off?", "undo: R, or trellis undo (y/n)")
 	p.press("Enter")
 	p.until("nothing was done")
 	p.press("c")
@@ -284,7 +284,7 @@ func TestUIActions(t *testing.T) {
 	p.press("d")
 	p.until("push the branch of 02-01-bye", "(y/n)")
 	p.press("y")
-	p.until("remote")
+	p.until("nothing was pushed")
 	if got := s.status("02-01-bye"); got != "review" {
 		t.Errorf("after a delivery without a remote it is %s", got)
 	}

@@ -47,7 +47,7 @@ func sheet() []section {
 			{[]string{"a"}, "a", "approve", order(Approve, "")},
 			{[]string{"x"}, "x", "reject, with a reason", (*Model).startReject},
 			{[]string{"R"}, "R", "retry", order(Retry, "")},
-			{[]string{"c"}, "c", "cancel", order(Cancel, "cancel %s? Its worktree and branch stay, and R takes it up again")},
+			{[]string{"c"}, "c", "cancel", order(Cancel, "cancel %s? Its worktree and branch stay; undo: R, or trellis undo")},
 			{[]string{"d"}, "d", "deliver", order(Deliver, "push the branch of %s and open its pull request, as delivery says? Undo: close the pull request and delete the remote branch")},
 		}},
 		{"open", []key{

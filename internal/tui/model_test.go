@@ -238,7 +238,7 @@ func TestAnswersStay(t *testing.T) {
 	d.press("a")
 	d.want("the plan has changed · next: trellis review 02-01-auth")
 	d.press("c")
-	d.want("cancel 02-01-auth? Its worktree and branch stay, and R takes it up again (y/n)")
+	d.want("cancel 02-01-auth? Its worktree and branch stay; undo: R, or trellis undo (y/n)")
 	d.press("n")
 	d.want("nothing was done")
 	d.press("x")

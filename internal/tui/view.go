@@ -150,11 +150,12 @@ func (s screen) bottom() []string {
 	if s.m.said.Next != "" && s.m.mode == browsing {
 		text += " · next: " + visibleLine(s.m.said.Next)
 	}
+	parts := strings.Split(ansi.WrapWc(text, s.m.width, " "), "\n")
+	if len(parts) > 3 {
+		parts = append(parts[:2], ansi.TruncateWc(parts[2], s.m.width-2, "")+" …")
+	}
 	var out []string
-	for part := range strings.SplitSeq(ansi.WrapWc(text, s.m.width, " "), "\n") {
-		if len(out) == 3 {
-			break
-		}
+	for _, part := range parts {
 		out = append(out, s.m.paint.paint(fit(part, s.m.width), how))
 	}
 	return out
