@@ -167,11 +167,7 @@ func orNothing(text string) string {
 
 // Name is a task's name made of the title, whole words only; of the number where that leaves none.
 func (i *Issue) Name() string {
-	words := strings.Fields(i.Title)
-	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= trellis.MaxName {
-		words = words[:len(words)-1]
-	}
-	if name := trellis.Slug(strings.Join(words, " ")); name != "" {
+	if name := trellis.ShortName(i.Title); name != "" {
 		return name
 	}
 	return fmt.Sprintf("issue-%d", i.Number)

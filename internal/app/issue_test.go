@@ -29,8 +29,8 @@ func TestIssueName(t *testing.T) {
 	for title, want := range map[string]string{
 		"Take limit & offset":            "take-limit-offset",
 		"日本語":                            "issue-3",
-		strings.Repeat("abcdefghi ", 10): "abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi-abcdefghi",
-		strings.Repeat("a", 99):          strings.Repeat("a", 60),
+		strings.Repeat("abcdefghi ", 10): "abcdefghi-abcdefghi-abcdefghi",
+		strings.Repeat("a", 99):          strings.Repeat("a", 30),
 	} {
 		if got := (&Issue{Number: 3, Title: title}).Name(); got != want || !trellis.ValidName(got) {
 			t.Errorf("%q: got %q, want %q", title, got, want)

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -115,4 +118,20 @@ func (p *Project) PackageOf(c *config.Config, name string) (string, error) {
 		return "", WithHints(Usagef("--package: %w", err), "name it under packages in .trellis/config.yaml")
 	}
 	return known, nil
+}
+
+// PackageIn is the package that a text names, "" when it names none or several.
+func (p *Project) PackageIn(text string) (name string) {
+	c, _ := p.Config()
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`,;:.!?()[]", r) })
+	for known := range c.Packages {
+		if !slices.Contains(words, known) {
+			continue
+		}
+		if name != "" {
+			return ""
+		}
+		name = known
+	}
+	return name
 }

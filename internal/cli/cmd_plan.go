@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/editor"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/cli/review"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -23,11 +24,12 @@ import (
 
 func planCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:  "plan",
-		Usage: "evaluate a requirement, then reject it or write a task directory",
+		Name:      "plan",
+		Usage:     "evaluate a requirement, then reject it or write a task directory",
+		ArgsUsage: "[TEXT | -]",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
+			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth; made of the text"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ") + "; chosen by the files that the research finds"},
 			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "what is wanted, as `TEXT`"},
 			&cli.StringFlag{Name: "requirement-file", Usage: "what is wanted, in a `FILE`; - is standard input"},
 			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in a GitHub `ISSUE` with its comments: 12, owner/repo#12 or its address; read with gh"},
@@ -55,8 +57,13 @@ judge passes: plan.json, prd.md, and the context that each phase gets. Tiny work
 work waits for approval. The directory appears under .trellis/tasks when planning has ended, whatever
 the end; a watcher picks it up when it is ready.
 
+The requirement is TEXT, or - for standard input, or what --requirement, --requirement-file or --from-issue names. On a
+terminal trellis plan alone opens $VISUAL or $EDITOR to write it in. A plan that waits for approval is shown there, and you
+are asked about it as trellis review does.
+
 The requirement is never seen by a shell. Its last line on standard output is the task's directory.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
+			"trellis plan 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend --requirement-file issue.md --verify 'go test ./...'",
 			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
@@ -78,21 +85,24 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	o, err := planOptions(a, c, p)
+	o, draft, err := planOptions(a, c, p)
 	if err != nil {
-		return err
+		return kept(draft, err)
 	}
 	s, err := p.Site(c.Context)
 	if err != nil {
-		return err
+		return kept(draft, err)
 	}
 	show := a.ShowTasks(c, s, c.Bool("json"))
 	show.Ahead(terminal.Stages(s.Config.Planning, o))
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)
 	show.Close()
-	if err != nil {
+	if err = kept(draft, err); err != nil {
 		return outcome.PlanError(p, err)
+	}
+	if o.ChooseType && !c.Bool("json") {
+		sayType(a, p, res.Dir)
 	}
 	end := outcome.Planning{PlanResult: res, Seconds: a.Now().Sub(began).Seconds()}
 	end.Asked = end.IsPlanned() && end.Status == trellis.Waiting && !c.Bool("json") && a.CanAsk() && !a.InsideRun()
@@ -112,6 +122,13 @@ func reviewPlanned(ctx context.Context, a *command.Console, p *app.Project, dir 
 	}
 	fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
 	return err
+}
+
+// sayType says which type planning chose.
+func sayType(a *command.Console, p *app.Project, dir string) {
+	if t, err := p.Store.Load(dir); err == nil && t.DevType != "" {
+		a.Say("type %s, by the files that the research found", t.DevType)
+	}
 }
 
 func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
@@ -143,59 +160,80 @@ func replannable(p *app.Project, ref string, o runner.PlanOptions) (string, erro
 	return dir, nil
 }
 
-// planOptions reads the flags and the requirement. What costs nothing is checked first.
-func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.PlanOptions, err error) {
+// planOptions reads the flags and the requirement. What costs nothing is checked first. draft is what a person wrote in their
+// editor, nil where they did not.
+func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.PlanOptions, draft *editor.Draft, err error) {
 	o = runner.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
 	if err != nil {
-		return o, err
+		return o, nil, err
 	}
 	again := c.String("retry") != ""
 	for _, flag := range []string{"name", "type", "priority", "package", "depends-on", "force-new"} {
 		if again && c.IsSet(flag) {
-			return o, app.Usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
+			return o, nil, app.Usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
 		}
 	}
 	switch {
 	case !again && c.IsSet("feedback"):
-		return o, app.Usagef("--feedback goes with --retry TASKDIR")
-	case !again && from == "":
-		return o, app.WithHints(app.Usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
+		return o, nil, app.Usagef("--feedback goes with --retry TASKDIR")
+	case !again && from == "" && !a.CanAsk():
+		return o, nil, app.WithHints(app.Usagef("there is no requirement"), "trellis plan 'what is wanted'", "trellis plan - <FILE", "trellis plan --from-issue 12")
 	}
-	if err := readRemarks(a, c, p, &o); err != nil {
-		return o, err
-	}
-	if !again {
-		if o.New, err = plannedTask(a, c, p); err != nil {
-			return o, err
+	if err := readRemarks(a, c, p, &o); err != nil || again {
+		if err == nil {
+			o.Requirement, _, err = readRequirement(a, c, p)
 		}
+		return o, nil, err
 	}
-	text, of, err := readRequirement(a, c, p)
-	if o.Requirement = text; err != nil || again || o.New.Name != "" {
-		return o, err
+	if o.New, err = plannedTask(a, c, p); err != nil {
+		return o, nil, err
 	}
-	o.New.Name = of.Name()
-	a.Say("the name becomes %s", o.New.Name)
-	return o, nil
+	var of *app.Issue
+	if from == "" {
+		o.Requirement, draft, err = writeRequirement(a)
+	} else {
+		o.Requirement, of, err = readRequirement(a, c, p)
+	}
+	if err == nil {
+		err = chosen(a, c, p, &o, of)
+	}
+	return o, draft, err
 }
 
-// plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
+// chosen fills in what nobody said of a new task and its text tells: name and package. Its type is up to the research.
+func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *app.Issue) error {
+	if o.New.Name == "" {
+		if of != nil {
+			o.New.Name = of.Name()
+		} else if o.New.Name = trellis.ShortName(o.Requirement); o.New.Name == "" {
+			return app.WithHints(app.Usagef("no name can be made of the text: it has no letter from a to z and no digit"), "add --name NAME")
+		}
+		a.Say("the name becomes %s", o.New.Name)
+	}
+	if !c.IsSet("package") {
+		if name := p.PackageIn(o.Requirement); name != "" && name != o.New.Package {
+			o.New.Package = name
+			a.Say("package %s, which the text names", name)
+		}
+	}
+	o.ChooseType = o.New.DevType == ""
+	return nil
+}
+
+// plannedTask is the task that the flags describe. Without --name it has no name yet.
 func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.New, err error) {
 	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
-	switch name := c.String("name"); {
-	case name != "":
+	if name := c.String("name"); name != "" {
 		if n.Name, err = a.Slug(name, "--name"); err != nil {
 			return n, err
 		}
-	case !c.IsSet("from-issue"):
-		return n, app.WithHints(app.Usagef("the task has no name"), "trellis plan --name NAME --type TYPE --requirement TEXT")
 	}
-	if n.DevType == "" {
-		return n, app.Usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
-	}
-	if err := command.CheckDevType(n.DevType, "--type"); err != nil {
-		return n, err
+	if c.IsSet("type") {
+		if err := command.CheckDevType(n.DevType, "--type"); err != nil {
+			return n, err
+		}
 	}
 	if err := command.CheckPriority(n.Priority); err != nil {
 		return n, err

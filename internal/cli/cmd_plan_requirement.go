@@ -44,6 +44,9 @@ func source(c *cli.Context) (string, error) {
 			given = append(given, "--"+name)
 		}
 	}
+	if text := c.Args().First(); c.NArg() > 0 {
+		given = append(given, map[bool]string{true: "-", false: "TEXT"}[text == "-"])
+	}
 	switch len(given) {
 	case 0:
 		return "", nil
@@ -60,6 +63,10 @@ func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text s
 	switch {
 	case err != nil || flag == "":
 		return "", nil, err
+	case flag == "TEXT":
+		text = c.Args().First()
+	case flag == "-":
+		text, err = readInput(a, "-")
 	case flag == "--requirement":
 		text = c.String("requirement")
 	case flag == "--requirement-file":

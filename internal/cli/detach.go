@@ -107,15 +107,15 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := planOptions(a, c, p)
-	if err != nil {
-		return err
-	}
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	dir, err := planFolder(c, p, o)
+	o, draft, err := planOptions(a, c, p)
 	if err != nil {
+		return kept(draft, err)
+	}
+	dir, err := planFolder(c, p, o)
+	if err = kept(draft, err); err != nil {
 		return err
 	}
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)

@@ -72,7 +72,7 @@ func (w *gitWorld) dialog(editor string, args ...string) *dialog {
 // expect waits until a text is shown behind what was expected before.
 func (d *dialog) expect(want string) {
 	d.Helper()
-	hang := time.After(2 * time.Minute)
+	hang := time.After(time.Minute)
 	for {
 		d.mu.Lock()
 		all, over := d.shown.String(), d.over
@@ -339,4 +339,39 @@ func TestReviewWithoutATerminal(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, w.said)
 		}
 	}
+}
+
+// Without a text the person writes it in their editor: their headings stay, the form's lines don't, and nothing that they wrote
+// is lost when the planning can't begin.
+func TestPlanIsWrittenInTheEditor(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t, realTrellis(t))
+	w.write(".trellis/rehearsal.yaml", reviewRoles)
+	w.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\n")
+	d := w.dialog("exit 0\n", "plan")
+	d.expect("nothing was written, so nothing is planned")
+	d.ends(command.ExitUsage)
+	const write = `{ printf 'Say bye to all guests who leave the house\n\n# Not so\n\nNobody waves.\n'; cat "$1"; } >"$1~"; mv "$1~" "$1"` + "\n"
+	d = w.dialog(write, "plan")
+	d.expect("the name becomes say-bye-to-all-guests-who")
+	d.expect("type backend, by the files that the research found")
+	d.types(asked, "later\n")
+	d.ends(command.ExitWaiting)
+	dirs, err := filepath.Glob(w.path(".trellis/tasks/*-say-bye-to-all-guests-who"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("got %q, %v", dirs, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dirs[0], "requirement.md")); err != nil || string(text) != "Say bye to all guests who leave the house\n\n# Not so\n\nNobody waves.\n" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if left, err := filepath.Glob(w.path("../tmp/trellis-edit-*")); err != nil || len(left) > 0 {
+		t.Errorf("drafts are left: %q, %v", left, err)
+	}
+	d = w.dialog(write, "plan") // the name is taken
+	said := d.ends(command.ExitUsage)
+	kept := regexp.MustCompile(`what you wrote is in (\S+)`).FindStringSubmatch(said)
+	if kept == nil {
+		t.Fatalf("it does not say where the text is:\n%s", said)
+	}
+	w.holds(kept[1], "Nobody waves.")
 }

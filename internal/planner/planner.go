@@ -24,6 +24,7 @@ type Input struct {
 	Task        string        `json:"task"` // directory name
 	Name        string        `json:"name"`
 	DevType     string        `json:"dev_type"`
+	ChooseType  bool          `json:"choose_type,omitempty"` // by what the research finds, since nobody said it
 	Quick       bool          `json:"quick,omitempty"`
 	Agent       string        `json:"agent,omitempty"`    // --agent
 	Feedback    string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan

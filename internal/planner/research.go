@@ -25,6 +25,7 @@ const digest flow.Act[digestIn, Findings] = "digest"
 // Findings is what the research came to, checked against the repository.
 type Findings struct {
 	Scope     string         `json:"scope,omitempty"`
+	DevType   string         `json:"dev_type,omitempty"` // that was chosen, where nobody said it
 	Commands  []string       `json:"commands,omitempty"`
 	Protected []string       `json:"protected,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
@@ -132,6 +133,10 @@ func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Fin
 		res = research.Parse([]byte(text))
 	}
 	f.Contexts, f.NewArea = map[string]int{}, len(res.Context) == 0
+	if in.Input.ChooseType {
+		f.DevType = kindOf(res)
+		in.Input.DevType = f.DevType
+	}
 	var found []string
 	for _, name := range research.ContextFiles {
 		rows, warnings := r.rows(name, res.Context[name])
@@ -155,6 +160,20 @@ func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Fin
 	r.confirm(r.decided(in.Input.Verify), res, &f)
 	f.Warnings = agentcall.TruncateList(f.Warnings, maxNoted)
 	return f, nil
+}
+
+// kindOf is the kind of work that the files tell which a research names to be changed, or else to be read. Without any it is
+// that of both sides.
+func kindOf(res research.Report) string {
+	cited := res.Context[taskdir.ImplementContext]
+	if len(cited) == 0 {
+		cited = res.Context[taskdir.CheckContext]
+	}
+	var paths []string
+	for _, c := range cited {
+		paths = append(paths, c.Path)
+	}
+	return trellis.KindOfFiles(paths)
 }
 
 // decided are the commands that a person says decide: of the task, or else of the configuration.

@@ -150,6 +150,9 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 		e.Set("title", title(in.Document.Title))
 		e.Set("description", text.OneLine(in.Document.Summary))
 		e.Set("scope", in.Findings.Scope)
+		if in.Findings.DevType != "" && t.DevType == "" {
+			e.Set("dev_type", in.Findings.DevType)
+		}
 		e.Set("branch", "feature/"+in.Input.Name)
 		e.Set("base_branch", base)
 		e.Set("pipeline.size", in.Verdict.Size)

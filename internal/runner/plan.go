@@ -119,7 +119,7 @@ func (s PlanRunner) abandoned(dir string) bool {
 
 // beginPlan begins a planning with what was asked for.
 func (s PlanRunner) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
-	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
+	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, ChooseType: o.ChooseType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
 		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: nonce(), Revision: revision, Used: used}
@@ -208,6 +208,7 @@ func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in
 	if len(o.Verify) == 0 {
 		o.Verify = t.Pipeline.Verify
 	}
+	o.ChooseType = dir != final // a draft is of a planning, whose type nobody may have said
 	if err := o.remember(j.History()); err != nil {
 		return in, err
 	}

@@ -24,6 +24,7 @@ type PlanOptions struct {
 	Background  []string // what a person says to understand the requirement by
 	Constraints []string // what must hold whatever is planned, one sentence each
 	NoTaskSpec  bool
+	ChooseType  bool // where New names no type, by what the research finds
 }
 
 // asks reports whether something is asked for that an earlier planning was not.
@@ -35,6 +36,7 @@ func (o PlanOptions) asks() bool {
 // remember takes the files and constraints of the planning before where no others are given. Of one that did not
 // come to a good end all that was asked for counts, so that what its failure hints at does the same again.
 func (o *PlanOptions) remember(h *journal.History) error {
+	o.ChooseType = o.ChooseType && o.New.DevType == ""
 	if h.Flow != planner.Flow {
 		return nil
 	}
@@ -49,6 +51,7 @@ func (o *PlanOptions) remember(h *journal.History) error {
 		o.Constraints = last.Constraints
 	}
 	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
+	o.ChooseType = (o.ChooseType || last.ChooseType) && o.New.DevType == ""
 	if o.Requirement == "" && o.Feedback != "" && last.Feedback != "" {
 		o.Feedback = said(last.Feedback, o.Feedback)
 	}

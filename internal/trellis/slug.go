@@ -14,6 +14,20 @@ func Slug(s string) string {
 	return strings.TrimRight(name[:min(len(name), MaxName)], "-")
 }
 
+// maxShort is the longest name that Trellis makes of a text by itself.
+const maxShort = 30
+
+// ShortName is a task's name made of a text: as many of its first words as stay below 30 letters, "" when it has none.
+func ShortName(text string) string {
+	words := Words(text)
+	n := len(words)
+	for n > 1 && len(strings.Join(words[:n], "-")) > maxShort {
+		n--
+	}
+	name := strings.Join(words[:n], "-")
+	return name[:min(len(name), maxShort)]
+}
+
 // Words are what a text has of small letters and digits of ASCII, once its letters are written with those: accents are
 // left out, ß is ss, ж is zh. Letters of other alphabets than Latin, Greek and Cyrillic are none.
 func Words(s string) []string {

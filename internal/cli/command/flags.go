@@ -51,7 +51,11 @@ func CheckArguments(c *cli.Context) error {
 	least, most := arguments(c.Command.ArgsUsage)
 	switch n := c.NArg(); {
 	case n > most:
-		return app.WithHints(app.Usagef("unexpected argument %q", c.Args().Get(most)), helpHint(c))
+		hint := helpHint(c)
+		if strings.HasPrefix(c.Command.ArgsUsage, "[TEXT") {
+			hint = "put the text between quotes: " + c.Command.HelpName + " 'a text of several words'"
+		}
+		return app.WithHints(app.Usagef("unexpected argument %q", c.Args().Get(most)), hint)
 	case n < least:
 		return MissingArgument(c)
 	}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/editor"
+)
+
+// requirementForm is what a person finds in their editor. Its own lines are left out of what they write; headings that they
+// write stay.
+const requirementForm = `
+# What is wanted? Its first words become the name of the task.
+#
+# Good to say: what should come out, how one can tell that it works, what must not change.
+# These lines are left out. A text without anything else ends the planning before it begins.
+`
+
+// writeRequirement has a person write what is wanted. What they wrote stays in draft.
+func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err error) {
+	if draft, err = editor.Open(a, "requirement.md", []byte(requirementForm)); err != nil {
+		return "", nil, err
+	}
+	data, err := draft.Edit()
+	if err != nil {
+		return "", nil, err // it says where the text is
+	}
+	form := strings.Split(requirementForm, "\n")
+	var lines []string
+	for line := range strings.SplitSeq(string(data), "\n") {
+		if bare := strings.TrimRight(line, "\r "); bare == "" || !slices.Contains(form, bare) {
+			lines = append(lines, line)
+		}
+	}
+	if text = strings.TrimSpace(strings.Join(lines, "\n")); text == "" {
+		if err := draft.Discard(); err != nil {
+			return "", nil, err
+		}
+		return "", nil, app.Usagef("nothing was written, so nothing is planned")
+	}
+	return text + "\n", draft, checkRequirement("what you wrote", text)
+}
+
+// kept discards what a person wrote once it is where it belongs. With an error it stays, and the error says where.
+func kept(draft *editor.Draft, err error) error {
+	switch {
+	case draft == nil:
+		return err
+	case err == nil:
+		return draft.Discard()
+	}
+	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, draft.Path()), app.HintsOf(err)...)
+}
