@@ -269,6 +269,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?`), "DATE"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)\b( ago)?`), "TIME"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? [KMG]?B\b`), "SIZE"},
 	{regexp.MustCompile(`process \d+ on \S+,`), "process N on HOST,"},
 	{regexp.MustCompile(`\b(v0\.0\.0-\S+|devel),`), "VERSION,"},
 	{regexp.MustCompile(`(git +)\d+\.\d+\.\d+`), "${1}VERSION"},
