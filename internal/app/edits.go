@@ -136,7 +136,7 @@ func (e Edits) copyTo(dir, to string) error {
 // MayKeep reports whether a text with mistakes may be kept: of a task that is not begun, where no run takes it in.
 func (e Edits) MayKeep(dir string) bool {
 	t, err := e.p.Store.Load(dir)
-	return err != nil || t.Pipeline.BaseCommit == "" && slices.Contains([]trellis.Status{trellis.Planning, trellis.Ready, trellis.Rejected}, t.Status)
+	return err != nil || t.Pipeline.BaseCommit == "" && slices.Contains([]trellis.Status{trellis.Planning, trellis.Ready, trellis.Waiting, trellis.Rejected}, t.Status)
 }
 
 // Save gives a file of a task its text, where it still says what it said; else the error matches [durable.ErrChanged].

@@ -13,8 +13,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 func deliverCommand(a *command.Console) *cli.Command {
@@ -22,7 +25,7 @@ func deliverCommand(a *command.Console) *cli.Command {
 		Name:      "deliver",
 		Usage:     "push the branch of a task and open its pull request",
 		ArgsUsage: "TASKDIR",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}},
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}, command.JSONFlag()},
 		Description: command.Manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
 goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
@@ -34,21 +37,47 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 				return err
 			}
 			if c.Bool("dry-run") {
-				return previewDelivery(c.Context, a, p, s, dir)
+				return previewDelivery(c.Context, a, p, s, dir, c.Bool("json"))
 			}
 			if err := a.OnlyPeople("deliver"); err != nil {
 				return err
 			}
-			return a.Guarded(func() error { return runDeliver(c.Context, a, p, s, dir) })
+			return a.Guarded(func() error { return runDeliver(c.Context, a, p, s, dir, c.Bool("json")) })
 		}),
 	}
 }
 
-func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
-	if err := sayWhere(ctx, a, p, dir); err != nil {
-		return err
+// deliveryDocument is what became of a delivery, or would, as JSON.
+type deliveryDocument struct {
+	Task     string              `json:"task"`
+	Status   trellis.Status      `json:"status"`
+	Branch   string              `json:"branch"`
+	Commit   string              `json:"commit"`
+	Into     string              `json:"into"` // of a preview: the branch that the pull request is for
+	Remote   string              `json:"remote"`
+	Pushed   bool                `json:"pushed"`
+	PRURL    string              `json:"pr_url"`
+	Modules  []pipeline.ModulePR `json:"modules"`
+	Push     string              `json:"push"` // of a preview: what would be pushed, in words
+	Title    string              `json:"title"`
+	Body     string              `json:"body"`
+	Commands []string            `json:"commands"` // for a person to type
+	Notes    []string            `json:"notes"`
+}
+
+// deliveryOf is that document of a task and a delivery of it.
+func deliveryOf(t *taskdir.Task, d pipeline.Delivery) deliveryDocument {
+	return deliveryDocument{Task: t.ID, Status: t.Status, Branch: t.BranchName(), Commit: t.Commit, Remote: d.Remote, Pushed: d.Pushed, PRURL: d.PRURL,
+		Modules: append([]pipeline.ModulePR{}, d.Modules...), Commands: append([]string{}, d.Commands...), Notes: append([]string{}, d.Notes...)}
+}
+
+func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string, asJSON bool) error {
+	if !asJSON {
+		if err := sayWhere(ctx, a, p, dir); err != nil {
+			return err
+		}
 	}
-	show := a.Show(s, false)
+	show := a.Show(s, asJSON)
 	p.News.Work(s)
 	res, err := s.Deliveries().Deliver(ctx, dir)
 	show.Close()
@@ -56,7 +85,14 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
-		return outcome.EndRun(a, p, res, false)
+		return outcome.EndRun(a, p, res, asJSON)
+	}
+	if asJSON {
+		t, err := p.Store.Load(dir)
+		if err != nil {
+			return err
+		}
+		return terminal.JSON(a.Stdout, deliveryOf(t, res.Report.Delivery))
 	}
 	outcome.SayDelivery(a, res)
 	if url := res.Report.Delivery.PRURL; url != "" {
@@ -100,7 +136,7 @@ func undelivered(dir string, err error) error {
 	return app.WithHints(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
 
-func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
+func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string, asJSON bool) error {
 	d, err := s.Deliveries().Preview(ctx, dir)
 	if err != nil {
 		return outcome.RunError(a, p, dir, undelivered(dir, err))
@@ -108,6 +144,11 @@ func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s 
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		doc := deliveryOf(t, d.Delivery)
+		doc.Into, doc.Push, doc.Title, doc.Body = d.Into, d.Push, d.Title, d.Body
+		return terminal.JSON(a.Stdout, doc)
 	}
 	where := d.Remote
 	if where != "" {

@@ -2,6 +2,7 @@
 package runfile
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -44,7 +45,8 @@ agents work in the current folder.
 
 A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
 failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
-that are as they were are taken over. The id is the last line on standard output.`,
+that are as they were are taken over. The id is the last line on standard output. On a terminal a step that waits
+for a person is asked about at once.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {
@@ -117,18 +119,28 @@ func run(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := newFollowing(a, s, c.Bool("json"))
-	var res runner.FileRun
-	if id := c.String("resume"); id != "" {
-		res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
-	} else {
-		res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
+	for id := c.String("resume"); ; {
+		show := newFollowing(a, s, c.Bool("json"))
+		var res runner.FileRun
+		if id != "" {
+			res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
+		} else {
+			res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
+		}
+		show.Close()
+		if err != nil {
+			return outcome.RunError(a, p, res.ID, err)
+		}
+		end := show.end(c.Context, res)
+		if len(res.Waits) == 0 || c.Bool("json") || !a.CanAsk() || a.InsideRun() {
+			return end
+		}
+		goOn, err := decide(c.Context, a, p, res)
+		if err != nil || !goOn {
+			return cmp.Or(err, end)
+		}
+		id, o = res.ID, runner.FileOptions{} // with what it began with
 	}
-	show.Close()
-	if err != nil {
-		return outcome.RunError(a, p, res.ID, err)
-	}
-	return show.end(c.Context, res)
 }
 
 func dryRun(a *command.Console, c *cli.Context) error {
