@@ -144,8 +144,10 @@ func (c Check) Words(phase string) string {
 	switch {
 	case c.Failed():
 		mark, end = "✗", fmt.Sprintf("exit %d", c.Code)
+	case c.Code != 0 && phase == "baseline":
+		mark, end = "!", fmt.Sprintf("exit %d, before any work", c.Code)
 	case c.Code != 0:
-		end = fmt.Sprintf("exit %d, as before the work", c.Code)
+		mark, end = "!", fmt.Sprintf("exit %d, as before the work", c.Code)
 	}
 	return fmt.Sprintf("%s %s %d of %d: %s (%s)", phase, mark, c.N, c.Of, c.Command, end)
 }

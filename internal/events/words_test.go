@@ -31,7 +31,7 @@ func TestCheckWords(t *testing.T) {
 	for want, c := range map[string]events.Check{
 		"verify ✗ 1 of 2: go test ./... (exit 1)":            {Command: "go test ./...", N: 1, Of: 2, Code: 1},
 		"verify ✓ 2 of 2: go vet ./... (passed)":             {Command: "go vet ./...", N: 2, Of: 2},
-		"verify ✓ 1 of 1: make (exit 2, as before the work)": {Command: "make", N: 1, Of: 1, Code: 2, Forgiven: true},
+		"verify ! 1 of 1: make (exit 2, as before the work)": {Command: "make", N: 1, Of: 1, Code: 2, Forgiven: true},
 	} {
 		if got := c.Words("verify"); got != want {
 			t.Errorf("got %q, want %q", got, want)
