@@ -44,7 +44,7 @@ func (s *site) open(t *testing.T) *pane {
 			t.Error(err)
 		}
 	})
-	p.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "env", "PS1=% ", "bash", "--norc", "--noprofile", "-i")
+	p.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "env", "PS1=% ", "HISTFILE=", "bash", "--norc", "--noprofile", "-i")
 	p.until("%")
 	return p
 }
