@@ -69,7 +69,7 @@ The repository stays at %s
 With a real agent, in a repository of yours:
   trellis init                    finds claude, codex or opencode and sets it in .trellis/config.yaml
   trellis doctor                  says whether it is signed in
-  trellis plan -n NAME -t backend -r 'what is wanted'
+  trellis plan 'what is wanted'
   trellis watch
 `, d.dir)
 	return nil
