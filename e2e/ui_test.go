@@ -192,7 +192,7 @@ func acted(t *testing.T) *site {
 	s.write(".trellis/tasks/02-02-agree/task.json", waits)
 	s.write(".trellis/tasks/02-03-no/task.json", waits)
 	s.write(".trellis/tasks/02-05-bad/task.json", "{\n  \"title\": \"x\"\n  \"status\": \"ready\"\n}\n")
-	s.Env = append(s.Env, "SHELL="+s.script("shell", "pwd >../in-shell\n"), "EDITOR="+s.script("editor", "if [ -d \"$1\" ]; then pwd >../in-editor; else echo edited here >>\"$1\"; fi\n"))
+	s.Env = append(s.Env, "SHELL="+s.script("shell", "pwd >../in && mv ../in ../in-shell\n"), "EDITOR="+s.script("editor", "if [ -d \"$1\" ]; then pwd >../in && mv ../in ../in-editor; else echo edited here >>\"$1\"; fi\n"))
 	return s
 }
 
@@ -208,18 +208,22 @@ func TestUIActions(t *testing.T) {
 	p.until("task.json:3:3: not valid JSON")
 
 	p.choose("02-02-agree")
-	p.press("Tab")
-	p.until("[plan]", "02-02-agree", "Say bye")
-	p.press("h")
 	p.until("[now]", "waits for")
+	p.press("a")
+	p.until("[plan]", "this is the plan of 02-02-agree: a approves it", "Say bye")
 	prd := s.read(".trellis/tasks/02-02-agree/prd.md")
 	s.write(".trellis/tasks/02-02-agree/prd.md", prd+"- [ ] and much more\n")
+	p.until("it was changed since it was shown; this is what it is now")
 	p.press("a")
-	p.until("it was changed since it was shown")
-	s.write(".trellis/tasks/02-02-agree/prd.md", prd)
+	p.until("a approves what is shown now")
+	if got := s.status("02-02-agree"); got != "waiting" {
+		t.Errorf("what was not seen is approved: it is %s", got)
+	}
 	p.press("a")
 	p.until("02-02-agree is approved by Ada", "next: trellis")
 	s.stands("02-02-agree", "ready")
+	p.press("h")
+	p.until("[now]")
 
 	p.choose("02-03-no")
 	p.press("x")
@@ -447,7 +451,7 @@ func (s *site) pressAtRandom(t *testing.T, r *rand.Rand, n int, which string) {
 	}
 	some := []string{"\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[Z", "\x1b[5~", "\x1b[6~", "\x7f", "\x15", "語", "\x1b[200~pasted\x1b[201~", "\x1b[<0;3;4M"}
 	for c := ' '; c <= '~'; c++ {
-		if !strings.ContainsRune("yqs", c) {
+		if !strings.ContainsRune("yqsr", c) {
 			some = append(some, string(c))
 		}
 	}

@@ -31,6 +31,9 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 	if worktree := p.Worktree(t); worktree != "" {
 		return true, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) error {
 			text, err := diffText(ctx, s, base, stat)
+			if err == nil && len(text) >= maxDiff { // its middle was left out
+				err = WithHints(Usagef("the patch of %s has more than %d MB", t.ID, maxDiff>>20), "trellis diff "+t.ID+" --stat", "git -C "+worktree+" diff "+base)
+			}
 			if err == nil {
 				_, err = io.WriteString(out, text)
 			}

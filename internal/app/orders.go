@@ -133,7 +133,7 @@ type Decision struct {
 	Step   string             // path of a step that waits; "": the plan, or the one step that the run of a file waits with
 	IsRun  bool               // the directory is that of a file's run
 	Reason string             // of a no
-	Shown  string             // hash of what the person saw, as Review has it; "": what is there now
+	Shown  string             // hash of the plan or the request that the person saw; "": what is there now
 	Sign   ed25519.PrivateKey // nil: it is not signed
 }
 
@@ -168,7 +168,6 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
 func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, said proof.Approval) (done Ordered, err error) {
-	said.Hash = "" // the step's own
 	q, now, err := s.Approvals().DecideStep(dir, said)
 	if err != nil {
 		return done, err
@@ -200,7 +199,7 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 	id := filepath.Base(dir)
 	became := id + " is rejected"
 	if said.Decision == proof.Reject {
-		err = s.Approvals().Reject(dir, said.By, said.Reason)
+		err = s.Approvals().Reject(dir, said.By, said.Reason, said.Hash)
 	} else {
 		var v proof.ApprovalState
 		if v, err = s.Approvals().Approve(dir, said.By, said.Hash); err == nil && v.State != proof.Approved {

@@ -199,7 +199,7 @@ func cases() map[string]testCase {
 		"refused": {script: refusing, play: atEnd("refused", plan1), resume: untouched},
 		"rejected": {script: planning, configure: asked, play: func(r *recorder) result {
 			res := plan1(r)
-			if err := r.Site.Approvals().Reject(r.path(res.run), "ann", "not now"); err != nil {
+			if err := r.Site.Approvals().Reject(r.path(res.run), "ann", "not now", ""); err != nil {
 				r.Error(err)
 			}
 			r.take("rejected")

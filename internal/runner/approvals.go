@@ -168,9 +168,9 @@ func (ap Approvals) Approve(dir, by, shown string) (proof.ApprovalState, error) 
 	return ap.decide(dir, proof.Approval{Decision: proof.Approve, By: by, Hash: shown})
 }
 
-// Reject records a person's no.
-func (ap Approvals) Reject(dir, by, reason string) error {
-	_, err := ap.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason})
+// Reject records a person's no. shown is as in Approve.
+func (ap Approvals) Reject(dir, by, reason, shown string) error {
+	_, err := ap.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason, Hash: shown})
 	return err
 }
 
@@ -247,11 +247,15 @@ func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err
 }
 
 // DecideStep records what a person says to a step that a run waits with, of a task or of a file, both named by
-// their directory. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
+// their directory. a.Hash is that of the request that they saw, "" when they mean the one that there is; of another the error
+// matches [ErrPlanChanged]. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
 // it altogether: of a yes and a no the first one counts.
 func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
 	if q, err = ap.asked(dir, a.Step); err != nil {
 		return q, said, err
+	}
+	if a.Hash != "" && a.Hash != q.Hash {
+		return q, said, fmt.Errorf("%s of %s: %w", q.Path, filepath.Base(dir), ErrPlanChanged)
 	}
 	a.Step, a.Hash = q.Path, q.Hash
 	if err := ap.say(dir, a); err != nil {

@@ -78,7 +78,7 @@ func TestWeakenedForTheNextRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waits(w.Start(dir), "+ notes, proven by")
-	if err := w.Site.Approvals().Reject(dir, "ann", "too little"); err != nil {
+	if err := w.Site.Approvals().Reject(dir, "ann", "too little", ""); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.ApprovalRejected) {

@@ -36,7 +36,7 @@ func TestWaitIsAnsweredByState(t *testing.T) {
 func TestRejectedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	w, dir := editedWhile(t, "main")
-	if err := w.Site.Approvals().Reject(dir, "ann", "too loud"); err != nil {
+	if err := w.Site.Approvals().Reject(dir, "ann", "too loud", ""); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.ApprovalRejected) {

@@ -91,7 +91,7 @@ func TestApproval(t *testing.T) {
 		t.Fatalf("approved: %s, %v", res.Status, res.Failure)
 	}
 	dir = plan("no")
-	if err := w.Site.Approvals().Reject(dir, "bob", "not now"); err != nil {
+	if err := w.Site.Approvals().Reject(dir, "bob", "not now", ""); err != nil {
 		t.Fatal(err)
 	}
 	if page := w.Read(".trellis/tasks/" + filepath.Base(dir) + "/REJECTED.md"); w.Task(dir).Status != trellis.Rejected || !strings.Contains(page, "Rejected by bob") || !strings.Contains(page, "not now") {

@@ -45,7 +45,7 @@ func TestReplanCutOff(t *testing.T) {
 		if _, err := w.Site.Approvals().Approve(res.Dir, "ann", ""); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("approved when %s: %v", status, err)
 		}
-		if err := w.Site.Approvals().Reject(res.Dir, "ann", "no"); !errors.Is(err, runner.ErrPlanning) {
+		if err := w.Site.Approvals().Reject(res.Dir, "ann", "no", ""); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("rejected when %s: %v", status, err)
 		}
 		if got := w.Task(res.Dir).Status; got != status {

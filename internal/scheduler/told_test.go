@@ -72,7 +72,8 @@ func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 			t.Errorf("said twice: %s", said)
 		}
 	}
-	if queued := strings.Count(strings.Join(w.Said, "\n"), " is queued (2 of 2 slots busy)"); queued != 2 {
-		t.Errorf("%d tasks were queued, want 2: %q", queued, w.Said)
+	// How many are seen to wait for a slot depends on how quickly the first two are done.
+	if queued := strings.Count(strings.Join(w.Said, "\n"), " is queued (2 of 2 slots busy)"); queued > 2 {
+		t.Errorf("%d tasks were queued, want at most 2: %q", queued, w.Said)
 	}
 }

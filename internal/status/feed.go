@@ -94,10 +94,8 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 				f.notify = nil
 			}
 		case err, ok := <-f.failed():
-			if ok && errors.Is(err, fsnotify.ErrEventOverflow) {
-				if err := f.scan(true); err != nil {
-					return err
-				}
+			if ok && errors.Is(err, fsnotify.ErrEventOverflow) && f.scan(true) != nil && poll == nil {
+				poll = after(feedPoll) // what can't be looked at now is looked at again
 			}
 		case <-settle:
 			settle = nil
@@ -107,8 +105,8 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 			f.look()
 		case <-poll:
 			poll, f.beaten = nil, true
-			if err := f.scan(true); err != nil {
-				return err
+			if f.scan(true) != nil {
+				poll = after(feedPoll)
 			}
 		}
 	}
@@ -314,5 +312,8 @@ func (f *Feed) tell(name string, e events.Event) {
 		e.Time = f.Now()
 	}
 	e.Task = strings.TrimPrefix(name, taskdir.DraftPrefix)
+	if e.Wait != nil && e.Wait.For == "approval" && e.Wait.Next == "" {
+		e.Wait.Next = "trellis approve " + e.Task
+	}
 	f.Tell(e)
 }

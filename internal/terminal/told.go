@@ -79,6 +79,9 @@ func (l *Live) checked(t *working, e events.Event) {
 
 // waiting shows that a run waits. What its state says as well is not said twice.
 func (l *Live) waiting(t *working, w events.Wait) {
+	if is := t.wait; is != nil && is.For == w.For && w.For == "approval" && (w.Next == "" || w.Next == is.Next) {
+		return // its state and its call say the same
+	}
 	if t.wait != nil && t.wait.For == w.For && w.Why == "" {
 		w.Why = t.wait.Why
 	}

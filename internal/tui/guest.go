@@ -33,7 +33,7 @@ func (g *guests) end() {
 	defer g.mu.Unlock()
 	g.ended = true
 	if g.now != nil {
-		_ = g.now.Signal(syscall.SIGTERM) // one that has ended has what was wanted
+		_ = errors.Join(g.now.Signal(syscall.SIGTERM), g.now.Signal(syscall.SIGHUP)) // a shell obeys the second; one that has ended has what was wanted
 	}
 	if g.waits != nil {
 		g.waits.Cancel()

@@ -28,8 +28,8 @@ func sheet() []section {
 		{"move", []key{
 			{[]string{"j", "down"}, "j ↓", "next task, or a line down in a page", func(m *Model) tea.Cmd { return m.move(1) }},
 			{[]string{"k", "up"}, "k ↑", "task before, or a line up", func(m *Model) tea.Cmd { return m.move(-1) }},
-			{[]string{"pgdown", "ctrl+d", "space"}, "space", "a screen down", func(m *Model) tea.Cmd { return m.move(screen{m}.room()) }},
-			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "a screen up", func(m *Model) tea.Cmd { return m.move(-screen{m}.room()) }},
+			{[]string{"pgdown", "ctrl+d", "space"}, "space", "a screen down", func(m *Model) tea.Cmd { return m.move(m.screenful()) }},
+			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "a screen up", func(m *Model) tea.Cmd { return m.move(-m.screenful()) }},
 			{[]string{"g", "home"}, "g", "to the beginning", func(m *Model) tea.Cmd { return m.move(-far) }},
 			{[]string{"G", "end"}, "G", "to the end", func(m *Model) tea.Cmd { return m.move(far) }},
 			{[]string{"enter"}, "enter", "read the page", func(m *Model) tea.Cmd { m.reading = m.list.selected != ""; return nil }},
@@ -44,7 +44,7 @@ func sheet() []section {
 		{"tell the task", []key{
 			{[]string{"s"}, "s", "start, or go on", order(Start, "")},
 			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s goes on with it")},
-			{[]string{"a"}, "a", "approve", order(Approve, "")},
+			{[]string{"a"}, "a", "approve what [plan] shows", func(m *Model) tea.Cmd { return m.forTask(string(Approve), m.approve) }},
 			{[]string{"x"}, "x", "reject, with a reason", (*Model).startReject},
 			{[]string{"R"}, "R", "retry", order(Retry, "")},
 			{[]string{"c"}, "c", "cancel", order(Cancel, "cancel %s? Its worktree and branch stay; undo: R, or trellis undo")},

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -92,6 +93,7 @@ type (
 		id    string
 		tab   Tab
 		lines []line
+		hash  string // that a yes to it is bound to; "" of a page about which nobody is asked
 		err   error
 	}
 	opened struct {
@@ -103,6 +105,7 @@ type (
 		answer Answer
 		err    error
 	}
+	returned struct{ err error } // a program that had the terminal
 	// Told is something worth knowing that no key asked for.
 	Told string
 	tick struct{}
@@ -149,6 +152,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered:
 		m.busy = ""
 		if m.said, m.wrong = msg.answer, false; msg.err != nil {
+			m.fail(msg.err)
+		}
+		return m, tea.Batch(m.readTasks(), m.readPage())
+	case returned:
+		if msg.err != nil {
 			m.fail(msg.err)
 		}
 		return m, tea.Batch(m.readTasks(), m.readPage())
@@ -260,8 +268,8 @@ func (m *Model) readPage() tea.Cmd {
 	m.paging = true
 	id, tab := m.page.id, m.page.tab
 	return func() tea.Msg {
-		lines, err := m.world.Page(m.ctx, id, tab)
-		return pageRead{id, tab, lines, err}
+		lines, hash, err := m.world.Page(m.ctx, id, tab)
+		return pageRead{id, tab, lines, hash, err}
 	}
 }
 
@@ -270,12 +278,19 @@ func (m *Model) takePage(msg pageRead) tea.Cmd {
 	again := m.pageAgain
 	m.pageAgain = false
 	if msg.id == m.page.id && msg.tab == m.page.tab {
-		m.page.read, m.page.lines = true, msg.lines
+		m.page.fill(msg.lines)
+		t, _ := m.list.task()
+		if m.page.hash = msg.hash; m.page.seen == "" || t == nil || t.Status != trellis.Waiting {
+			m.page.seen = msg.hash
+		} else if m.page.seen != msg.hash {
+			m.said, m.wrong = Answer{Said: "it was changed since it was shown; this is what it is now"}, true
+		}
 		if msg.err != nil && !errors.Is(msg.err, context.Canceled) {
-			m.page.lines = lines(msg.err.Error(), red)
+			wrong := lines(msg.err.Error(), red)
 			for _, hint := range app.HintsOf(msg.err) {
-				m.page.lines = append(m.page.lines, lines("next: "+hint, plain)...)
+				wrong = append(wrong, lines("next: "+hint, plain)...)
 			}
+			m.page.fill(wrong)
 		}
 	}
 	if again {
@@ -314,7 +329,9 @@ func (m *Model) listen() tea.Cmd {
 // take reads again what changed, and nothing else.
 func (m *Model) take(list happened) tea.Cmd {
 	if list == nil {
-		m.feed = nil
+		if m.feed = nil; m.ctx.Err() == nil {
+			m.fail(errors.New("events are unavailable: what is shown may be old"))
+		}
 		return nil
 	}
 	changed, page, all := map[string]bool{}, false, false

@@ -56,9 +56,13 @@ func (f *fake) Task(id string) (status.Task, error) {
 
 func (f *fake) Events(context.Context) (<-chan events.Event, error) { return f.feed, nil }
 
-func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, error) {
+func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, string, error) {
 	f.note("page", id, string(tab))
-	return append(lines(string(tab)+" of "+id, bold), f.pages[tab]...), nil
+	hash := ""
+	if tab == Plan {
+		hash = fmt.Sprintf("hash-of-%s-%d", id, len(f.pages[tab]))
+	}
+	return append(lines(string(tab)+" of "+id, bold), f.pages[tab]...), hash, nil
 }
 
 func (f *fake) Give(_ context.Context, o Order, id, reason string) (Answer, error) {
@@ -216,7 +220,7 @@ func TestKeysTurnPages(t *testing.T) {
 // What a key orders is ordered of the selected task, and what takes something away only after y.
 func TestKeysOrder(t *testing.T) {
 	for keys, want := range map[string]string{
-		"js": "give start 02-02-paging", "a": "give approve 02-01-auth", "R": "give retry 02-01-auth",
+		"js": "give start 02-02-paging", "a": "", "aa": "give approve 02-01-auth hash-of-02-01-auth-0", "<tab>a": "give approve 02-01-auth hash-of-02-01-auth-0", "aja": "give approve 02-02-paging hash-of-02-02-paging-0", "R": "give retry 02-01-auth",
 		"S": "", "Sn": "", "S<esc>": "", "S<enter>": "", "Sy": "give stop 02-01-auth", "c": "", "cY": "", "cy": "give cancel 02-01-auth", "d": "", "dx": "", "dy": "give deliver 02-01-auth",
 		"x": "", "x<esc>": "", "x<enter>y": "", "xtoo late<enter>": "", "xtoo late<enter>n": "", "xtoo late<enter>y": "give reject 02-01-auth too late",
 		"n": "program plan", "r": "program review 02-01-auth", "e": "program edit 02-01-auth", "o": "program shell 02-01-auth", "O": "program editor 02-01-auth",
@@ -232,7 +236,7 @@ func TestKeysOrder(t *testing.T) {
 
 func TestAnswersStay(t *testing.T) {
 	d := three(t)
-	d.press("a")
+	d.press("aa")
 	d.want("02-01-auth is told to approve · next: trellis status 02-01-auth")
 	d.world.fails = app.WithHints(errors.New("the plan has changed"), "trellis review 02-01-auth")
 	d.press("a")
@@ -246,6 +250,66 @@ func TestAnswersStay(t *testing.T) {
 	d.want("reject 02-01-auth, since: the API goes")
 	d.press("<enter>")
 	d.want("Undo: trellis plan --retry 02-01-auth (y/n)")
+}
+
+// A yes is to what the screen shows, and to nothing that came in its place between two keys.
+func TestApproveWhatIsShown(t *testing.T) {
+	d := three(t)
+	d.press("a")
+	d.want("[plan]", "this is the plan of 02-01-auth: a approves it")
+	d.world.pages[Plan] = lines("and much more", plain)
+	d.tell(returned{})
+	d.want("and much more", "it was changed since it was shown; this is what it is now")
+	d.press("a")
+	d.want("a approves what is shown now")
+	if got := d.world.gave(); len(got) > 0 {
+		t.Fatalf("what was not seen is approved: %q", got)
+	}
+	d.press("a")
+	if got := strings.Join(d.world.gave(), ", "); got != "give approve 02-01-auth hash-of-02-01-auth-1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// When nobody tells of events any more, that is said.
+func TestEventsEnd(t *testing.T) {
+	d := three(t)
+	d.tell(happened(nil))
+	d.want("events are unavailable: what is shown may be old")
+}
+
+// A program that had the terminal ends no order that is being carried out.
+func TestReturnedLeavesTheOrder(t *testing.T) {
+	d := three(t)
+	d.busy = "deliver 02-01-auth"
+	d.tell(returned{errors.New("signal: killed")})
+	d.want("signal: killed")
+	if d.busy == "" {
+		t.Error("the order is forgotten")
+	}
+}
+
+// Every row of a page can be read: a screen at a time misses none, and a line longer than the screen ends on it.
+func TestEveryRowIsRead(t *testing.T) {
+	d := three(t)
+	for i := range 30 {
+		d.world.pages[Plan] = append(d.world.pages[Plan], lines(fmt.Sprintf("mark%02d. %s", i, strings.Repeat("words and ", 20)), plain)...)
+	}
+	d.world.pages[Plan] = append(d.world.pages[Plan], lines("begin "+strings.Repeat("long ", 400)+"finis", plain)...)
+	d.press("<tab><enter>")
+	seen := d.text()
+	for range 60 {
+		d.press("<space>")
+		seen += d.text()
+	}
+	for i := range 30 {
+		if !strings.Contains(seen, fmt.Sprintf("mark%02d.", i)) {
+			t.Errorf("line %d is never shown", i)
+		}
+	}
+	if !strings.Contains(d.text(), "finis") {
+		t.Errorf("at the end:\n%s", d.text())
+	}
 }
 
 func TestKeysEnd(t *testing.T) {
@@ -267,7 +331,7 @@ func TestKeysEnd(t *testing.T) {
 		t.Error("it does not end after a yes")
 	}
 	d.ended = false
-	d.press("a")
+	d.press("aaR")
 	if got := d.world.gave(); len(got) > 0 {
 		t.Errorf("while it is busy: got %q", got)
 	}

@@ -7,9 +7,13 @@ type page struct {
 	id    string // of the task
 	tab   Tab
 	lines []line
-	top   int  // the first line that is shown
-	ends  bool // the end is shown, and stays so when lines come: a log that is followed
-	read  bool // there was an answer
+	rows  []line // the lines as they are wrapped; nil: not yet
+	width int    // in so many columns
+	top   int    // the first row that is shown
+	ends  bool   // the end is shown, and stays so when lines come: a log that is followed
+	read  bool   // there was an answer
+	hash  string // that a yes to what is shown is bound to
+	seen  string // the one when a person saw it last
 }
 
 // show has the page show another task or tab, from its beginning; a log from its end.
@@ -20,14 +24,28 @@ func (p *page) show(id string, tab Tab) {
 	*p = page{id: id, tab: tab, ends: tab == Log}
 }
 
-// scroll goes on by that many lines, up when it is negative, in a room of this size.
+// fill gives it the lines that were read.
+func (p *page) fill(list []line) { p.read, p.lines, p.rows = true, list, nil }
+
+// wrap are the rows that its lines take in this width.
+func (p *page) wrap(width int) []line {
+	if p.rows == nil || p.width != width {
+		p.rows, p.width = make([]line, 0, len(p.lines)), width
+		for _, l := range p.lines {
+			p.rows = append(p.rows, l.wrapped(width)...)
+		}
+	}
+	return p.rows
+}
+
+// scroll goes on by that many rows, up when it is negative, in a room of this size.
 func (p *page) scroll(n, width, height int) {
 	last := p.last(width, height)
 	p.top = min(max(p.from(width, height)+n, 0), last)
 	p.ends = p.tab == Log && p.top == last
 }
 
-// from is the first line that is shown.
+// from is the first row that is shown.
 func (p *page) from(width, height int) int {
 	last := p.last(width, height)
 	if p.ends {
@@ -36,36 +54,26 @@ func (p *page) from(width, height int) int {
 	return min(p.top, last)
 }
 
-// last is the line that stands first when the end is shown.
-func (p *page) last(width, height int) int {
-	n := 0
-	for i := len(p.lines) - 1; i >= 0; i-- {
-		if n += len(p.lines[i].wrapped(width)); n > height {
-			return i + 1
-		}
-	}
-	return 0
-}
+// last is the row that stands first when the end is shown.
+func (p *page) last(width, height int) int { return max(0, len(p.wrap(width))-height) }
 
 // jump goes to the next file of a diff, or the one before.
 func (p *page) jump(direction, width, height int) {
-	for i := p.from(width, height) + direction; i >= 0 && i < len(p.lines); i += direction {
-		if strings.HasPrefix(p.lines[i].text, "diff --git ") {
+	rows := p.wrap(width)
+	for i := p.from(width, height) + direction; i >= 0 && i < len(rows); i += direction {
+		if strings.HasPrefix(rows[i].text, "diff --git ") {
 			p.top, p.ends = min(i, p.last(width, height)), false
 			return
 		}
 	}
 }
 
-// view are the lines in this much room.
+// view are the rows in this much room.
 func (p *page) view(paint painter, width, height int) []string {
+	rows := p.wrap(width)
 	var out []string
-	for i := p.from(width, height); i < len(p.lines) && len(out) < height; i++ {
-		for _, l := range p.lines[i].wrapped(width) {
-			if len(out) < height {
-				out = append(out, paint.paint(fit(l.text, width), l.paint))
-			}
-		}
+	for i := p.from(width, height); i < len(rows) && len(out) < height; i++ {
+		out = append(out, paint.paint(fit(rows[i].text, width), rows[i].paint))
 	}
 	for len(out) < height {
 		out = append(out, fit("", width))

@@ -113,15 +113,33 @@ func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	return do(t)
 }
 
+// approve says yes to what the page shows. Where it is not shown, or is not what was shown when a key was pressed last, it is
+// shown first.
+func (m *Model) approve(t *status.Task) tea.Cmd {
+	switch {
+	case m.page.tab != Plan || m.page.id != t.ID:
+		m.tab = Plan
+		m.said, m.wrong = Answer{Said: "this is the plan of " + t.ID + ": a approves it"}, false
+		return m.look()
+	case !m.page.read:
+		return nil
+	case m.page.hash != m.page.seen:
+		m.page.seen = m.page.hash
+		m.said, m.wrong = Answer{Said: "a approves what is shown now"}, false
+		return nil
+	}
+	return m.give(Approve, t.ID, m.page.hash)
+}
+
 // give gives an order, unless another one is being carried out.
-func (m *Model) give(o Order, id, reason string) tea.Cmd {
+func (m *Model) give(o Order, id, with string) tea.Cmd {
 	if m.busy != "" {
 		m.said, m.wrong = Answer{Said: "still at it: " + m.busy}, true
 		return nil
 	}
 	m.busy = string(o) + " " + id
 	return func() tea.Msg {
-		a, err := m.world.Give(m.ctx, o, id, reason)
+		a, err := m.world.Give(m.ctx, o, id, with)
 		return answered{a, err}
 	}
 }
@@ -160,9 +178,9 @@ func (m *Model) run(kind Program) tea.Cmd {
 	}
 	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg {
 		if err != nil {
-			return answered{err: fmt.Errorf("%s: %w", kind, err)}
+			return returned{fmt.Errorf("%s: %w", kind, err)}
 		}
-		return answered{}
+		return returned{}
 	})
 }
 
@@ -175,6 +193,15 @@ func (m *Model) move(n int) tea.Cmd {
 	}
 	m.list.move(n)
 	return m.look()
+}
+
+// screenful is how much stands on the screen: of the page when it is read, else of the list.
+func (m *Model) screenful() int {
+	if m.reading {
+		_, h := screen{m}.pageRoom()
+		return h
+	}
+	return screen{m}.room()
 }
 
 // turn goes to the next tab, or the one before.

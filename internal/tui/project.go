@@ -30,9 +30,8 @@ type project struct {
 	dir  string // where it was started
 
 	mu    sync.Mutex
-	shown map[string]string // by task, the hash of the plan that was shown last
-	log   *status.Log       // of the task that was last asked for
-	told  []line            // what it has said
+	log   *status.Log // of the task that was last asked for
+	told  []line      // what it has said
 	print *terminal.LogPrinter
 }
 
@@ -74,12 +73,12 @@ func (p *project) Task(id string) (status.Task, error) {
 // maxPage is how many lines a page has at the most.
 const maxPage = 20_000
 
-func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, err error) {
+func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, hash string, err error) {
 	switch tab {
 	case Now:
 		list, err = p.now(ctx, id)
 	case Plan:
-		list, err = p.plan(ctx, id)
+		list, hash, err = p.plan(ctx, id)
 	case Diff:
 		list, err = p.diff(ctx, id)
 	case Log:
@@ -95,7 +94,7 @@ func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, er
 	if over := len(list) - maxPage; over > 0 {
 		list = append(list[:maxPage:maxPage], lines(fmt.Sprintf("… and %d lines more", over), yellow)...)
 	}
-	return list, err
+	return list, hash, err
 }
 
 // lastLines is how much of the log the page of now shows.
@@ -153,30 +152,27 @@ func phases(t status.Task) string {
 	return bar
 }
 
-// plan is what is to be built, as people agree to it, and the requirement in full. Its hash is kept: a yes is to that.
-func (p *project) plan(ctx context.Context, id string) ([]line, error) {
+// plan is what is to be built, as people agree to it, the requirement in full, and the hash of that.
+func (p *project) plan(ctx context.Context, id string) (all []line, hash string, err error) {
 	r, err := p.Review(ctx, p.path(id))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var b bytes.Buffer
 	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	p.mu.Lock()
-	p.shown[id] = r.Hash
-	p.mu.Unlock()
-	all := lines(b.String(), plain)
+	all = lines(b.String(), plain)
 	for _, name := range []string{taskdir.PRD, taskdir.Requirement} {
 		text, err := p.Document(p.path(id), name)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if text != "" {
-			return append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...), nil
+			return append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...), r.Hash, nil
 		}
 	}
-	return all, nil
+	return all, r.Hash, nil
 }
 
 // headed is a page of Markdown with its headings bold.
@@ -339,12 +335,12 @@ func (p *project) Events(ctx context.Context) (<-chan events.Event, error) {
 	return p.Project.Events(ctx)
 }
 
-func (p *project) Give(ctx context.Context, o Order, id, reason string) (Answer, error) {
+func (p *project) Give(ctx context.Context, o Order, id, with string) (Answer, error) {
 	var did app.Ordered
 	var err error
 	switch dir := p.path(id); o {
 	case Approve, Reject:
-		did, err = p.decide(ctx, o, dir, reason)
+		did, err = p.decide(ctx, o, dir, with)
 	case Stop:
 		did, err = p.Orders().Stop(ctx, dir)
 	case Retry:
@@ -358,18 +354,17 @@ func (p *project) Give(ctx context.Context, o Order, id, reason string) (Answer,
 }
 
 // decide says yes or no to the step that a task waits with, or else to its plan.
-func (p *project) decide(ctx context.Context, o Order, dir, reason string) (app.Ordered, error) {
+func (p *project) decide(ctx context.Context, o Order, dir, with string) (app.Ordered, error) {
 	t, err := p.Reader().Task(dir)
 	if err != nil {
 		return app.Ordered{}, err
 	}
-	p.mu.Lock()
-	d := app.Decision{Reason: reason, Shown: p.shown[t.ID]}
-	p.mu.Unlock()
+	d := app.Decision{Shown: with}
 	if t.Steps.Waits {
-		d.Step = t.Steps.At
+		d = app.Decision{Step: t.Steps.At}
 	}
 	if o == Reject {
+		d.Reason, d.Shown = with, ""
 		return p.Orders().Reject(ctx, dir, d)
 	}
 	return p.Orders().Approve(ctx, dir, d)

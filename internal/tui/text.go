@@ -24,7 +24,7 @@ const (
 type line struct{ text, paint string }
 
 // maxLine is how long a line of a page may be: what is longer is no text that anybody reads.
-const maxLine = 4000
+const maxLine = 64 << 10
 
 // lines are the lines of a text that somebody else wrote, without anything that a terminal would obey.
 func lines(s, paint string) (list []line) {

@@ -39,7 +39,7 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	defer restore()
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	w := &project{Project: p, self: self, dir: dir, shown: map[string]string{}}
+	w := &project{Project: p, self: self, dir: dir}
 	m := New(inner, w, filepath.Base(p.Root), t.Colour, now)
 	m.restore = restore
 	profile := colorprofile.ANSI
@@ -48,7 +48,6 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	}
 	program := tea.NewProgram(m, tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(p.Env.Vars), tea.WithColorProfile(profile), tea.WithoutSignalHandler(), tea.WithFPS(frames))
 	p.Env.Say = func(format string, args ...any) { go program.Send(Told(fmt.Sprintf(format, args...))) }
-	defer func() { p.Env.Say = nil }()
 	ended := make(chan struct{})
 	defer close(ended)
 	go end(program, m, ended)

@@ -98,14 +98,14 @@ func (s screen) head() string {
 func (s screen) pageView(height int) []string {
 	w, _ := s.pageRoom()
 	out := []string{s.tabs(w), strings.Repeat("─", w)}
-	p := s.m.page
+	p := &s.m.page
 	switch {
 	case s.m.list.selected == "" && s.m.loaded && len(s.m.list.all) == 0:
-		p.lines = []line{{"no tasks yet: n plans one", plain}}
+		p = &page{lines: []line{{"no tasks yet: n plans one", plain}}}
 	case s.m.list.selected == "" && s.m.loaded:
-		p.lines = []line{{"no task is shown: esc shows all", plain}}
+		p = &page{lines: []line{{"no task is shown: esc shows all", plain}}}
 	case !p.read && p.id != "":
-		p.lines = []line{{"reading …", plain}}
+		p = &page{lines: []line{{"reading …", plain}}}
 	}
 	out = append(out, p.view(s.m.paint, w, max(height-2, 0))...)
 	return out[:max(height, 0)]

@@ -18,10 +18,10 @@ type World interface {
 	Task(id string) (status.Task, error)
 	// Events are what happens from now on, until ctx ends, which closes the channel.
 	Events(ctx context.Context) (<-chan events.Event, error)
-	// Page is what a tab says of a task.
-	Page(ctx context.Context, id string, tab Tab) ([]line, error)
-	// Give gives an order. The reason is that of a rejection.
-	Give(ctx context.Context, order Order, id, reason string) (Answer, error)
+	// Page is what a tab says of a task, with the hash that a yes to it is bound to, "" where nobody can say one.
+	Page(ctx context.Context, id string, tab Tab) (lines []line, hash string, err error)
+	// Give gives an order, with the reason of a rejection, or the hash of what a yes is about.
+	Give(ctx context.Context, order Order, id, with string) (Answer, error)
 	// Program is what runs in the place of the screen: it gets the terminal.
 	Program(kind Program, id string) (*exec.Cmd, error)
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Ask reads the line that a person types in answer to a question. The end of the input is io.EOF, and Ctrl-C is the context's
 // error, also while nothing is typed.
 func (c *Console) Ask(ctx context.Context, question string) (string, error) {
-	fmt.Fprintf(c.Stderr, "trellis: %s ", question)
+	fmt.Fprint(c.Stderr, trellis.VisibleLine("trellis: "+question)+" ")
 	type answer struct {
 		line string
 		err  error

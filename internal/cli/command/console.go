@@ -184,7 +184,7 @@ func (c *Console) CanAsk() bool { return IsTerminal(c.Stdin) && IsTerminal(c.Std
 
 // Confirm asks a person.
 func (c *Console) Confirm(question string) (bool, error) {
-	fmt.Fprintf(c.Stderr, "trellis: %s [y/N] ", question)
+	fmt.Fprint(c.Stderr, trellis.Visible("trellis: "+question)+" [y/N] ")
 	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("reading the answer: %w", err)
@@ -201,7 +201,7 @@ func (c *Console) Choose(question string, answers ...string) (string, error) {
 		words = append(words, "["+a[:1]+"]"+a[1:])
 	}
 	for {
-		fmt.Fprintf(c.Stderr, "trellis: %s: %s? ", question, strings.Join(words, ", "))
+		fmt.Fprint(c.Stderr, trellis.Visible(fmt.Sprintf("trellis: %s: %s? ", question, strings.Join(words, ", "))))
 		line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
 		said := strings.ToLower(strings.TrimSpace(line))
 		if err != nil && said == "" {

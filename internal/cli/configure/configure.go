@@ -85,7 +85,11 @@ func (cmd settings) get(c *cli.Context) error {
 		if list, ok := s.Value.([]string); ok && len(list) == 0 {
 			return nil
 		}
-		_, err := fmt.Fprintln(cmd.Stdout, s.Text())
+		text := s.Text()
+		if command.IsTerminal(cmd.Stdout) { // of settings that came by git, before anybody trusts them
+			text = trellis.Visible(text)
+		}
+		_, err := fmt.Fprintln(cmd.Stdout, text)
 		return err
 	})
 }

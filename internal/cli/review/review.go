@@ -178,6 +178,10 @@ func (r *Review) reject(ctx context.Context, shown status.Review, reason string)
 		return false, err
 	}
 	o, err := r.Project.Orders().Reject(ctx, r.Dir, app.Decision{By: r.By, Reason: reason, Shown: shown.Hash, Sign: r.Sign})
+	if errors.Is(err, runner.ErrPlanChanged) {
+		r.Say("it was changed since it was shown: nothing was done")
+		return false, nil
+	}
 	if err != nil {
 		return false, outcome.RunError(r.Console, r.Project, r.Dir, err)
 	}

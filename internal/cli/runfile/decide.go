@@ -23,7 +23,7 @@ func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.
 		if err != nil || word == "later" {
 			return false, err
 		}
-		order, d := app.Orders.Approve, app.Decision{IsRun: true, Step: q.Path, Reason: reason}
+		order, d := app.Orders.Approve, app.Decision{IsRun: true, Step: q.Path, Shown: q.Hash, Reason: reason}
 		if word == "no" {
 			if order = app.Orders.Reject; d.Reason == "" {
 				if d.Reason, err = a.Ask(ctx, "why?"); err == io.EOF || err == nil && d.Reason == "" {
