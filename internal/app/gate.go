@@ -26,6 +26,7 @@ type Gate struct {
 	repo  *git.Repo
 	store taskdir.Store
 
+	mu     sync.Mutex          // held while the judge is made
 	judge  *trust.Judge        // see Judge
 	keys   []ed25519.PublicKey // of trust.keys, once it is there
 	unkept sync.Once           // says that settings can't be kept
@@ -36,11 +37,15 @@ func (g *Gate) made() *trust.Judge {
 	if g == nil {
 		return nil
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.judge
 }
 
-// Judge judges what came into a project by git. It is made once.
+// Judge judges what came into a project by git. It is made once, whoever asks first.
 func (g *Gate) Judge() (*trust.Judge, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.judge != nil {
 		return g.judge, nil
 	}
