@@ -130,20 +130,16 @@ func updated(path string, n int) ([]byte, error) {
 	}
 }
 
-// appender adds lines to a file, each after an update of what it added before: of two within one swap the last one stands.
+// appender adds lines to a file, each after an update of what it added before: of two within one swap the last one stands. It
+// counts updates from what the file shows after the line is in it: what it showed before can be many updates ago on a busy machine.
 func appender(a []string) error {
 	lines, _ := strconv.Atoi(a[1])
 	for i := range lines {
+		if err := appendLine(a[0], i); err != nil {
+			return err
+		}
 		data, err := whole(a[0])
 		if err != nil {
-			return err
-		}
-		f, err := os.OpenFile(a[0], os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(f, "line %d\n", i)
-		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 		if _, err := updated(a[0], number(byUpdate, data)+2); err != nil {
@@ -151,6 +147,15 @@ func appender(a []string) error {
 		}
 	}
 	return nil
+}
+
+func appendLine(path string, i int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "line %d\n", i)
+	return errors.Join(err, f.Close())
 }
 
 // increment is an update by Trellis.
