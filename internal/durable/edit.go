@@ -229,8 +229,11 @@ func readOnce(path string) ([]byte, error) {
 	if err != nil {
 		return nil, unfitFile(path, MaxRecords, err)
 	}
-	after, err := f.Stat()
-	if err == nil && (beingWritten(f) || after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime())) {
+	if beingWritten(f) {
+		return nil, errWriting
+	}
+	after, err := f.Stat() // last, so that what was written and closed until then shows
+	if err == nil && (after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime())) {
 		err = errWriting
 	}
 	return data, err
