@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -79,7 +80,8 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 			g.State = proof.Approved
 			return g, nil
 		}
-		if g.ApprovalState, err = decision(a.Disk, t.Dir, g.Hash, g.Approvers, u.Said, a.Counts, a.Now()); err != nil || g.State != proof.Pending {
+		later := func(list []proof.Approval) []proof.Approval { return since(list, u.Said) }
+		if g.ApprovalState, err = workflow.Decide(a.Disk, t.Dir, "", g.Hash, g.Approvers, a.Counts, a.Now(), later); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}
@@ -101,35 +103,6 @@ func (g Agreement) No() string {
 // or the task, when that is more.
 func Approvers(cfg *config.Config, t *taskdir.Task) int {
 	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
-}
-
-// Decision is what people decided about the plan with this hash, by those lines that count. Lines that were written by hand
-// without a hash get it now.
-func Decision(disk *durable.Disk, dir, hash string, approvers int, counts proof.Filter, now time.Time) (v proof.ApprovalState, err error) {
-	return decision(disk, dir, hash, approvers, nil, counts, now)
-}
-
-// decision is that, without what was written down before.
-func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts proof.Filter, now time.Time) (v proof.ApprovalState, err error) {
-	list, err := counts.Read(dir)
-	if err != nil {
-		return v, err
-	}
-	if v = proof.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
-		return v, nil
-	}
-	if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(step string) string {
-		if step != "" {
-			return "" // of a step: its request binds it
-		}
-		return hash
-	})); err != nil {
-		return v, err
-	}
-	if list, err = counts.Read(dir); err != nil {
-		return v, err
-	}
-	return proof.Decide(since(list, before), "", hash, approvers, now), nil
 }
 
 // Approval is the signal that the plan needs nobody's yes any more, or has a no.

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -109,7 +110,7 @@ func New(d Deps) *Effects {
 	cfg := cmp.Or(d.Config, new(config.Config))
 	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: cfg.DependsOnMerged, Merges: d.Merges}
 	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
-	inputs := &inputs{store: d.Store, task: task}
+	inputs := &inputs{bundles: map[string]*plan.Bundle{}, store: d.Store, task: task}
 	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
 	approvals := Agreements{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
@@ -119,7 +120,7 @@ func New(d Deps) *Effects {
 	guard := &worktreeGuard{repo: d.Repo, task: task}
 	leaks := &leaks{repo: d.Repo, secrets: d.Secrets, task: task}
 	readOnly := &readerSnapshot{}
-	sealer := &sealer{config: cfg, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
+	sealer := &sealer{chain: &proof.Chain{Disk: d.Disk, Dir: d.Dir}, config: cfg, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
 	steps := &stepRunner{box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
 	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
 	preview := &previewer{agents: d.Cast, claimer: claimer, observer: observer, prompts: prompts}

@@ -2,8 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proof"
@@ -120,10 +119,7 @@ func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (bent, notes 
 	return bent, notes, nil
 }
 
-func brief(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
-}
+func brief(data []byte) string { return agentcall.Sum(data)[:16] }
 
 // drift is what is not the same in two fingerprints.
 func drift(then, now map[string]string) (bent, notes []string) {

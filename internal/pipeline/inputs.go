@@ -93,9 +93,6 @@ func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if is.bundles == nil {
-		is.bundles = map[string]*plan.Bundle{}
-	}
 	is.bundles[hash] = b
 	return b, nil
 }
@@ -143,8 +140,8 @@ func (is *inputs) planHash(content string) (string, error) {
 	return PlanSum(data), err
 }
 
-// PlanSum is how proofs name a plan.json.
-func PlanSum(data []byte) string { return "sha256:" + agentcall.Sum(data) }
+// PlanSum is how proofs name a plan.json, and standards a file that counts as a whole.
+func PlanSum(data []byte) string { return hashPrefix + agentcall.Sum(data) }
 
 // taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
 // can't be read is an error that is told and does not stop anybody.

@@ -129,68 +129,65 @@ func (p *Progress) takeStep(e journal.Entry) error {
 	}
 	switch {
 	case e.Activity == string(writeStatus):
-		if err := json.Unmarshal(e.In, &p.State); err != nil {
+		if err := json.Unmarshal(e.In, &p.State); err != nil { // what it does not say stays
 			return err
 		}
 		p.Used, p.Attempts = p.State.Usage, p.State.Attempt-1
 	case e.Activity == string(conclude):
-		var in concludeIn
-		if err := json.Unmarshal(e.In, &in); err != nil {
-			return err
-		}
-		p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
-		if p.React != nil {
-			p.Reactions.Rounds = p.earlier + in.Report.Rounds
-		}
-		if in.Failure == nil {
-			p.React = nil
-		}
-		p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
+		return read(e.In, p.concluded)
 	case !e.Done || e.Fail != nil:
 	case strings.HasPrefix(e.ID, string(observe)+"#"):
-		var content Content
-		if err := json.Unmarshal(e.Out, &content); err != nil {
-			return err
-		}
-		p.observed = content.Hash
+		return read(e.Out, func(c Content) { p.observed = c.Hash })
 	case e.Activity == string(baseline):
-		var said Checks
-		if err := json.Unmarshal(e.Out, &said); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(said.Results, func(c CommandResult) bool { return !canRun(c) }) { // else it is to be asked again
-			said = Report{Baseline: said}.brief().Baseline
-			p.Baseline = &said
-		}
+		return read(e.Out, func(said Checks) {
+			if !slices.ContainsFunc(said.Results, func(c CommandResult) bool { return !canRun(c) }) { // else it is to be asked again
+				said = Report{Baseline: said}.brief().Baseline
+				p.Baseline = &said
+			}
+		})
 	case e.Activity == string(claim):
-		var job Job
-		if err := json.Unmarshal(e.Out, &job); err != nil {
-			return err
-		}
-		p.claimed = job
+		return read(e.Out, func(j Job) { p.claimed = j })
 	case e.Activity == string(prepare):
 		p.Begun, p.Fresh = true, false
-		var ready Prepared
-		if err := json.Unmarshal(e.Out, &ready); err != nil {
-			return err
-		}
-		p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
-		if ready.Lost {
-			p.Implemented, p.Finished = "", nil
-		}
-		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
+		return read(e.Out, func(ready Prepared) {
+			p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
+			if ready.Lost {
+				p.Implemented, p.Finished = "", nil
+			}
+			p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
+		})
 	case e.Activity == string(update):
-		var up Updated
-		if err := json.Unmarshal(e.Out, &up); err != nil {
-			return err
-		}
-		if up.Base != "" {
-			p.Base, p.StackedOn = up.Base, up.On
-		}
+		return read(e.Out, func(up Updated) {
+			if up.Base != "" {
+				p.Base, p.StackedOn = up.Base, up.On
+			}
+		})
 	case e.Activity == string(trellis.Implement), e.Activity == string(trellis.Debug):
 		return p.worked(e)
 	}
 	return nil
+}
+
+// read takes in what a record says.
+func read[T any](record []byte, take func(T)) error {
+	var v T
+	if err := json.Unmarshal(record, &v); err != nil {
+		return err
+	}
+	take(v)
+	return nil
+}
+
+// concluded takes in how a run ended.
+func (p *Progress) concluded(in concludeIn) {
+	p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
+	if p.React != nil {
+		p.Reactions.Rounds = p.earlier + in.Report.Rounds
+	}
+	if in.Failure == nil {
+		p.React = nil
+	}
+	p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
 }
 
 // worked takes in whose session a call was.

@@ -124,7 +124,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 
 // diff is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
-	snap := pr.readOnly.current()
+	snap := pr.readOnly.Load()
 	if snap == nil {
 		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
 			return "", "", err

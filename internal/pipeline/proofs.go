@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -35,7 +34,6 @@ type sealer struct {
 	inputs *inputs
 	task   *taskDir
 	chain  *proof.Chain
-	mu     sync.Mutex
 }
 
 // seal ends the chain of proofs of a task that has a plan: with a record for each of the plan's checks, and one of
@@ -76,7 +74,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 		}
 		last.Checks = append(last.Checks, proof.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
 	}
-	written, err := k.proofs().Append(append(list, last)...)
+	written, err := k.chain.Append(append(list, last)...)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +98,7 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 	if proof.Tree, err = snapshot.New(k.repo).TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
 		return "", err
 	}
-	list, err := k.proofs().Append(proof)
+	list, err := k.chain.Append(proof)
 	if err != nil {
 		return "", err
 	}
@@ -111,13 +109,4 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 func splitKey(key string) (run, activity string) {
 	parts := strings.SplitN(key, "/", 3)
 	return strings.Join(parts[:2], "/"), parts[2]
-}
-
-func (k *sealer) proofs() *proof.Chain {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.chain == nil {
-		k.chain = &proof.Chain{Disk: k.task.disk, Dir: k.task.dir}
-	}
-	return k.chain
 }

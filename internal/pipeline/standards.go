@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +40,7 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 	}
 	switch data, err := taskdir.ReadFile(dir, taskdir.CheckContext); {
 	case err == nil:
-		all[taskdir.CheckContext] = []string{whole(data)}
+		all[taskdir.CheckContext] = []string{PlanSum(data)}
 	case errors.Is(err, fs.ErrNotExist):
 		all[taskdir.CheckContext] = nil
 	}
@@ -55,11 +53,6 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 }
 
 const hashPrefix = "sha256:"
-
-func whole(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hashPrefix + hex.EncodeToString(sum[:])
-}
 
 // stating are the criteria of a prd.md. One that has none is one as a whole.
 func stating(prd []byte) (lines []string) {
@@ -74,7 +67,7 @@ func stating(prd []byte) (lines []string) {
 		lines = append(lines, line)
 	}
 	if len(lines) == 0 {
-		return []string{whole(prd)}
+		return []string{PlanSum(prd)}
 	}
 	return lines
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -79,36 +79,17 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 	if err != nil {
 		return nil, err
 	}
-	cw.readOnly.set(before)
-	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		cw.readOnly.set(nil)
+	cw.readOnly.Store(before)
+	return func(ctx context.Context) (_ []string, _ *flow.Failure, err error) {
+		cw.readOnly.Store(nil)
 		defer func() { err = errors.Join(err, before.Close()) }()
 		undone, err := before.Restore(ctx, cw.task.backupRef(c))
-		if err != nil {
+		if err != nil || len(undone) == 0 {
 			return nil, nil, err
 		}
-		if len(undone) == 0 {
-			return notes, nil, nil
-		}
-		return notes, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(pathsOf(undone)), ", ")), nil
+		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(pathsOf(undone)), ", ")), nil
 	}, nil
 }
 
-// readerSnapshot is the worktree as a call found it that may only read.
-type readerSnapshot struct {
-	snap *snapshot.Snapshot
-	mu   sync.Mutex
-}
-
-// set keeps the snapshot that a watched call began with, for its prompt to show.
-func (rs *readerSnapshot) set(snap *snapshot.Snapshot) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.snap = snap
-}
-
-func (rs *readerSnapshot) current() *snapshot.Snapshot {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return rs.snap
-}
+// readerSnapshot is the worktree as a call found it that may only read, for its prompt to show.
+type readerSnapshot = atomic.Pointer[snapshot.Snapshot]

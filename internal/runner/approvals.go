@@ -219,7 +219,7 @@ func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err
 	if err != nil {
 		return v, err
 	}
-	v, err = pipeline.Decision(ap.disk, dir, hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now())
+	v, err = workflow.Decide(ap.disk, dir, "", hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now(), nil)
 	if err != nil || t.Status != trellis.Waiting || v.State == proof.Pending {
 		return v, err
 	}

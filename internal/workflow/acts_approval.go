@@ -22,27 +22,37 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 	return a.Decide(q)
 }
 
-// Decision is what the lines of approvals.jsonl in dir say about a request, which as many people have to agree
-// to as it says, by those that count. A line that was written by hand without a hash gets that of the request.
+// Decide is what people decided about a step, or with "" about the plan, with this hash, by those lines of approvals.jsonl in
+// dir that count and that later keeps; nil keeps all. Lines that were written by hand without a hash get it now.
+func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts proof.Filter, now time.Time, later func([]proof.Approval) []proof.Approval) (v proof.ApprovalState, err error) {
+	for bound := false; ; bound = true {
+		list, err := counts.Read(dir)
+		if err != nil {
+			return v, err
+		}
+		asked := list
+		if later != nil {
+			asked = later(list)
+		}
+		if v = proof.Decide(asked, step, hash, approvers, now); len(v.Unbound) == 0 || bound {
+			return v, nil
+		}
+		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(of string) string {
+			if of != step {
+				return "" // its own request binds it
+			}
+			return hash
+		})); err != nil {
+			return v, err
+		}
+	}
+}
+
+// Decision is what was decided about a request, which as many people have to agree to as it says; see [Decide].
 func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
-	list, err := counts.Read(dir)
+	v, err := Decide(disk, dir, q.Path, q.Hash, q.Approvers, counts, now, nil)
 	if err != nil {
 		return Answer{}, err
-	}
-	v := proof.Decide(list, q.Path, q.Hash, q.Approvers, now)
-	if len(v.Unbound) > 0 {
-		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(step string) string {
-			if step == q.Path {
-				return q.Hash
-			}
-			return ""
-		})); err != nil {
-			return Answer{}, err
-		}
-		if list, err = counts.Read(dir); err != nil {
-			return Answer{}, err
-		}
-		v = proof.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	}
 	switch v.State {
 	case proof.Approved:

@@ -1,11 +1,10 @@
 package workflow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
@@ -42,8 +41,7 @@ func (r *run) mark(s plan.Step, sc scope) string {
 	if err != nil {
 		panic(fmt.Sprintf("a plan has no JSON form: %v", err)) // it was read from one
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:16])
+	return agentcall.Sum(raw)[:32]
 }
 
 // called are the plans that steps of a file call, at any depth; in the place of one that is not known yet, and of an
