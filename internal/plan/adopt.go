@@ -11,7 +11,10 @@ import (
 // over. What is in another form, or can't be taken over, comes back as it is: adopted is false.
 func Adopt(answer []byte, f Facts) (ours []byte, passed []Problem, adopted bool) {
 	d, broken := open(answer)
-	if broken != nil || d.foreign() == nil || toolOf(d.foreign().key) != "tascer" || len(d.again) > 0 {
+	if broken != nil {
+		return answer, nil, false
+	}
+	if _, tool := d.foreign(); tool != "tascer" || len(d.again) > 0 {
 		return answer, nil, false
 	}
 	d, problems := d.converted(true)

@@ -12,33 +12,25 @@ import (
 // tools are the programs whose files are read too, by the key that tells them.
 func tools() [][2]string { return [][2]string{{"goal", "executant"}, {"tascs", "tascer"}} }
 
-func toolOf(key string) string {
-	for _, t := range tools() {
-		if t[0] == key {
-			return t[1]
-		}
-	}
-	return ""
-}
-
-// foreign is the key by which this is a file of another tool, nil when it is ours.
-func (d *document) foreign() *member {
+// foreign is the key by which this is a file of another tool, and that tool; nil when it is ours.
+func (d *document) foreign() (key *member, tool string) {
 	if d.root.member("schema_version") != nil {
-		return nil
+		return nil, ""
 	}
 	for _, t := range tools() {
 		if m := d.root.member(t[0]); m != nil {
-			return m
+			return m, t[1]
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // converted is the plan that a file of another tool stands for. Its values stand where they did: problems that
 // are found later name those places.
 func (d *document) converted(task bool) (*document, []Problem) {
 	d.root.locate("")
-	c := &converter{tool: toolOf(d.foreign().key), task: task, ids: map[string]bool{}, next: map[string]int{}}
+	_, tool := d.foreign()
+	c := &converter{tool: tool, task: task, ids: map[string]bool{}, next: map[string]int{}}
 	var root *node
 	if c.tool == "executant" {
 		root = c.executant(d.root)

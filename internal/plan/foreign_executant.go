@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -195,49 +196,38 @@ func (e *executant) message(n, out *node) {
 	}
 }
 
-// executantField is a key of a step, what it is called here, and the kinds of steps that it is for.
-type executantField struct {
-	key, as string
-	kinds   []string
-}
-
-func executantFields() []executantField {
+// executantFields are the keys of a step that are taken over, each with the kinds of steps that it is for.
+func executantFields() map[string][]string {
 	agent, process, all := []string{Prompt}, []string{Prompt, Script}, []string{Prompt, Script, Workflow, Group}
-	return []executantField{
-		{"prompt", "prompt", []string{Prompt, Group}}, {"command", "command", []string{Script, Group}}, {"message", "message", []string{Group}},
-		{"workflow", "workflow", []string{Workflow}}, {"vars", "vars", []string{Workflow}},
-		{"continue_on_error", "continue_on_error", all}, {"timeout_seconds", "timeout_seconds", process}, {"concurrency", "concurrency", append(all, Log)},
-		{"self_healing", "self_healing", []string{Script}}, {"max_healing_attempts", "max_healing_attempts", []string{Script}},
-		{"output", "output", []string{Prompt, Script, Log, Workflow}}, {"context", "context", agent}, {"llm_as_judge", "llm_as_judge", agent},
-		{"allowed_tools", "allowed_tools", agent}, {"provider", "agent", agent}, {"model", "model", agent},
+	return map[string][]string{
+		"prompt": {Prompt, Group}, "command": {Script, Group}, "message": {Group}, "workflow": {Workflow}, "vars": {Workflow},
+		"continue_on_error": all, "timeout_seconds": process, "concurrency": append(all, Log), "self_healing": {Script}, "max_healing_attempts": {Script},
+		"output": {Prompt, Script, Log, Workflow}, "context": agent, "llm_as_judge": agent, "allowed_tools": agent, "provider": agent, "model": agent,
 	}
 }
 
 // field takes over one key of a step. What executant would pass over is passed over, with a warning.
 func (e *executant) field(m member, out *node, kind string, known, looped bool) {
-	if slices.Contains([]string{"name", "type", "forEach", "repeat", "steps"}, m.key) || kind == Log && (m.key == "message" || m.key == "prompt") {
+	elsewhere := []string{"name", "type", "forEach", "repeat", "steps"}
+	if slices.Contains(elsewhere, m.key) || kind == Log && (m.key == "message" || m.key == "prompt") {
 		return
 	}
-	names := []string{"name", "type", "forEach", "repeat", "steps"}
-	for _, f := range executantFields() {
-		names = append(names, f.key)
-		switch {
-		case f.key != m.key:
-			continue
-		case known && !slices.Contains(f.kinds, kind):
-			if !m.node.empty() {
-				e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, article(kind))
-			}
-		case m.key == "concurrency" && !looped:
-			e.warn(m.node, "", "concurrency is for a loop, and is passed over")
-		default:
-			out.put(f.as, m.node)
-		}
-		return
-	}
-	if m.key == "agent" {
+	fields := executantFields()
+	kinds, there := fields[m.key]
+	switch {
+	case !there && m.key == "agent":
 		e.warn(m.node, "provider names the program, and is agent here", "agent, a persona of the program, says nothing here, and is passed over")
-		return
+	case !there:
+		e.unknown(m, append(elsewhere, slices.Sorted(maps.Keys(fields))...))
+	case known && !slices.Contains(kinds, kind):
+		if !m.node.empty() {
+			e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, article(kind))
+		}
+	case m.key == "concurrency" && !looped:
+		e.warn(m.node, "", "concurrency is for a loop, and is passed over")
+	case m.key == "provider":
+		out.put("agent", m.node)
+	default:
+		out.put(m.key, m.node)
 	}
-	e.unknown(m, names)
 }

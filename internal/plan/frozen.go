@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,10 +38,7 @@ func (b *Bundle) seal(texts map[string]string) {
 	b.Hash = hashOf(b.frozen)
 }
 
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func hashOf(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
 // Save keeps a copy of the bundle in the folder dir, which it makes. Only what [Load] returned can be saved.
 func (b *Bundle) Save(dir string, disk *durable.Disk) error {

@@ -25,22 +25,8 @@ func (s Step) Kind() string {
 	return ""
 }
 
-// essential is the field that each kind of step can't do without.
-func essential(kind string) string {
-	switch kind {
-	case Prompt:
-		return "prompt"
-	case Script:
-		return "command"
-	case Log:
-		return "message"
-	case Workflow:
-		return "workflow"
-	case Group:
-		return "steps"
-	}
-	return "title" // what an approval asks
-}
+// essential is the field that each kind of step can't do without; an approval needs a title.
+var essential = map[string]string{Prompt: "prompt", Script: "command", Log: "message", Workflow: "workflow", Group: "steps"}
 
 // use is a field that not every step can have.
 type use struct {
@@ -91,7 +77,7 @@ func (c *checker) fields(s *placed) {
 		c.step(s, "", "says nothing to do: give it prompt, command, message, workflow or steps")
 		return
 	}
-	needed, there := essential(kind), false
+	needed, there := essential[kind], false
 	for _, u := range s.uses() {
 		there = there || u.field == needed && u.used
 		if u.used && !slices.Contains(u.kinds, kind) {

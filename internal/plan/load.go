@@ -153,7 +153,7 @@ func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 		return nil, problems
 	}
 	said := slices.Clone(problems)
-	if d.foreign() != nil {
+	if f, _ := d.foreign(); f != nil {
 		if len(d.again) > 0 {
 			return nil, append(problems, d.again...)
 		}

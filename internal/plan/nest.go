@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -53,19 +52,8 @@ func (sc scope) items(name string) (items []string, ok bool) {
 		if s.Loop() != name {
 			continue
 		}
-		for n := range s.Repeat {
-			items = append(items, strconv.Itoa(n+1))
-		}
-		if s.ForEach == nil {
-			return items, true
-		}
-		for _, item := range s.ForEach.Items {
-			if !sc.knows(item) {
-				return nil, false
-			}
-			items = append(items, Fill(item, sc.values))
-		}
-		return items, s.ForEach.Command == ""
+		known := s.ForEach == nil || s.ForEach.Command == "" && !slices.ContainsFunc(s.ForEach.Items, func(item string) bool { return !sc.knows(item) })
+		return s.Items(sc.values), known
 	}
 	return nil, false
 }

@@ -37,10 +37,7 @@ func (c *checker) order(steps []Step, at string) {
 func (c *checker) waits(steps []Step, i int, at string) (places []int) {
 	s := steps[i]
 	if s.DependsOn == nil {
-		if i == 0 {
-			return nil
-		}
-		return []int{i - 1}
+		return before(steps, i)
 	}
 	for j, id := range *s.DependsOn {
 		at := fmt.Sprintf("%s/depends_on/%d", at, j)

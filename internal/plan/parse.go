@@ -19,8 +19,8 @@ func Parse(data []byte) (*Plan, []Problem) {
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
-	if f := d.foreign(); f != nil {
-		return nil, []Problem{{Pointer: "/" + f.key, Line: f.line, Message: "this is a file of " + toolOf(f.key) + ", not a plan.json",
+	if f, tool := d.foreign(); f != nil {
+		return nil, []Problem{{Pointer: "/" + f.key, Line: f.line, Message: "this is a file of " + tool + ", not a plan.json",
 			Hint: `write it as a plan.json: "title" and "steps" with "id" and "prompt" or "command"`}}
 	}
 	p, problems := d.plan()
@@ -129,18 +129,8 @@ func placeholders(text string) (names []string) {
 	return names
 }
 
-// fill puts the values of vars into a text, in one pass. What has no value stays.
-func (p *Plan) fill(text string) string {
-	if !strings.Contains(text, "{{") {
-		return text
-	}
-	return placeholder().ReplaceAllStringFunc(text, func(found string) string {
-		if v := p.Vars[strings.Trim(found, "{}")]; v != nil && found[0] != '$' {
-			return *v
-		}
-		return found
-	})
-}
+// fill puts the values of vars into a text.
+func (p *Plan) fill(text string) string { return Fill(text, scope{}.into("", p, nil).values) }
 
 // names are a map's keys, sorted.
 func names(vars map[string]*string) []string { return slices.Sorted(maps.Keys(vars)) }

@@ -9,8 +9,7 @@ import (
 
 // Salvage mends what is wrong with a TaskSpec and costs nothing: it cuts lists that are too long, drops optional
 // items that are blank or null, and says so. The rest stays as it is, user_intent and unknown keys above all.
-// Data that needs no mending, or is no
-// JSON object that can be read in one way only, comes back unchanged.
+// Data that needs no mending, or is no JSON object that can be read in one way only, comes back unchanged.
 func Salvage(data []byte) (mended []byte, warnings []string) {
 	d, broken := open(data)
 	if broken != nil || d.root.open != '{' || len(d.again) > 0 {
@@ -93,6 +92,6 @@ func (n *node) null() bool { return n.text == "null" }
 
 // blank reports whether a value is null, or a string of nothing but spaces.
 func (n *node) blank() bool {
-	var text string
-	return n.null() || n.open == 0 && strings.HasPrefix(n.text, `"`) && json.Unmarshal([]byte(n.text), &text) == nil && strings.TrimSpace(text) == ""
+	s, isText := n.str()
+	return n.null() || isText && strings.TrimSpace(s) == ""
 }

@@ -22,7 +22,7 @@ func (c *checker) smells(s *placed) {
 	if strings.Contains(strings.ToLower(s.Title), " and ") {
 		c.step(s, "title", "the title names two things").mild("make it two steps, if they are")
 	}
-	if items := enumerated(s.Prompt); items > 0 && len(s.loops) == 0 {
+	if items := enumerated(s.Prompt); items > 2 && len(s.loops) == 0 {
 		c.step(s, "prompt", "the prompt lists %d items", items).mild("let for_each go through them, and say {{item}}")
 	}
 	if backward().MatchString(s.Prompt) {
@@ -48,7 +48,7 @@ var abroad = sync.OnceValue(func() *regexp.Regexp {
 // listItem matches an item of a list in a prompt.
 var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`) })
 
-// enumerated is how many items a text lists, if it lists names or paths rather than sentences: 0, or at least 3.
+// enumerated is how many items a text lists one after the other that are names or paths rather than sentences.
 func enumerated(text string) int {
 	most, run := 0, 0
 	for l := range strings.Lines(text) {
@@ -59,9 +59,6 @@ func enumerated(text string) int {
 		}
 		run++
 		most = max(most, run)
-	}
-	if most < 3 {
-		return 0
 	}
 	return most
 }

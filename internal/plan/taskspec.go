@@ -9,25 +9,27 @@ import (
 
 // CheckTaskSpec says what is wrong with a TaskSpec, each with its line.
 func CheckTaskSpec(file string, data []byte) (problems []trellis.Problem) {
-	d, broken := open(data)
-	if broken != nil {
-		return []trellis.Problem{broken.In(file)}
-	}
-	for _, p := range d.wrong("taskspec") {
+	_, wrong := openTaskSpec(data)
+	for _, p := range wrong {
 		problems = append(problems, p.In(file))
 	}
 	return problems
 }
 
+func openTaskSpec(data []byte) (*document, []Problem) {
+	d, broken := open(data)
+	if broken != nil {
+		return nil, []Problem{*broken}
+	}
+	return d, d.wrong("taskspec")
+}
+
 // ParseTaskSpec reads a TaskSpec, or says what is wrong with it, each as "<JSON pointer>: <reason>". Its lists are
 // never nil and it has a priority, said or not.
 func ParseTaskSpec(data []byte) (*TaskSpec, []string) {
-	d, broken := open(data)
-	if broken != nil {
-		return nil, []string{broken.Words()}
-	}
+	d, problems := openTaskSpec(data)
 	var wrong []string
-	for _, p := range d.wrong("taskspec") {
+	for _, p := range problems {
 		wrong = append(wrong, p.Words())
 	}
 	if wrong != nil {

@@ -124,12 +124,7 @@ func (n *node) visit(at string, see func(pointer string, value *node, line int, 
 
 // find is the value at a pointer, nil where there is none.
 func (n *node) find(pointer string) *node {
-	for pointer != "" && n != nil {
-		var part string
-		part, pointer, _ = strings.Cut(pointer[1:], "/")
-		if pointer != "" {
-			pointer = "/" + pointer
-		}
+	for _, part := range strings.Split(pointer, "/")[1:] {
 		i, err := strconv.Atoi(part)
 		switch m := n.member(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)); {
 		case m != nil:

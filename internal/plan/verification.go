@@ -78,12 +78,7 @@ func (p *Plan) Verification() (commands []string) {
 
 // Verifications are all rounds of the verification steps.
 func (p *Plan) Verifications() (list []Verification) {
-	r := round{values: map[string]string{}}
-	for name, v := range p.Vars {
-		if v != nil {
-			r.values[name] = *v
-		}
-	}
+	r := round{values: scope{}.into("", p, nil).values}
 	for _, s := range p.Steps[p.VerificationAt():] {
 		list = append(list, r.step(s)...)
 	}
@@ -126,7 +121,7 @@ func (r round) step(s Step) (list []Verification) {
 	if s.Loop() == "" {
 		return r.once(s)
 	}
-	for i, item := range s.items(r.values) {
+	for i, item := range s.Items(r.values) {
 		in := round{fmt.Sprintf("%s.%d", r.path, i+1), maps.Clone(r.values), append(slices.Clone(r.loops), s.Loop())}
 		in.values[s.Loop()] = item
 		list = append(list, in.once(s)...)
@@ -156,8 +151,8 @@ func (r round) command(s Step) string {
 	return set + line
 }
 
-// items are what a loop that needs no command goes through.
-func (s Step) items(values map[string]string) (items []string) {
+// Items are what a loop that needs no command goes through.
+func (s Step) Items(values map[string]string) (items []string) {
 	for i := range s.Repeat {
 		items = append(items, strconv.Itoa(i+1))
 	}

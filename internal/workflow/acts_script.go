@@ -40,8 +40,8 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	if a.redact(out.String()) != out.String() { // masked it is other data, and unmasked it could be committed
 		return ran, flow.Fail(string(trellis.StepFailed), "its output holds the value of a secret variable, and is not written to %s", in.Output)
 	}
-	if err := a.write(in.Dir, in.Output, out.String()); err != nil {
-		return ran, flow.Fail(string(trellis.StepFailed), "its output can't be kept: %v", err)
+	if err := durable.WriteBelow(a.at(in.Dir), in.Output, []byte(out.String()), 0o644); err != nil {
+		return ran, flow.Fail(string(trellis.StepFailed), "its output can't be kept: writing %s: %v", in.Output, err)
 	}
 	return ran, nil
 }
@@ -137,14 +137,6 @@ func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
 		return ref, fmt.Errorf("keeping the output of a step: %w", err)
 	}
 	return ref, nil
-}
-
-// write puts the output of a step where the plan says, below the folder that steps work in.
-func (a *Acts) write(dir, name, text string) error {
-	if err := durable.WriteBelow(a.at(dir), name, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
 }
 
 func tail(s string, n int) string {

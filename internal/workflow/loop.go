@@ -13,8 +13,8 @@ import (
 // through does a step for each item of its loop.
 func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	list, bad, err := r.items(f, s, sc)
-	if err != nil || bad != nil {
-		return own(sc.path, *orNone(bad), err)
+	if err != nil || bad.State != "" {
+		return own(sc.path, bad, err)
 	}
 	if why := r.choice.misses(sc.at, len(list)); why != "" {
 		return Outcome{Path: sc.path, State: Failed, Detail: why}, nil
@@ -31,35 +31,16 @@ func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	return looped(sc.path, ends), nil
 }
 
-func orNone(o *Outcome) *Outcome {
-	if o == nil {
-		return &Outcome{}
+// items are what a loop goes through, or how the step ended when they can't be found.
+func (r *run) items(f flow.Flow, s plan.Step, sc scope) (list []string, bad Outcome, err error) {
+	if s.ForEach == nil || s.ForEach.Command == "" {
+		return s.Items(sc.values), bad, nil
 	}
-	return o
-}
-
-// items are what a loop goes through.
-func (r *run) items(f flow.Flow, s plan.Step, sc scope) ([]string, *Outcome, error) {
-	switch {
-	case s.Repeat > 0:
-		list := make([]string, s.Repeat)
-		for i := range list {
-			list[i] = strconv.Itoa(i + 1)
-		}
-		return list, nil, nil
-	case s.ForEach.Command == "":
-		list := make([]string, len(s.ForEach.Items))
-		for i, item := range s.ForEach.Items {
-			list[i] = plan.Fill(item, sc.values)
-		}
-		return list, nil, nil
+	found, err := items.Do(f, r.shell(s, sc, "for_each"))
+	if err == nil && found.Ran.Code != 0 {
+		bad = failed(sc.path, "the command of its loop", found.Ran)
 	}
-	found, err := items.Do(f, shellIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: "for_each", Values: sc.values, Loops: sc.loops, Timeout: seconds(s)})
-	if err != nil || found.Ran.Code == 0 {
-		return found.Items, nil, err
-	}
-	bad := failed(sc.path, "the command of its loop", found.Ran)
-	return nil, &bad, nil
+	return found.Items, bad, err
 }
 
 // round is the scope of the nth round.

@@ -23,8 +23,8 @@ type Grade struct {
 func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
 		session, bad, err := r.graded(f, s, sc, b)
-		if err != nil || bad != nil {
-			return *orNone(bad), nil, err
+		if err != nil || bad.State != "" {
+			return bad, nil, err
 		}
 		if s.Output != "" {
 			out, err := made.Do(f, madeIn{Dir: r.o.Dir, File: r.file(s.Output, sc), Before: b.Output})
@@ -40,7 +40,7 @@ func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, erro
 }
 
 // graded asks for the step until whoever grades it is content. It returns how the step ended when that is never.
-func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad *Outcome, err error) {
+func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad Outcome, err error) {
 	most := cmp.Or(s.MaxJudgeAttempts, attempts)
 	a := r.about(sc, About{})
 	for n := 1; ; n++ {
@@ -50,17 +50,17 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 			return "", givenUp(sc.path, "the agent failed: ", fail), nil
 		}
 		if err != nil || !s.LLMAsJudge {
-			return reply.Session, nil, err
+			return reply.Session, bad, err
 		}
 		g, err := r.grade(f, s, sc, b, reply, n)
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
 			return reply.Session, givenUp(sc.path, "nobody could judge it: ", fail), nil
 		}
 		if err != nil || g.Pass {
-			return reply.Session, nil, err
+			return reply.Session, bad, err
 		}
 		if n >= most {
-			return reply.Session, &Outcome{Path: sc.path, State: Failed, Detail: fmt.Sprintf("step %q failed judge evaluation after %d attempts: %s", s.ID, n, g.Feedback)}, nil
+			return reply.Session, Outcome{Path: sc.path, State: Failed, Detail: fmt.Sprintf("step %q failed judge evaluation after %d attempts: %s", s.ID, n, g.Feedback)}, nil
 		}
 		a.Tries = append(a.Tries, text.Cut(g.Feedback, 2<<10))
 		a.Before = &reply.Text
@@ -68,8 +68,8 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 }
 
 // givenUp is a step that failed because an agent did.
-func givenUp(path, what string, fail *flow.Failure) *Outcome {
-	o := &Outcome{Path: path, State: Failed, Detail: what + fail.Error()}
+func givenUp(path, what string, fail *flow.Failure) Outcome {
+	o := Outcome{Path: path, State: Failed, Detail: what + fail.Error()}
 	switch trellis.Code(fail.Code) {
 	case trellis.TimeoutWall, trellis.TimeoutIdle:
 		o.TimedOut, o.Code = true, 124

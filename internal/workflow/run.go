@@ -48,7 +48,7 @@ func (r *run) serial() bool { return r.o.Serial || r.o.FailFast }
 // inOrder runs one step after the other, those that others depend on first.
 func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
 	for _, i := range sorted(waits) {
-		if err := one(f.In(scopeName(steps[i], i)), i); err != nil {
+		if err := one(f.In(scopeName(steps[i])), i); err != nil {
 			return err
 		}
 	}
@@ -59,9 +59,9 @@ func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(fl
 func (r *run) together(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
 	branches := make([]flow.Branch, len(steps))
 	for i, s := range steps {
-		branches[i] = flow.Branch{Name: scopeName(s, i), Run: func(f flow.Flow) error { return one(f, i) }}
+		branches[i] = flow.Branch{Name: scopeName(s), Run: func(f flow.Flow) error { return one(f, i) }}
 		for _, j := range waits[i] {
-			branches[i].After = append(branches[i].After, scopeName(steps[j], j))
+			branches[i].After = append(branches[i].After, scopeName(steps[j]))
 		}
 	}
 	return f.All(0, branches...)
@@ -322,7 +322,8 @@ func (r *run) inner(f flow.Flow, s plan.Step, sc, in scope, steps []plan.Step, p
 	if bad != nil {
 		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail), below: rep}, nil
 	}
-	o, err := r.checked(f, s, sc, "")
+	o, _, err := r.judged(f, s, sc, Ran{}, "")
+	o, err = own(sc.path, o, err)
 	o.below = rep
 	return o, err
 }

@@ -118,12 +118,6 @@ func (r *run) about(sc scope, a About) About {
 	return a
 }
 
-// checked looks at whether the outcome of a step holds, and keeps the proof.
-func (r *run) checked(f flow.Flow, s plan.Step, sc scope, session string) (Outcome, error) {
-	o, _, err := r.judged(f, s, sc, Ran{}, session)
-	return own(sc.path, o, err)
-}
-
 // judged runs the step's verify command, and proves what there is to prove.
 func (r *run) judged(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
 	if s.Verify != "" {

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -23,8 +22,8 @@ func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
 		return frame{file: file}, nil
 	}
 	given := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.Vars)) {
-		if v := s.Vars[name]; v != nil {
+	for name, v := range s.Vars {
+		if v != nil {
 			given[name] = plan.Fill(*v, fr.values)
 		}
 	}

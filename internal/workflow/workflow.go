@@ -3,8 +3,6 @@
 package workflow
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -329,8 +327,7 @@ type scope struct {
 // values are those of a plan's vars. A person's come first.
 func values(vars map[string]*string, given map[string]string) map[string]string {
 	all := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		v := vars[name]
+	for name, v := range vars {
 		if said, ok := given[name]; ok {
 			all[name] = said
 		} else if v != nil {
@@ -342,9 +339,4 @@ func values(vars map[string]*string, given map[string]string) map[string]string 
 
 func join(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
 
-func scopeName(s plan.Step, n int) string {
-	if s.ID == "" {
-		return fmt.Sprintf("step-%d", n+1)
-	}
-	return "step-" + s.ID
-}
+func scopeName(s plan.Step) string { return "step-" + s.ID }
