@@ -13,7 +13,6 @@ type turnBuilder struct {
 	text  strings.Builder
 	why   strings.Builder
 	calls []*callPieces
-	size  int // bytes so far
 }
 
 type callPieces struct {
@@ -22,26 +21,14 @@ type callPieces struct {
 	input    strings.Builder
 }
 
-func (b *turnBuilder) say(text string) {
-	b.text.WriteString(text)
-	b.size += len(text)
-}
-
-func (b *turnBuilder) explain(why string) {
-	b.why.WriteString(why)
-	b.size += len(why)
-}
-
 func (b *turnBuilder) begin(id, name string) {
 	b.calls = append(b.calls, &callPieces{id: id, name: name})
-	b.size += len(id) + len(name)
 }
 
 // input is more of the last call's input.
 func (b *turnBuilder) input(piece string) {
 	if len(b.calls) > 0 {
 		b.calls[len(b.calls)-1].input.WriteString(piece)
-		b.size += len(piece)
 	}
 }
 
@@ -62,12 +49,15 @@ func (b *turnBuilder) piece(index int64, id, name, input string) {
 		last.name = name
 	}
 	last.input.WriteString(input)
-	b.size += len(input)
 }
 
 // tooLong is the failure of an answer that is longer than anybody reads.
 func (b *turnBuilder) tooLong() error {
-	if b.size <= maxAnswer {
+	size := b.text.Len() + b.why.Len()
+	for _, c := range b.calls {
+		size += len(c.id) + len(c.name) + c.input.Len()
+	}
+	if size <= maxAnswer {
 		return nil
 	}
 	return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)

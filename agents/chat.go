@@ -75,7 +75,7 @@ func (c *chat) ask(ctx context.Context) (turn, error) {
 	var refused *refusal
 	if c.question.schema != nil && errors.As(err, &refused) && refused.ofRequest() {
 		c.question.schema = nil
-		c.tally.notice("the server refuses the request with an answer's schema; it is asked without: " + c.redact(refused.said()))
+		c.tally.notice("the server refuses the request with an answer's schema; it is asked without: " + c.redact(refused.Error()))
 		t, err = c.wire.ask(ctx, c.question)
 	}
 	t.text = c.redact(strings.ToValidUTF8(t.text, "\uFFFD"))

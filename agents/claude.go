@@ -27,8 +27,6 @@ import (
 // whoever wrote the prompt names, and a first "/" would be a command.
 type claude struct{ o Options }
 
-func newClaude(o Options) *cli { return &cli{o: o, begin: claude{o}.begin} }
-
 func claudePermission(p trellis.Permission) []string {
 	switch p {
 	case trellis.PermitRead:

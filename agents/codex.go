@@ -23,8 +23,6 @@ import (
 //	full  no sandbox
 type codex struct{ o Options }
 
-func newCodex(o Options) *cli { return &cli{o: o, begin: codex{o}.begin} }
-
 func codexPermission(p trellis.Permission) []string {
 	switch p {
 	case trellis.PermitRead:

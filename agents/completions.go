@@ -52,8 +52,8 @@ func (completions) take(chunk openai.ChatCompletionChunk, t *turn, b *turnBuilde
 		t.usage = trellis.Usage{InputTokens: u.PromptTokens - cached, OutputTokens: u.CompletionTokens, CachedTokens: cached}
 	}
 	for _, choice := range chunk.Choices {
-		b.say(choice.Delta.Content)
-		b.explain(choice.Delta.Refusal)
+		b.text.WriteString(choice.Delta.Content)
+		b.why.WriteString(choice.Delta.Refusal)
 		for _, call := range choice.Delta.ToolCalls {
 			b.piece(call.Index, call.ID, call.Function.Name, call.Function.Arguments)
 		}

@@ -53,7 +53,8 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
+			_, version := o.askProgram(ctx, path, "--version")
+			list[i] = Found{name, path, versionRule().FindString(version), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
 		})
 	}
 	all.Wait()
@@ -118,11 +119,6 @@ func Check(ctx context.Context, name string, o Options) error {
 }
 
 var versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+\.\d+\.\d+\S*`) })
-
-func (o Options) version(ctx context.Context, path string) string {
-	_, out := o.askProgram(ctx, path, "--version")
-	return versionRule().FindString(out)
-}
 
 // unboxed tries a harmless command in codex's sandbox. A version that has no command for that is believed.
 func (o Options) unboxed(ctx context.Context, path string) bool {

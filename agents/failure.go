@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -16,13 +17,8 @@ const unknownLimit = 5 * time.Minute
 
 // fail is a failure that is tried again where the failure table says so.
 func fail(code trellis.Code, format string, args ...any) *flow.Failure {
-	f := &flow.Failure{Code: string(code), Detail: fmt.Sprintf(format, args...)}
-	for _, info := range trellis.Codes {
-		if info.Code == code {
-			f.Retryable = info.Retried
-		}
-	}
-	return f
+	info, _ := code.Info()
+	return &flow.Failure{Code: string(code), Detail: fmt.Sprintf(format, args...), Retryable: info.Retried}
 }
 
 // limited is a rate limit; it always has a time to go on at.
@@ -89,9 +85,5 @@ func lastLines(s string) string {
 			list = append(list, line)
 		}
 	}
-	s = strings.Join(list, "\n")
-	if len(s) > maxComplaint {
-		s = "…" + strings.ToValidUTF8(s[len(s)-maxComplaint:], "")
-	}
-	return s
+	return text.Tail(strings.Join(list, "\n"), maxComplaint)
 }

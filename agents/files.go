@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -246,12 +247,7 @@ func (f *files) inside(path string) (string, error) {
 
 // kept reports whether a path leads into git's own files.
 func kept(path string) bool {
-	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
-		if strings.EqualFold(part, ".git") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
 }
 
 // follow replaces the first link on the way by where it leads.

@@ -57,16 +57,16 @@ func (messages) take(e anthropic.MessageStreamEventUnion, t *turn, b *turnBuilde
 		u := e.Message.Usage
 		t.usage = claudeUsage{u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens}.usage()
 	case "content_block_start":
-		b.say(e.ContentBlock.Text)
+		b.text.WriteString(e.ContentBlock.Text)
 		if e.ContentBlock.Type == "tool_use" {
 			b.begin(e.ContentBlock.ID, e.ContentBlock.Name)
 		}
 	case "content_block_delta":
-		b.say(e.Delta.Text)
+		b.text.WriteString(e.Delta.Text)
 		b.input(e.Delta.PartialJSON)
 	case "message_delta":
 		t.stop = string(e.Delta.StopReason)
-		b.explain(e.Delta.StopDetails.Explanation)
+		b.why.WriteString(e.Delta.StopDetails.Explanation)
 		t.usage = updated(t.usage, e.Usage)
 	}
 }

@@ -54,11 +54,11 @@ func New(name string, o Options) (Agent, error) {
 	}
 	switch name {
 	case Claude:
-		return newClaude(o), nil
+		return &cli{o, claude{o}.begin}, nil
 	case Codex:
-		return newCodex(o), nil
+		return &cli{o, codex{o}.begin}, nil
 	case OpenCode:
-		return newOpenCode(o), nil
+		return &cli{o, openCode{o}.begin}, nil
 	case Rehearsal:
 		return rehearsal{o}, nil
 	}

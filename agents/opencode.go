@@ -31,8 +31,6 @@ import (
 // What its provider refuses it tries again in silence; only its log tells of it.
 type openCode struct{ o Options }
 
-func newOpenCode(o Options) *cli { return &cli{o: o, begin: openCode{o}.begin} }
-
 func openCodePermission(p trellis.Permission) string {
 	switch p {
 	case trellis.PermitRead:

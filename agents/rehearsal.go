@@ -64,8 +64,8 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.Files)) {
 		t.tool("write", json.RawMessage(quoted(path)))
-		if err := writeInside(r.Dir, path, c.Files[path]); err != nil {
-			return err
+		if err := durable.WriteBelow(r.Dir, path, []byte(c.Files[path]), 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
 		}
 	}
 	for _, script := range c.Run {
@@ -138,7 +138,7 @@ func callNumber(r Request) (int, error) {
 		return n, err
 	}
 	if err := appendLine(filepath.Join(task, callsFile), entry); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("counting the calls of a role: %w", err)
 	}
 	n, _, err = position(task, entry)
 	return n, err
@@ -168,19 +168,16 @@ func position(task, entry string) (n int, there bool, err error) {
 }
 
 // appendLine adds a line in one write, so that several processes may do it at once.
-func appendLine(file, line string) (err error) {
+func appendLine(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("counting the calls of a role: %w", err)
+		return err
 	}
 	f, err := durable.OpenOwn(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("counting the calls of a role: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.WriteString(line + "\n"); err != nil {
-		return fmt.Errorf("counting the calls of a role: %w", err)
-	}
-	return nil
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -195,12 +192,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// writeInside writes a file below dir, through no link that leads out of it.
-func writeInside(dir, path, content string) error {
-	if err := durable.WriteBelow(dir, path, []byte(content), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

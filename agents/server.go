@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,10 +74,8 @@ type refusal struct {
 	body   []byte
 }
 
-func (f *refusal) Error() string { return f.said() }
-
-// said is the status and the server's own words.
-func (f *refusal) said() string {
+// Error is the status and the server's own words.
+func (f *refusal) Error() string {
 	words := f.words()
 	if f.status/100 == 3 {
 		words = "it sends elsewhere, to " + f.header.Get("Location")
@@ -115,22 +114,18 @@ func (f *refusal) tooLong() bool {
 		return false
 	}
 	body := strings.ToLower(string(f.body))
-	for _, words := range []string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window"} {
-		if strings.Contains(body, words) {
-			return true
-		}
-	}
-	return f.status == http.StatusRequestEntityTooLarge
+	words := []string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window"}
+	return f.status == http.StatusRequestEntityTooLarge || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(body, w) })
 }
 
 func (f *refusal) failure() *flow.Failure {
 	if f.tooLong() {
-		return fail(trellis.ContextOverflow, "%s", f.said())
+		return fail(trellis.ContextOverflow, "%s", f.Error())
 	}
-	if known := byStatus(f.status, resumeAt(f.header, time.Now()), f.said()); known != nil {
+	if known := byStatus(f.status, resumeAt(f.header, time.Now()), f.Error()); known != nil {
 		return known
 	}
-	other := fail(trellis.AgentExit, "%s", f.said())
+	other := fail(trellis.AgentExit, "%s", f.Error())
 	other.Retryable = f.status/100 == 4 // what else it may be is no answer of the protocol
 	return other
 }

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,13 +61,7 @@ func (l *logs) events(emit func(Event), end func(error)) func(Event) {
 }
 
 func (l *logs) close() error {
-	var first error
-	for _, c := range []io.Closer{l.mask, l.stream, l.stderr} {
-		if err := c.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+	return cmp.Or(l.mask.Close(), l.stream.Close(), l.stderr.Close())
 }
 
 // logFile keeps up to maxLog bytes.

@@ -1,6 +1,9 @@
 package taskdir
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +20,18 @@ func ReadFile(dir, name string) ([]byte, error) {
 		return durable.ReadRecords(dir, name)
 	}
 	return durable.ReadBelow(dir, name, maxOf(name))
+}
+
+// ReadOptional is ReadFile of a file that need not be there: it is nil then.
+func ReadOptional(dir, name string) ([]byte, error) {
+	data, err := ReadFile(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return data, nil
 }
 
 // CheckFile says why a file of dir can't be read, nil when it can, or is not there. What is in it is not looked at.

@@ -76,15 +76,7 @@ func (chat) whole(r Request, t Turn) any {
 
 func (chat) failure(f Fail) any { return openAIFailure(f) }
 
-func chatFinish(t Turn) string {
-	switch {
-	case t.Length:
-		return "length"
-	case len(t.Calls) > 0:
-		return "tool_calls"
-	}
-	return "stop"
-}
+func chatFinish(t Turn) string { return t.ended("length", "tool_calls", "stop") }
 
 func chatUsage(u Usage) object {
 	return object{"prompt_tokens": u.Input + u.Cached, "completion_tokens": u.Output, "total_tokens": u.Input + u.Cached + u.Output,

@@ -80,13 +80,7 @@ func (r *Request) said(c content, names map[string]string) {
 // addedByClaude reports whether a text in the user's name is the program's own: a reminder, or a nudge
 // after an answer that was empty or too long.
 func addedByClaude(text string) bool {
-	text = strings.TrimSpace(text)
-	for _, start := range []string{"<system-reminder>", "[Your previous response had no visible output", "Output token limit hit."} {
-		if strings.HasPrefix(text, start) {
-			return true
-		}
-	}
-	return false
+	return begins(strings.TrimSpace(text), "<system-reminder>", "[Your previous response had no visible output", "Output token limit hit.")
 }
 
 // handIn turns an answer in words into a call where the client wants it so.
@@ -150,15 +144,7 @@ func (p messages) stream(r Request, t Turn) []event {
 	return events
 }
 
-func stopReason(t Turn) string {
-	switch {
-	case t.Length:
-		return "max_tokens"
-	case len(t.Calls) > 0:
-		return "tool_use"
-	}
-	return "end_turn"
-}
+func stopReason(t Turn) string { return t.ended("max_tokens", "tool_use", "end_turn") }
 
 func messagesUsage(u Usage) object {
 	return object{"input_tokens": u.Input, "output_tokens": u.Output, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": 0}

@@ -2,6 +2,8 @@ package modelserver
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -62,12 +64,11 @@ func (r *Request) take(i item, speaking bool) bool {
 
 // addedByCodex reports whether a message in the user's name is the program's own.
 func addedByCodex(text string) bool {
-	for _, start := range []string{"<environment_context>", "<user_instructions>", "# AGENTS.md instructions"} {
-		if strings.HasPrefix(text, start) {
-			return true
-		}
-	}
-	return false
+	return begins(text, "<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
+}
+
+func begins(text string, with ...string) bool {
+	return slices.ContainsFunc(with, func(start string) bool { return strings.HasPrefix(text, start) })
 }
 
 func (responses) items(r Request, t Turn) []any {
@@ -121,10 +122,7 @@ func (p responses) stream(r Request, t Turn) []event {
 
 // opened is an item as it is announced, before its content is there.
 func opened(i object) object {
-	o := object{}
-	for k, v := range i {
-		o[k] = v
-	}
+	o := maps.Clone(i)
 	o["status"] = "in_progress"
 	if o["type"] == "message" {
 		o["content"] = []any{}

@@ -135,6 +135,17 @@ func (c Call) arguments() string {
 	return string(b)
 }
 
+// ended is why a turn ended, in the words of a protocol.
+func (t Turn) ended(length, calls, well string) string {
+	switch {
+	case t.Length:
+		return length
+	case len(t.Calls) > 0:
+		return calls
+	}
+	return well
+}
+
 func (t Turn) usage() Usage {
 	if t.Usage == (Usage{}) {
 		return Usage{Input: 100, Output: 10}

@@ -62,9 +62,3 @@ func endsWith(text, marker string, n int) bool {
 	}
 	return false
 }
-
-func checkSlots(d about, slots map[string]string) {
-	if len(d.Job.Verify) == len(d.Baseline) { // no command decides
-		slots["markers"] = strings.Join(d.Content.Markers, ", ")
-	}
-}

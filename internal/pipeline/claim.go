@@ -96,11 +96,12 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input, base bases.Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := cl.config
+	commands, assumed := Preconditions(p)
 	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
 		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
 		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
-		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
+		Preconditions: commands, Assumed: few(assumed)}
 	if required(cfg, t, p) {
 		j.Approval = j.Approvers
 	}
@@ -239,7 +240,8 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 		return fmt.Errorf("reading what is being updated: %w", err)
 	}
 	j.BaseCommit, j.StackedOn = u.Base, way.On
-	return j.resumeUpdate(u, u.About)
+	j.resumeUpdate(u, way)
+	return nil
 }
 
 // followHandMerge moves the base to the newest commit of the base branch that the branch has.

@@ -140,9 +140,7 @@ func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn)
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
 	told, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
-	for _, n := range told {
-		s.note(n)
-	}
+	s.note(told...)
 	if err != nil {
 		return Committed{}, err
 	}
@@ -169,9 +167,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 		return Committed{}, err
 	}
 	notes, err := cm.commitModules(ctx, c, in, o, s)
-	for _, n := range notes {
-		s.note(n)
-	}
+	s.note(notes...)
 	sha := ""
 	if err == nil {
 		sha, err = cm.repo.Committer().Commit(ctx, in.Job.Worktree, o)

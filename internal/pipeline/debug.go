@@ -39,18 +39,13 @@ func (r *run) debug(f flow.Flow, last *trouble) error {
 	return silent(f, r.job, reply, last.Tree)
 }
 
-// foreign reports whether what is said of the trouble was written by others: the checks and reviewers of a pull request.
-func (t *trouble) foreign() bool {
-	return t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested
-}
-
 // debugSlots are what went wrong: what Trellis says of it, and what others wrote.
 func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
 	t := d.Trouble
 	if t.Code == trellis.Conflict && d.Job.Clash != nil {
 		slots["conflict"] = d.Job.Clash.Said
 	}
-	if t.foreign() {
+	if t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested { // by the checks and reviewers of a pull request
 		slots["failure"] = fmt.Sprintf("%s: %s\n", t.Code, t.Detail)
 		slots["review"], err = pr.task.output(t.Output)
 		return err

@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,12 +113,9 @@ func has(rows []contextfiles.Row, path string) bool {
 
 // readRows are the rows of a frozen context file, nil when there is none.
 func readRows(dir, name string) ([]contextfiles.Row, error) {
-	data, err := taskdir.ReadFile(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+	data, err := taskdir.ReadOptional(dir, name)
+	if data == nil {
+		return nil, err
 	}
 	rows, _ := contextfiles.Parse(name, data) // its problems were found when it was taken in
 	return rows, nil

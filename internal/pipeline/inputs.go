@@ -99,12 +99,9 @@ func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
 
 // frozenPlan is the plan that a run took in with this content, nil when there was none.
 func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
-	text, err := taskdir.ReadFile(is.folder(hash), taskdir.Plan)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading plan.json: %w", err)
+	text, err := taskdir.ReadOptional(is.folder(hash), taskdir.Plan)
+	if text == nil {
+		return nil, err
 	}
 	if b := is.frozenAs(text); b != nil {
 		return rootPlan(b), nil
@@ -133,11 +130,11 @@ func (is *inputs) frozenAs(text []byte) *plan.Bundle {
 
 // planHash names the plan.json of a content or a bundle, "" when there was none.
 func (is *inputs) planHash(content string) (string, error) {
-	data, err := taskdir.ReadFile(is.folder(content), taskdir.Plan)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	data, err := taskdir.ReadOptional(is.folder(content), taskdir.Plan)
+	if data == nil {
+		return "", err
 	}
-	return PlanSum(data), err
+	return PlanSum(data), nil
 }
 
 // PlanSum is how proofs name a plan.json, and standards a file that counts as a whole.
@@ -146,12 +143,9 @@ func PlanSum(data []byte) string { return hashPrefix + agentcall.Sum(data) }
 // taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
 // can't be read is an error that is told and does not stop anybody.
 func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
-	data, err := taskdir.ReadFile(is.folder(hash), taskdir.TaskSpec)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading taskspec.json: %w", err)
+	data, err := taskdir.ReadOptional(is.folder(hash), taskdir.TaskSpec)
+	if data == nil {
+		return nil, err
 	}
 	spec, problems := plan.ParseTaskSpec(data)
 	if spec == nil {

@@ -83,18 +83,12 @@ func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 		if err == nil {
 			k.calls[path] = data
 		}
-		if errors.Is(err, fs.ErrNotExist) && ik.hasCalled(text, path) {
+		if old := ik.inputs.frozenAs(text); errors.Is(err, fs.ErrNotExist) && old != nil && old.Plan(path) != nil {
 			gone = fmt.Errorf("%w: %s, which plan.json calls, was taken in and is gone: check out the branch that has it", flow.ErrSuspended, path)
 		}
 		return data, err
 	})
 	return b, cmp.Or(gone, err)
-}
-
-// hasCalled reports whether the run has a file that the plan with this text calls.
-func (ik *intake) hasCalled(text []byte, path string) bool {
-	b := ik.inputs.frozenAs(text)
-	return b != nil && b.Plan(path) != nil
 }
 
 // byPath are all the files that were read, by their paths from the root of the checkout.

@@ -34,9 +34,11 @@ type search struct {
 	clean string // tree in which nothing was found that base has not
 }
 
-func (s *search) note(text string) {
-	if !slices.Contains(s.notes, text) {
-		s.notes = append(s.notes, text)
+func (s *search) note(texts ...string) {
+	for _, text := range texts {
+		if !slices.Contains(s.notes, text) {
+			s.notes = append(s.notes, text)
+		}
 	}
 }
 

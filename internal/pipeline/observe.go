@@ -157,13 +157,9 @@ func (o *observer) validate(ctx context.Context, known bool) error {
 	}
 	prd := o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD))
 	for _, p := range problems {
-		if p.Warning {
-			continue
+		if !p.Warning && !(known && p.File == prd) {
+			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 		}
-		if known && p.File == prd {
-			continue
-		}
-		return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 	}
 	return nil
 }

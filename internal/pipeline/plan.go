@@ -1,9 +1,6 @@
 package pipeline
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,12 +16,9 @@ import (
 // LoadPlan is the plan.json of a task directory with the files that it calls, nil when there is none. One that can't
 // be read is a failure of code invalid_task that names file and line. The files that it calls are those of the main checkout.
 func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
-	text, err := taskdir.ReadFile(dir, taskdir.Plan)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading plan.json: %w", err)
+	text, err := taskdir.ReadOptional(dir, taskdir.Plan)
+	if text == nil {
+		return nil, err
 	}
 	return bundleOf(text, s.Rel(filepath.Join(dir, taskdir.Plan)), func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
 }
@@ -84,28 +78,19 @@ func demands(p *plan.Plan) (list []string) {
 	return list
 }
 
-// preconditions are the commands that must succeed before the work of a plan begins.
-func preconditions(p *plan.Plan) (commands []string) {
+// Preconditions are the commands that must succeed before the work of a plan begins, and the sentences that people are to
+// make sure of before that.
+func Preconditions(p *plan.Plan) (commands, sentences []string) {
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	for _, c := range p.Preconditions {
-		if c.Command != "" {
+		switch {
+		case c.Command != "":
 			commands = append(commands, c.Command)
-		}
-	}
-	return commands
-}
-
-// Assumed are the sentences of a plan that people are to make sure of before its work begins.
-func Assumed(p *plan.Plan) (sentences []string) {
-	if p == nil {
-		return nil
-	}
-	for _, c := range p.Preconditions {
-		if c.Command == "" && strings.TrimSpace(c.Text) != "" {
+		case strings.TrimSpace(c.Text) != "":
 			sentences = append(sentences, c.Text)
 		}
 	}
-	return sentences
+	return commands, sentences
 }

@@ -44,7 +44,7 @@ type Progress struct {
 	Made        *git.WorktreeID   // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
-	claimed  Job    // by the last claim
+	Claimed  Job    // what the last claim fixed
 	observed string // content hash that implement was to go by
 }
 
@@ -102,9 +102,6 @@ func worked(e journal.Entry) bool {
 	return !strings.HasPrefix(e.Activity, "await:")
 }
 
-// Claimed is what the last claim fixed.
-func (p Progress) Claimed() Job { return p.claimed }
-
 // firstRound begins the ids of what comes after implement.
 const firstRound = "round-1/"
 
@@ -146,7 +143,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 			}
 		})
 	case e.Activity == string(claim):
-		return read(e.Out, func(j Job) { p.claimed = j })
+		return read(e.Out, func(j Job) { p.Claimed = j })
 	case e.Activity == string(prepare):
 		p.Begun, p.Fresh = true, false
 		return read(e.Out, func(ready Prepared) {
@@ -154,7 +151,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 			if ready.Lost {
 				p.Implemented, p.Finished = "", nil
 			}
-			p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
+			p.Base, p.StackedOn = p.Claimed.BaseCommit, p.Claimed.StackedOn
 		})
 	case e.Activity == string(update):
 		return read(e.Out, func(up Updated) {

@@ -82,7 +82,9 @@ func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[str
 	}
 	switch r.Role {
 	case trellis.Check:
-		checkSlots(d, slots)
+		if len(d.Job.Verify) == len(d.Baseline) { // no command decides
+			slots["markers"] = strings.Join(d.Content.Markers, ", ")
+		}
 	case trellis.Debug:
 		err = pr.debugSlots(d, slots)
 	}

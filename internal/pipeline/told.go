@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func nextAttempt(h *journal.History, calls []journal.Entry) (n, of int) {
 	if err != nil {
 		return n, 0
 	}
-	return n, p.Claimed().Limits.Attempts * (1 + p.Retries)
+	return n, p.Claimed.Limits.Attempts * (1 + p.Retries)
 }
 
 // failureOf is how a call of an agent failed, nil when it did not.
@@ -122,17 +123,10 @@ func (s TaskState) Wait() *events.Wait {
 	if s.Failure == nil {
 		return w
 	}
-	switch trellis.Code(s.Failure.Code) {
-	case trellis.RateLimited:
-		w.For = "rate_limit"
-	case trellis.ProviderDown:
-		w.For = "provider"
-	case trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
-		w.For = "budget"
-	case trellis.Interrupted:
-		w.For = "person"
-	default:
-		w.For = "time"
-	}
+	w.For = cmp.Or(waitsFor[trellis.Code(s.Failure.Code)], "time")
 	return w
 }
+
+// waitsFor is what a run waits for whose failure has a code; for others it waits for some time.
+var waitsFor = map[trellis.Code]string{trellis.RateLimited: "rate_limit", trellis.ProviderDown: "provider", trellis.Interrupted: "person",
+	trellis.BudgetTokens: "budget", trellis.BudgetCost: "budget", trellis.BudgetTime: "budget"}

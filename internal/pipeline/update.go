@@ -136,15 +136,13 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 
 // updated is what became of an update: u is what is left to do of it, nil for nothing.
 func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o gitupdate.Options, u *gitupdate.Update, before string, out Updated) (Updated, error) {
-	j := &in.Job
-	j.BaseCommit = o.Base
-	if err := j.resumeUpdate(u, o.About); err != nil {
-		return out, err
-	}
 	var way pendingUpdate
 	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
 		return out, fmt.Errorf("reading what was updated: %w", err)
 	}
+	j := &in.Job
+	j.BaseCommit = o.Base
+	j.resumeUpdate(u, way)
 	out.Base, out.On = o.Base, way.On
 	how := "made anew on it"
 	if u != nil && u.Merge {
@@ -177,20 +175,15 @@ type pendingUpdate struct {
 }
 
 // resumeUpdate makes a job know of an update that is under way.
-func (j *Job) resumeUpdate(u *gitupdate.Update, about string) error {
+func (j *Job) resumeUpdate(u *gitupdate.Update, way pendingUpdate) {
 	j.Clash = nil
 	if u == nil || !u.Merge && len(u.Files) == 0 {
-		return nil
-	}
-	var way pendingUpdate
-	if err := json.Unmarshal([]byte(about), &way); err != nil {
-		return fmt.Errorf("reading what is being updated: %w", err)
+		return
 	}
 	j.Clash = &Clash{Files: u.Files, Said: way.Said}
 	if u.Merge {
 		j.Clash.Ours = u.Ours
 	}
-	return nil
 }
 
 // plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what

@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
-	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -215,27 +214,22 @@ func (c Checks) Told() (list []events.Check) {
 	return list
 }
 
-// decidingCommands are the commands to run.
+// decidingCommands are the commands to run: those of the job, and at the end those of the plan that are not among them.
 func (v *verifier) decidingCommands(in checksIn) ([]string, error) {
 	if !in.Plan {
 		return in.Job.Verify, nil
 	}
 	p, err := v.inputs.frozenPlan(in.Content)
-	return withPlan(in.Job.Verify, p), err
-}
-
-// withPlan are the commands that decide with those at the end of a plan that are not among them.
-func withPlan(commands []string, p *plan.Plan) []string {
-	if p == nil {
-		return commands
+	if err != nil || p == nil {
+		return in.Job.Verify, err
 	}
-	all := slices.Clone(commands)
+	all := slices.Clone(in.Job.Verify)
 	for _, line := range p.Verification() {
 		if !slices.Contains(all, line) {
 			all = append(all, line)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // describeChange says what tree the commands are about to judge, and what it changes of the base.

@@ -214,12 +214,9 @@ func (r researcher) previewed(in Input) (a about, err error) {
 
 // shown is a file of the directory, nil when it has none.
 func (f files) shown(name string) (*agentcall.Ref, error) {
-	data, err := taskdir.ReadFile(f.dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+	data, err := taskdir.ReadOptional(f.dir, name)
+	if data == nil {
+		return nil, err
 	}
 	ref, err := f.preview(name, data)
 	return &ref, err

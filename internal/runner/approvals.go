@@ -62,7 +62,7 @@ func (ap Approvals) agreement(t *taskdir.Task, h *journal.History) (g pipeline.A
 		if err != nil {
 			return g, err
 		}
-		claimed = p.Claimed()
+		claimed = p.Claimed
 	}
 	return pipeline.Agreements{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
 }

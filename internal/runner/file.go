@@ -139,7 +139,9 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return in, fmt.Errorf("reading the input of %s: %w", h.Run, err)
 		}
-		if !asked && (!h.Ended || endedWell(h)) {
+		var rep workflow.FileReport
+		well := h.Ended && h.End == nil && json.Unmarshal(h.Out, &rep) == nil && rep.Failure() == nil
+		if !asked && (!h.Ended || well) {
 			return in, nil
 		}
 		o.Bundle, o.Steps.Dir = b, in.Options.Dir
@@ -160,12 +162,6 @@ func (o *FileOptions) keep(before workflow.Options) {
 		s.Only, s.From, s.To = before.Only, before.From, before.To
 	}
 	s.FailFast = s.FailFast || before.FailFast
-}
-
-// endedWell reports whether a run did all that it was to do.
-func endedWell(h *journal.History) bool {
-	var rep workflow.FileReport
-	return h.Ended && h.End == nil && json.Unmarshal(h.Out, &rep) == nil && rep.Failure() == nil
 }
 
 func (s FileRunner) newRun() (string, error) {
@@ -274,7 +270,8 @@ func (s FileRunner) fileActs(dir string) *fileActs {
 	marker := runlock.Marker(dir)
 	a := &fileActs{s: s.Site, dir: dir, caller: agentCallers(s.Site).caller(dir, marker)}
 	a.steps = &workflow.Acts{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
-		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.Clock}
+		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Now: s.Clock,
+		Event: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) }}
 	a.run = &workflow.FileActs{Job: a.job}
 	a.caller.Slots, a.caller.Check, a.caller.Watch = a.steps.Slots, a.steps.Check, a.watch
 	a.caller.Event = func(_ flow.Call, r agentcall.Request, e agents.Event) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -42,10 +41,6 @@ func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
 		a.steps.Tell(workflow.Asking(q))
 	}
 	return said, err
-}
-
-func (a *fileActs) tell(e workflow.Event) {
-	a.s.Tell(Event{Task: filepath.Base(a.dir), Step: &e})
 }
 
 func (a *fileActs) activities() []flow.Activity {

@@ -242,7 +242,7 @@ func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 		return nil
 	}
 	p, err := pipeline.ReadProgress(l.journal)
-	if err != nil || underWay(l.journal) && p.Claimed().Branch != "" {
+	if err != nil || underWay(l.journal) && p.Claimed.Branch != "" {
 		return err
 	}
 	base, _, err := beginsAt(ctx, g.bases, l.Task, l.journal)

@@ -27,7 +27,11 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 	switch {
 	case slices.Contains(planner.Roles(), role):
 		o := PlanOptions{}
-		if err := o.remembered(dir); err != nil {
+		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+		if err == nil {
+			err = o.remember(h)
+		}
+		if err != nil {
 			return p, who, nil, err
 		}
 		slots, err := s.PlanRunner().planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
@@ -44,12 +48,4 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 		err = fmt.Errorf("nobody asks an agent to be %s yet", role)
 	}
 	return p, who, notes, err
-}
-
-func (o *PlanOptions) remembered(dir string) error {
-	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err != nil {
-		return err
-	}
-	return o.remember(h)
 }

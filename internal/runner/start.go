@@ -70,14 +70,15 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 // PrintAssumptions says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
 func (st Starter) PrintAssumptions(dir string) {
 	p, err := pipeline.ReadPlan(st.store, dir)
-	if err != nil || len(pipeline.Assumed(p)) == 0 {
+	_, assumed := pipeline.Preconditions(p)
+	if err != nil || len(assumed) == 0 {
 		return // what is wrong is said when the task is claimed
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if done, perr := pipeline.ReadProgress(h); err == nil && (perr != nil || done.Begun) {
 		return
 	}
-	for _, sentence := range pipeline.Assumed(p) {
+	for _, sentence := range assumed {
 		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + ": make sure before the work begins: " + sentence})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -60,12 +58,9 @@ func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir str
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
 func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
-	data, err := taskdir.ReadFile(dir, taskdir.Plan)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading plan.json: %w", err)
+	data, err := taskdir.ReadOptional(dir, taskdir.Plan)
+	if data == nil {
+		return err
 	}
 	w.Plan = pipeline.PlanSum(data)
 	if b, err := pipeline.LoadPlan(store, dir); err == nil {

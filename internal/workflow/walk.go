@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -22,8 +23,8 @@ func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
 		return frame{file: file}, nil
 	}
 	given := map[string]string{}
-	for name, v := range s.Vars {
-		if v != nil {
+	for _, name := range slices.Sorted(maps.Keys(s.Vars)) {
+		if v := s.Vars[name]; v != nil {
 			given[name] = plan.Fill(*v, fr.values)
 		}
 	}

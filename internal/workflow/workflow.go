@@ -3,6 +3,7 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -327,7 +328,8 @@ type scope struct {
 // values are those of a plan's vars. A person's come first.
 func values(vars map[string]*string, given map[string]string) map[string]string {
 	all := map[string]string{}
-	for name, v := range vars {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		v := vars[name]
 		if said, ok := given[name]; ok {
 			all[name] = said
 		} else if v != nil {
