@@ -64,6 +64,9 @@ type Log struct {
 	Dir   string // of the task
 	Run   int    // only the run of this number; 0 is all, from the first on
 	Phase string // only this activity: implement, check, verify, …; "" is all
+	// Tail is how many bytes of an agent's stream are read at once: of one that has grown by more only the end. 0: all that
+	// agents may leave.
+	Tail int64
 	// Decode makes a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
@@ -294,7 +297,7 @@ func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line)
 		if entry != seen.entry {
 			seen.entry, seen.offset, seen.decode = entry, 0, r.log.Decode(agent)
 		}
-		for _, text := range newLines(filepath.Join(base, strconv.Itoa(entry), "stream.jsonl"), &seen.offset, c.Done || entry < c.Entries) {
+		for _, text := range newLines(filepath.Join(base, strconv.Itoa(entry), "stream.jsonl"), &seen.offset, r.log.Tail, c.Done || entry < c.Entries) {
 			for _, e := range seen.decode(text) {
 				next := line
 				next.Event = &e
@@ -305,9 +308,9 @@ func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line)
 	return lines
 }
 
-// newLines are the whole lines of a file from offset on; the last one also when it has no end, if
-// nothing will be added to it. A file that is not there has none.
-func newLines(path string, offset *int64, closed bool) []string {
+// newLines are the whole lines of a file from offset on, with a tail only those in the last bytes of it; the last one also
+// when it has no end, if nothing will be added to it. A file that is not there has none.
+func newLines(path string, offset *int64, tail int64, closed bool) []string {
 	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
 	if err != nil {
 		return nil
@@ -317,13 +320,23 @@ func newLines(path string, offset *int64, closed bool) []string {
 	if err != nil || st.Size() <= *offset {
 		return nil
 	}
-	data := make([]byte, min(st.Size()-*offset, maxRead))
-	n, err := f.ReadAt(data, *offset)
+	from := *offset
+	if tail > 0 {
+		from = max(from, st.Size()-tail)
+	}
+	data := make([]byte, min(st.Size()-from, maxRead))
+	n, err := f.ReadAt(data, from)
 	if err != nil && n == 0 {
 		return nil
 	}
 	text := string(data[:n])
-	if end := strings.LastIndexByte(text, '\n'); end >= 0 && !closed {
+	if from > *offset { // in the middle of a line
+		_, text, _ = strings.Cut(text, "\n")
+		*offset = from + int64(n-len(text))
+	}
+	if end := strings.LastIndexByte(text, '\n'); text == "" {
+		return nil
+	} else if end >= 0 && !closed {
 		text = text[:end+1]
 	} else if !closed {
 		return nil

@@ -98,6 +98,8 @@ type Reader struct {
 	Merged  bool        // a dependency is met when it is completed, not already in review
 	Watcher pulse.State // who would run them
 	Now     time.Time
+	// Known are the statuses of all tasks by directory name, for who has read them; nil: they are read where they matter.
+	Known map[string]trellis.Status
 }
 
 // Filter picks tasks. The zero value picks all that are not archived.
@@ -146,8 +148,8 @@ func (r Reader) Task(dir string) (Task, error) {
 	if e.Task, e.Err = r.Store.Load(dir); errors.Is(e.Err, taskdir.ErrNotFound) && !e.Planning {
 		return Task{}, e.Err
 	}
-	known := map[string]trellis.Status{}
-	if e.Task != nil && len(e.Task.Pipeline.DependsOn) > 0 {
+	known := r.Known
+	if known == nil && e.Task != nil && len(e.Task.Pipeline.DependsOn) > 0 {
 		entries, err := r.Store.List()
 		if err != nil {
 			return Task{}, err

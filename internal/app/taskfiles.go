@@ -1,0 +1,52 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// TaskFile is a file of a task's directory.
+type TaskFile struct {
+	Name   string // relative to the directory, with slashes
+	Size   int64
+	Edited bool // a person may change it, see [Edits]
+}
+
+// maxTaskFiles is how many files of a task are listed.
+const maxTaskFiles = 500
+
+// TaskFiles are the regular files of a task, in the order of their names, without what its runs left.
+func (p *Project) TaskFiles(dir string) (list []TaskFile, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case rel == taskdir.Run:
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		case len(list) == maxTaskFiles:
+			return fs.SkipAll
+		}
+		st, err := d.Info()
+		if err != nil {
+			return nil // gone meanwhile
+		}
+		name := filepath.ToSlash(rel)
+		_, no := EditedFile(name)
+		list = append(list, TaskFile{Name: name, Size: st.Size(), Edited: no == nil && filepath.Dir(dir) == p.Store.Tasks()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the files of %s: %w", p.Store.Rel(dir), err)
+	}
+	return slices.Clip(list), nil
+}
