@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/cli/watch"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/stats"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -197,6 +198,13 @@ func flagValues(a *command.Console, name string, line *commandLine, last string)
 	case "status":
 		for _, s := range trellis.Statuses {
 			list = append(list, string(s))
+		}
+		return list
+	case "by":
+		if slices.Equal(line.path, []string{"stats"}) {
+			for _, kind := range stats.Kinds {
+				list = append(list, string(kind))
+			}
 		}
 		return list
 	case "log-level":

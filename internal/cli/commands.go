@@ -32,6 +32,7 @@ func commands(a *command.Console) []*cli.Command {
 		statusCommand(a),
 		logsCommand(a),
 		diffCommand(a),
+		statsCommand(a),
 		stopCommand(a),
 		retryCommand(a),
 		cancelCommand(a),

@@ -20,6 +20,7 @@ var faces = map[string][]string{
 	"internal/config":   nil, // settings
 	"internal/hooks":    nil, // names of events
 	"internal/events":   nil, // what happens
+	"internal/stats":    nil, // numbers, and what they can be told apart by
 	"taskdir":           nil, // tasks, names of files
 
 	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                                                    // names, what they do; doctor and init look for them

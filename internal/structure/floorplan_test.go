@@ -37,7 +37,8 @@ var floors = [][]string{
 	// delivery takes what a run of the pipeline verified to where people look at it.
 	{"internal/delivery"},
 	{"internal/runner", "internal/status", "internal/eval"},
-	{"internal/scheduler"},
+	// stats adds up what journals say of all tasks.
+	{"internal/scheduler", "internal/stats"},
 	{"internal/app", "internal/terminal"},
 	// tui is a face like the command line, beside its parts.
 	{"internal/cli/command", "internal/tui"},

@@ -1,0 +1,317 @@
+// Package stats counts what tasks took: time, tokens, cost and cache hits of agents, seconds of checks, rounds, refusals and
+// ends, from the journals of all tasks that there are, archived ones too.
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// By is what numbers are told apart by.
+type By string
+
+const (
+	ByPhase By = "phase"
+	ByAgent By = "agent"
+	ByDay   By = "day" // of this machine's time zone
+	ByTask  By = "task"
+)
+
+// Kinds are all of By.
+var Kinds = []By{ByPhase, ByAgent, ByDay, ByTask}
+
+// Record is what is known of the tasks of a project since a time.
+type Record struct {
+	Since    time.Time // zero: from the beginning
+	Problems []string  // what could not be read, and so is not counted
+	calls    []call
+	tasks    []task
+}
+
+// call is a call of an agent, or an activity that ran the project's commands.
+type call struct {
+	task, phase, agent string // agent "": commands
+	at                 time.Time
+	usage              trellis.Usage
+	checks             float64 // seconds of commands
+	failed, refused    bool
+}
+
+// task is one that something was done for.
+type task struct {
+	id        string
+	rounds    int
+	at        time.Time // it came to its last end; zero: to none
+	end       end
+	code      trellis.Code
+	firstPass bool
+}
+
+// end is how a task's last run ended, or its planning.
+type end int
+
+const (
+	open end = iota
+	delivered
+	unneeded // there was nothing to do
+	failed
+	cancelled
+	rejected
+)
+
+// Table is the numbers of a record, told apart by something. Its JSON is what `trellis stats --json` prints.
+type Table struct {
+	Since    string     `json:"since"` // RFC 3339, UTC; "": from the beginning
+	By       By         `json:"by"`
+	Total    Row        `json:"total"`
+	Rows     []Row      `json:"rows"`
+	Failures []Failures `json:"failures"` // why tasks failed, the most frequent first
+	Problems []string   `json:"problems"` // what could not be read, and so is not counted
+}
+
+// Failures are how many tasks failed with a code.
+type Failures struct {
+	Code  trellis.Code `json:"code"`
+	Tasks int          `json:"tasks"`
+}
+
+// Row is what was used and what came of it.
+type Row struct {
+	Key          string   `json:"key"` // the phase, agent, day or task; "" of the total
+	Tasks        int      `json:"tasks"`
+	Calls        int      `json:"calls"`         // of agents
+	FailedCalls  int      `json:"failed_calls"`  // ended with a failure, or with an answer that is none
+	Refused      int      `json:"refused"`       // said no: evaluate and judge to a plan, accept to the work
+	AgentSeconds float64  `json:"agent_seconds"` // that agents worked
+	CheckSeconds float64  `json:"check_seconds"` // of the project's own commands
+	InputTokens  int64    `json:"input_tokens"`  // without cached ones
+	CachedTokens int64    `json:"cached_tokens"`
+	OutputTokens int64    `json:"output_tokens"`
+	CacheHits    *float64 `json:"cache_hits"`   // share of the input that was cached; null: there was no input
+	CostUSD      *float64 `json:"cost_usd"`     // as far as agents told; null: none did
+	CostUnknown  int      `json:"cost_unknown"` // calls that did not tell what they cost
+	Ends         *Ends    `json:"ends"`         // null where numbers are told apart by phase or agent
+}
+
+// Ends are what became of tasks.
+type Ends struct {
+	Delivered     int      `json:"delivered"`
+	FirstPass     int      `json:"first_pass"` // of them: by the first run, and nothing had to be debugged
+	Unneeded      int      `json:"no_change_needed"`
+	Failed        int      `json:"failed"`
+	Cancelled     int      `json:"cancelled"`
+	Rejected      int      `json:"rejected"`
+	Rounds        int      `json:"rounds"`          // of check and debug, in all
+	Worked        int      `json:"worked"`          // tasks that came to a round
+	FirstPassRate *float64 `json:"first_pass_rate"` // first passes of those delivered or failed; null: there is none
+}
+
+// Tokens are all of them.
+func (r Row) Tokens() int64 { return r.InputTokens + r.CachedTokens + r.OutputTokens }
+
+// Table tells the numbers apart.
+func (r *Record) Table(by By) Table {
+	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Problems: append([]string{}, r.Problems...)}
+	if !r.Since.IsZero() {
+		t.Since = r.Since.UTC().Format(time.RFC3339)
+	}
+	all, rows := newSum(""), map[string]*sum{}
+	row := func(key string) *sum {
+		if rows[key] == nil {
+			rows[key] = newSum(key)
+		}
+		return rows[key]
+	}
+	for _, c := range r.calls {
+		all.call(c)
+		if key := by.ofCall(c); key != "" {
+			row(key).call(c)
+		}
+	}
+	for _, k := range r.tasks {
+		all.task(k)
+		if key := by.ofTask(k); key != "" {
+			row(key).task(k)
+		}
+	}
+	t.Total = all.row(true)
+	for _, s := range rows {
+		t.Rows = append(t.Rows, s.row(by == ByDay || by == ByTask))
+	}
+	slices.SortFunc(t.Rows, by.compare)
+	return t
+}
+
+// ofCall is the row that a call belongs to, "" for none.
+func (by By) ofCall(c call) string {
+	switch by {
+	case ByPhase:
+		return c.phase
+	case ByAgent:
+		return c.agent
+	case ByDay:
+		return day(c.at)
+	}
+	return c.task
+}
+
+// ofTask is the row that the end of a task belongs to, "" for none.
+func (by By) ofTask(t task) string {
+	switch {
+	case by == ByTask:
+		return t.id
+	case by == ByDay && !t.at.IsZero():
+		return day(t.at)
+	}
+	return ""
+}
+
+func day(t time.Time) string { return t.Local().Format(time.DateOnly) }
+
+func (by By) compare(a, b Row) int {
+	switch by {
+	case ByPhase:
+		return cmp.Or(cmp.Compare(place(a.Key), place(b.Key)), cmp.Compare(a.Key, b.Key))
+	case ByAgent:
+		return cmp.Or(cmp.Compare(b.Tokens(), a.Tokens()), cmp.Compare(a.Key, b.Key))
+	}
+	return cmp.Compare(a.Key, b.Key)
+}
+
+// order is that in which a task meets its phases.
+var order = []string{string(trellis.Evaluate), string(trellis.Research), string(trellis.TaskSpec), string(trellis.Plan), string(trellis.PRD), string(trellis.Judge),
+	"baseline", string(trellis.Implement), steps, string(trellis.Heal), string(trellis.Grade), string(trellis.Check), "verify", string(trellis.Accept), string(trellis.Debug), "final-verify"}
+
+// steps is the phase of commands that steps of a plan run.
+const steps = "steps"
+
+// place is where a phase stands among the others; one that nobody knows is the last.
+func place(phase string) int {
+	if i := slices.Index(order, phase); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// failures are the codes with which tasks failed.
+func (r *Record) failures() []Failures {
+	count := map[trellis.Code]int{}
+	for _, t := range r.tasks {
+		if t.end == failed {
+			count[t.code]++
+		}
+	}
+	list := []Failures{}
+	for code, n := range count {
+		list = append(list, Failures{code, n})
+	}
+	slices.SortFunc(list, func(a, b Failures) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Code, b.Code))
+	})
+	return list
+}
+
+// sum is a row that is being added up.
+type sum struct {
+	is    Row
+	ends  Ends
+	tasks map[string]bool
+}
+
+func newSum(key string) *sum { return &sum{is: Row{Key: key}, tasks: map[string]bool{}} }
+
+func (s *sum) call(c call) {
+	s.tasks[c.task] = true
+	s.is.CheckSeconds += c.checks
+	if c.agent == "" {
+		return
+	}
+	s.is.Calls++
+	s.is.FailedCalls += one(c.failed)
+	s.is.Refused += one(c.refused)
+	s.is.AgentSeconds += c.usage.Seconds
+	s.is.InputTokens += c.usage.InputTokens
+	s.is.CachedTokens += c.usage.CachedTokens
+	s.is.OutputTokens += c.usage.OutputTokens
+	if c.usage.CostUSD == nil {
+		s.is.CostUnknown++
+		return
+	}
+	cost := *c.usage.CostUSD
+	if s.is.CostUSD != nil {
+		cost += *s.is.CostUSD
+	}
+	s.is.CostUSD = &cost
+}
+
+func (s *sum) task(t task) {
+	s.tasks[t.id] = true
+	s.ends.Rounds += t.rounds
+	s.ends.Worked += one(t.rounds > 0)
+	s.ends.FirstPass += one(t.firstPass)
+	switch t.end {
+	case delivered:
+		s.ends.Delivered++
+	case unneeded:
+		s.ends.Unneeded++
+	case failed:
+		s.ends.Failed++
+	case cancelled:
+		s.ends.Cancelled++
+	case rejected:
+		s.ends.Rejected++
+	}
+}
+
+// row is what was added up.
+func (s *sum) row(ends bool) Row {
+	r := s.is
+	r.Tasks = len(s.tasks)
+	r.CacheHits = share(float64(r.CachedTokens), float64(r.InputTokens+r.CachedTokens))
+	if ends {
+		e := s.ends
+		e.FirstPassRate = share(float64(e.FirstPass), float64(e.Delivered+e.Failed))
+		r.Ends = &e
+	}
+	return r
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// share is a part of a whole, nil where that is nothing.
+func share(part, whole float64) *float64 {
+	if whole == 0 {
+		return nil
+	}
+	s := part / whole
+	return &s
+}
+
+// ParseSince is a time that a person names: so long before now, as 7d and 24h, or a date or a time.
+func ParseSince(text string, now time.Time) (time.Time, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n := 0
+		if _, err := fmt.Sscanf(days+";", "%d;", &n); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: so long ago, as 7d and 24h are, or a date, as 2026-02-01 is", text)
+}

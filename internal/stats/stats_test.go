@@ -1,0 +1,312 @@
+package stats_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/stats"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.Local)
+
+// did is an activity of a run: what went in, and what came out.
+type did struct {
+	name    string
+	in, out any
+}
+
+func asked(role trellis.Role, agent string, in, cached, out int64, cost float64) did {
+	u := trellis.Usage{InputTokens: in, CachedTokens: cached, OutputTokens: out, Seconds: 10}
+	if cost > 0 {
+		u.CostUSD = &cost
+	}
+	return did{string(role), agentcall.Request{Role: role, Agent: agent}, agentcall.Reply{Usage: u}}
+}
+
+func checked(seconds float64) did {
+	return did{"verify", nil, pipeline.Checks{Results: []pipeline.CommandResult{{Command: "make test", Seconds: seconds}, {Command: "make lint", Seconds: 1}}}}
+}
+
+func stood(s pipeline.TaskState) did { return did{"status", s, 1} }
+
+func delivered(round int) did {
+	return stood(pipeline.TaskState{Status: trellis.Review, Outcome: trellis.Delivered, Round: round})
+}
+
+// project is a repository whose tasks have runs that nobody ran.
+type project struct {
+	testing.TB
+	taskdir.Store
+}
+
+func newProject(t testing.TB) project { return project{t, taskdir.Store{Root: t.TempDir()}} }
+
+// run lays a run of a task that ended at a time.
+func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
+	p.Helper()
+	dir := filepath.Join(p.Tasks(), id)
+	run := filepath.Join(dir, taskdir.Run)
+	raw, err := json.Marshal(in)
+	p.must(err)
+	p.must(os.MkdirAll(run, 0o755))
+	if _, err := os.Stat(filepath.Join(dir, taskdir.TaskJSON)); err != nil {
+		p.must(os.WriteFile(filepath.Join(dir, taskdir.TaskJSON), []byte(`{"status": "review"}`), 0o644))
+	}
+	var acts []flow.Activity
+	known := map[string]bool{}
+	next := 0
+	for _, d := range done {
+		if !known[d.name] {
+			known[d.name] = true
+			acts = append(acts, flow.Act[any, any](d.name).With(func(context.Context, flow.Call, any) (any, error) { return done[next].out, nil }))
+		}
+	}
+	j, err := journal.Open(journal.Options{Dir: run, Activities: acts, Now: func() time.Time { return at }})
+	p.must(err)
+	defer j.Close()
+	p.must(j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", id, j.History().Number+1), Flow: pipeline.Flow, Code: 1, Input: raw}))
+	_, err = journal.Execute(context.Background(), j, func(f flow.Flow, _ pipeline.Input) (struct{}, error) {
+		for next = range done {
+			if _, err := flow.Act[any, any](done[next].name).Do(f, done[next].in); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	p.must(err)
+	p.must(os.Chtimes(filepath.Join(dir, taskdir.Journal), at, at))
+}
+
+func (p project) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p project) table(since time.Time, by stats.By) stats.Table {
+	p.Helper()
+	r, err := stats.Read(p.Store, since)
+	p.must(err)
+	return r.Table(by)
+}
+
+// filled is a project with a task that needed a second run, one that was delivered at once and archived, and one that was rejected.
+func filled(t testing.TB) project {
+	p := newProject(t)
+	p.run("02-01-auth", pipeline.Input{}, noon.AddDate(0, 0, -3), asked(trellis.Implement, "claude", 100, 300, 10, 0.5), checked(5),
+		stood(pipeline.TaskState{Status: trellis.Failed, Outcome: trellis.OutcomeFailed, Round: 2, Failure: flow.Fail("verify_failed", "")}))
+	p.run("02-01-auth", pipeline.Input{Retries: 1}, noon, asked(trellis.Debug, "codex", 50, 0, 5, 0), delivered(1))
+	p.run("02-02-list", pipeline.Input{}, noon, asked(trellis.Implement, "claude", 10, 30, 1, 0.25), delivered(1))
+	p.must(os.MkdirAll(filepath.Join(p.Tasks(), "archive", "2026-02"), 0o755))
+	p.must(os.Rename(filepath.Join(p.Tasks(), "02-02-list"), filepath.Join(p.Tasks(), "archive", "2026-02", "02-02-list")))
+	p.must(os.MkdirAll(filepath.Join(p.Tasks(), "02-03-no"), 0o755))
+	p.must(os.WriteFile(filepath.Join(p.Tasks(), "02-03-no", taskdir.TaskJSON), []byte(`{"status": "rejected"}`), 0o644))
+	p.must(os.WriteFile(filepath.Join(p.Tasks(), "02-03-no", taskdir.Rejected), nil, 0o644))
+	p.must(os.Chtimes(filepath.Join(p.Tasks(), "02-03-no", taskdir.Rejected), noon, noon))
+	return p
+}
+
+// Scripts rely on these keys, and on a value of every type also when there is nothing to say.
+func TestJSON(t *testing.T) {
+	p := filled(t)
+	got, err := json.MarshalIndent(p.table(time.Time{}, stats.ByAgent), "", " ")
+	p.must(err)
+	const want = `{
+ "since": "",
+ "by": "agent",
+ "total": {
+  "key": "",
+  "tasks": 3,
+  "calls": 3,
+  "failed_calls": 0,
+  "refused": 0,
+  "agent_seconds": 30,
+  "check_seconds": 6,
+  "input_tokens": 160,
+  "cached_tokens": 330,
+  "output_tokens": 16,
+  "cache_hits": 0.673469387755102,
+  "cost_usd": 0.75,
+  "cost_unknown": 1,
+  "ends": {
+   "delivered": 2,
+   "first_pass": 1,
+   "no_change_needed": 0,
+   "failed": 0,
+   "cancelled": 0,
+   "rejected": 1,
+   "rounds": 4,
+   "worked": 2,
+   "first_pass_rate": 0.5
+  }
+ },
+ "rows": [
+  {
+   "key": "claude",
+   "tasks": 2,
+   "calls": 2,
+   "failed_calls": 0,
+   "refused": 0,
+   "agent_seconds": 20,
+   "check_seconds": 0,
+   "input_tokens": 110,
+   "cached_tokens": 330,
+   "output_tokens": 11,
+   "cache_hits": 0.75,
+   "cost_usd": 0.75,
+   "cost_unknown": 0,
+   "ends": null
+  },
+  {
+   "key": "codex",
+   "tasks": 1,
+   "calls": 1,
+   "failed_calls": 0,
+   "refused": 0,
+   "agent_seconds": 10,
+   "check_seconds": 0,
+   "input_tokens": 50,
+   "cached_tokens": 0,
+   "output_tokens": 5,
+   "cache_hits": 0,
+   "cost_usd": null,
+   "cost_unknown": 1,
+   "ends": null
+  }
+ ],
+ "failures": [],
+ "problems": []
+}`
+	if string(got) != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func keys(t stats.Table) (list []string) {
+	for _, r := range t.Rows {
+		list = append(list, fmt.Sprintf("%s %d", r.Key, r.Calls))
+	}
+	return list
+}
+
+func TestRows(t *testing.T) {
+	p := filled(t)
+	for by, want := range map[stats.By]string{
+		stats.ByPhase: "implement 2, verify 0, debug 1",
+		stats.ByAgent: "claude 2, codex 1",
+		stats.ByDay:   "2026-01-31 1, 2026-02-03 2",
+		stats.ByTask:  "02-01-auth 2, 02-02-list 1, 02-03-no 0",
+	} {
+		if got := strings.Join(keys(p.table(time.Time{}, by)), ", "); got != want {
+			t.Errorf("%s: got %s, want %s", by, got, want)
+		}
+	}
+}
+
+// A run that nothing was written of since is not counted; that it was not the first of its task is known all the same.
+func TestSince(t *testing.T) {
+	p := filled(t)
+	got := p.table(noon.Add(-time.Hour), stats.ByTask)
+	if got.Total.Calls != 2 || got.Total.Ends.Rounds != 2 || got.Total.Ends.FirstPass != 1 || got.Total.Ends.Delivered != 2 || got.Total.Ends.Rejected != 1 {
+		t.Errorf("got %+v, %+v", got.Total, *got.Total.Ends)
+	}
+	if want := noon.Add(-time.Hour).UTC().Format(time.RFC3339); got.Since != want {
+		t.Errorf("got %q, want %q", got.Since, want)
+	}
+	if got := p.table(noon.Add(time.Hour), stats.ByDay); got.Total.Tasks != 0 || len(got.Rows) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What was refused, what failed, and why tasks failed.
+func TestRefusals(t *testing.T) {
+	p := newProject(t)
+	answered := func(role trellis.Role, answer string) did {
+		return did{string(role), agentcall.Request{Role: role, Agent: "claude"}, agentcall.Reply{Answer: json.RawMessage(answer)}}
+	}
+	failing := did{"check", agentcall.Request{Role: trellis.Check, Agent: "claude"}, agentcall.Reply{Failure: flow.Fail("agent_exit", "")}}
+	p.run("02-01-a", pipeline.Input{}, noon, answered(trellis.Judge, `{"pass": false}`), answered(trellis.Judge, `{"pass": true}`), answered(trellis.Evaluate, `{"decision": "accept"}`),
+		answered(trellis.Accept, `{"criteria": [{"id": "A1", "verdict": "met"}, {"id": "A2", "verdict": "unmet"}]}`), failing,
+		stood(pipeline.TaskState{Outcome: trellis.OutcomeFailed, Round: 3, Failure: flow.Fail("acceptance_unmet", "")}))
+	got := p.table(time.Time{}, stats.ByPhase)
+	if got.Total.Refused != 2 || got.Total.FailedCalls != 1 || got.Total.CostUSD != nil || got.Total.CostUnknown != 5 || got.Total.CacheHits != nil {
+		t.Errorf("got %+v", got.Total)
+	}
+	if len(got.Failures) != 1 || got.Failures[0] != (stats.Failures{Code: "acceptance_unmet", Tasks: 1}) {
+		t.Errorf("got %+v", got.Failures)
+	}
+}
+
+// A journal that can't be read to its end is named, and what stands before that counts.
+func TestDamage(t *testing.T) {
+	p := newProject(t)
+	p.run("02-01-a", pipeline.Input{}, noon, asked(trellis.Implement, "claude", 1, 0, 1, 0.5), asked(trellis.Check, "claude", 1, 0, 1, 0.5), delivered(1))
+	path := filepath.Join(p.Tasks(), "02-01-a", taskdir.Journal)
+	data, err := os.ReadFile(path)
+	p.must(err)
+	lines := strings.SplitAfter(string(data), "\n")
+	lines[3] = "nonsense\n"
+	p.must(os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644))
+	got := p.table(time.Time{}, stats.ByTask)
+	if len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], ".trellis/tasks/02-01-a/run/journal.jsonl: ") || got.Total.Calls != 1 {
+		t.Errorf("got %q and %d calls", got.Problems, got.Total.Calls)
+	}
+}
+
+func TestParseSince(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"7d": noon.AddDate(0, 0, -7), "24h": noon.Add(-24 * time.Hour), "90m": noon.Add(-90 * time.Minute), "0d": noon,
+		"2026-02-01": time.Date(2026, 2, 1, 0, 0, 0, 0, time.Local), "2026-02-01T08:30": time.Date(2026, 2, 1, 8, 30, 0, 0, time.Local),
+		"2026-02-01T08:30:00Z": time.Date(2026, 2, 1, 8, 30, 0, 0, time.UTC),
+	} {
+		if got, err := stats.ParseSince(text, noon); err != nil || !got.Equal(want) {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "-1d", "-1h", "yesterday", "7 d", "7dd", "2026-13-01", "99999999999999999999d"} {
+		if got, err := stats.ParseSince(text, noon); err == nil {
+			t.Errorf("%q: got %v, want an error", text, got)
+		}
+	}
+}
+
+// BenchmarkRead reads a project of 10,000 tasks with a run of two rounds each.
+func BenchmarkRead(b *testing.B) {
+	p := newProject(b)
+	pad := strings.Repeat("a sentence of a prompt's data. ", 130) // 4 kB, as a claim and a request have
+	big := func(role trellis.Role) did {
+		d := asked(role, "claude", 100, 300, 10, 0.5)
+		r := d.in.(agentcall.Request)
+		r.Data, _ = json.Marshal(pad)
+		d.in = r
+		return d
+	}
+	p.run("02-01-0", pipeline.Input{}, noon, big(trellis.Implement), big(trellis.Check), checked(5), big(trellis.Debug), big(trellis.Check), checked(5), big(trellis.Accept), checked(5), delivered(2))
+	from := filepath.Join(p.Tasks(), "02-01-0")
+	for i := 1; i < 10_000; i++ {
+		p.must(os.CopyFS(filepath.Join(p.Tasks(), fmt.Sprintf("02-01-%d", i)), os.DirFS(from)))
+	}
+	st, err := os.Stat(filepath.Join(from, taskdir.Journal))
+	p.must(err)
+	for b.Loop() {
+		r, err := stats.Read(p.Store, time.Time{})
+		p.must(err)
+		if got := r.Table(stats.ByTask).Total.Calls; got != 50_000 {
+			b.Fatalf("got %d calls, want 50,000", got)
+		}
+	}
+	b.ReportMetric(float64(st.Size())/1e3, "kB/journal")
+}

@@ -1,0 +1,165 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/stats"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// Columns of the table of numbers.
+const (
+	columnKey = iota
+	columnTasks
+	columnCalls
+	columnAgents
+	columnChecks
+	columnTokens
+	columnHits
+	columnCost
+	columnRefused
+	columnRounds
+	columnEnds
+)
+
+// Stats prints numbers, one row a phase, agent, day or task, and what they come to in all.
+func Stats(w io.Writer, t stats.Table, style Style) error {
+	ends := t.By == stats.ByDay || t.By == stats.ByTask
+	g := Grid{
+		Rows: [][]string{{strings.ToUpper(string(t.By)), "TASKS", "CALLS", "AGENTS", "CHECKS", "TOKENS", "CACHED", "COST", "NO", "", ""}},
+		Squeezes: []Squeeze{{columnKey, maxID}, {columnRefused, 0}, {columnTasks, 0}, {columnCalls, 0}, {columnRounds, 0}, {columnKey, 20}, {columnChecks, 0},
+			{columnHits, 0}, {columnEnds, 8}, {columnKey, 12}},
+		Paint: func(row, _ int) string {
+			if row == len(t.Rows)+1 {
+				return "1"
+			}
+			return ""
+		},
+	}
+	if ends {
+		g.Rows[0][columnRounds], g.Rows[0][columnEnds] = "ROUNDS", "ENDED"
+	}
+	for _, r := range t.Rows {
+		g.Rows = append(g.Rows, statsRow(r))
+	}
+	total := t.Total
+	total.Key = "in all"
+	if !ends {
+		total.Ends = nil
+	}
+	g.Rows = append(g.Rows, statsRow(total))
+	if err := g.Print(w, style); err != nil {
+		return err
+	}
+	return lines(w, style, statsWords(t))
+}
+
+// lines prints lines below a table, wrapped where a terminal is narrower.
+func lines(w io.Writer, style Style, list []string) error {
+	width := style.Width
+	if width == 0 {
+		width = math.MaxInt
+	}
+	var b strings.Builder
+	for _, l := range list {
+		b.WriteString("\n" + strings.Join(text.Wrap(text.Clip(l, math.MaxInt), width), "\n"))
+	}
+	_, err := io.WriteString(w, b.String()+"\n")
+	return err
+}
+
+func statsRow(r stats.Row) []string {
+	cells := []string{r.Key, fmt.Sprint(r.Tasks), count(r.Calls), seconds(r.AgentSeconds), seconds(r.CheckSeconds), "", percent(r.CacheHits), statsCost(r), count(r.Refused), "", ""}
+	if r.Calls > 0 {
+		cells[columnTokens] = text.Tokens(r.Tokens())
+	}
+	if r.Ends != nil {
+		cells[columnRounds], cells[columnEnds] = count(r.Ends.Rounds), endWords(*r.Ends)
+	}
+	return cells
+}
+
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func seconds(s float64) string {
+	if s == 0 {
+		return ""
+	}
+	return text.Seconds(s)
+}
+
+// percent is a share, "" when it is not known.
+func percent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%%", *share*100)
+}
+
+// statsCost is what calls cost: at least so much where some did not tell.
+func statsCost(r stats.Row) string {
+	switch {
+	case r.Calls == 0:
+		return ""
+	case r.CostUSD == nil:
+		return "unknown"
+	case r.CostUnknown > 0:
+		return fmt.Sprintf("≥ $%.2f", *r.CostUSD)
+	}
+	return fmt.Sprintf("$%.2f", *r.CostUSD)
+}
+
+// endWords say what became of tasks, without what became of none.
+func endWords(e stats.Ends) string {
+	var list []string
+	for _, of := range []struct {
+		n    int
+		what string
+	}{{e.Delivered, "delivered"}, {e.Unneeded, "without need"}, {e.Failed, "failed"}, {e.Cancelled, "cancelled"}, {e.Rejected, "rejected"}} {
+		switch {
+		case of.n == 1 && e.Delivered+e.Unneeded+e.Failed+e.Cancelled+e.Rejected == 1:
+			return of.what
+		case of.n > 0:
+			list = append(list, fmt.Sprintf("%d %s", of.n, of.what))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// statsWords are the numbers of all tasks in words.
+func statsWords(t stats.Table) (list []string) {
+	r, e := t.Total, t.Total.Ends
+	if words := endWords(*e); words != "" {
+		list = append(list, "tasks: "+words)
+	}
+	if e.FirstPassRate != nil {
+		list = append(list, fmt.Sprintf("first pass: %d of %d delivered at once, with nothing to debug (%s)", e.FirstPass, e.Delivered+e.Failed, percent(e.FirstPassRate)))
+	}
+	if e.Worked > 0 {
+		list = append(list, fmt.Sprintf("rounds: %d, %.1f a task", e.Rounds, float64(e.Rounds)/float64(e.Worked)))
+	}
+	if r.Refused > 0 {
+		list = append(list, fmt.Sprintf("refused: %s said no", text.Count(r.Refused, "answer")))
+	}
+	if r.FailedCalls > 0 {
+		list = append(list, fmt.Sprintf("failed calls: %d of %d", r.FailedCalls, r.Calls))
+	}
+	if r.CostUnknown > 0 {
+		list = append(list, fmt.Sprintf("cost: %d of %s did not tell theirs, which is not in the sums", r.CostUnknown, text.Count(r.Calls, "call")))
+	}
+	for i, f := range t.Failures {
+		if i == 0 {
+			list = append(list, "failed with:")
+		}
+		list[len(list)-1] += fmt.Sprintf(" %s (%d)", f.Code, f.Tasks)
+	}
+	return list
+}
