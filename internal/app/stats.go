@@ -1,10 +1,6 @@
 package app
 
-import (
-	"time"
+import "github.com/trellis-tasks/trellis/internal/stats"
 
-	"github.com/trellis-tasks/trellis/internal/stats"
-)
-
-// Stats are what the project's tasks took since a time, archived ones too; zero is from the beginning.
-func (p *Project) Stats(since time.Time) (*stats.Record, error) { return stats.Read(p.Store, since) }
+// Stats reads what the project's tasks took, archived ones too. Who keeps it reads again only what was written since.
+func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store} }

@@ -47,7 +47,7 @@ func runStats(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	read, err := p.Stats(since)
+	read, err := p.Stats().Read(since)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 	ends := t.By == stats.ByDay || t.By == stats.ByTask
 	g := Grid{
 		Rows: [][]string{{strings.ToUpper(string(t.By)), "TASKS", "CALLS", "AGENTS", "CHECKS", "TOKENS", "CACHED", "COST", "NO", "", ""}},
-		Squeezes: []Squeeze{{columnKey, maxID}, {columnRefused, 0}, {columnTasks, 0}, {columnCalls, 0}, {columnRounds, 0}, {columnKey, 20}, {columnChecks, 0},
-			{columnHits, 0}, {columnEnds, 8}, {columnKey, 12}},
+		Squeezes: []Squeeze{{columnKey, maxID}, {columnRefused, 0}, {columnTasks, 0}, {columnCalls, 0}, {columnKey, 24}, {columnChecks, 0}, {columnHits, 0},
+			{columnRounds, 0}, {columnEnds, 9}, {columnKey, 12}},
 		Paint: func(row, _ int) string {
 			if row == len(t.Rows)+1 {
 				return "1"
@@ -45,12 +45,17 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 	for _, r := range t.Rows {
 		g.Rows = append(g.Rows, statsRow(r))
 	}
-	total := t.Total
-	total.Key = "in all"
+	g.Rows = append(g.Rows, statsRow(t.Total))
+	last := g.Rows[len(g.Rows)-1]
+	last[columnKey], last[columnEnds] = "in all", "" // which is said below
 	if !ends {
-		total.Ends = nil
+		last[columnRounds] = ""
 	}
-	g.Rows = append(g.Rows, statsRow(total))
+	if t.By == stats.ByTask {
+		for _, row := range g.Rows {
+			row[columnTasks] = ""
+		}
+	}
 	if err := g.Print(w, style); err != nil {
 		return err
 	}

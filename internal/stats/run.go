@@ -1,0 +1,156 @@
+package stats
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// run is what a journal says: a run of the pipeline, or a planning.
+type run struct {
+	file  fs.FileInfo // as it was when it was read
+	calls []call
+	err   error
+
+	rounds    int
+	ended     bool
+	at        time.Time // it ended
+	end       end
+	code      trellis.Code
+	firstPass bool
+}
+
+// same reports whether the journal was not written to since it was read.
+func (r *run) same(now fs.FileInfo) bool {
+	return os.SameFile(r.file, now) && r.file.Size() == now.Size() && r.file.ModTime().Equal(now.ModTime())
+}
+
+func readRun(path string, st fs.FileInfo) *run {
+	r := &run{file: st}
+	h, err := journal.ReadFile(path)
+	if err != nil && !errors.Is(err, journal.ErrNone) {
+		r.err = err
+	}
+	if h != nil {
+		r.take(h)
+	}
+	return r
+}
+
+func (r *run) take(h *journal.History) {
+	var last pipeline.TaskState
+	debugged := false
+	for _, c := range h.Calls {
+		role := trellis.Role(c.Activity)
+		debugged = debugged || role == trellis.Debug || role == trellis.Heal
+		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
+			last = s
+		} else if used, ok := callOf(role, c); ok {
+			r.calls = append(r.calls, used)
+		}
+	}
+	r.ended, r.at = h.Ended, h.EndedAt
+	if h.Flow == pipeline.Flow {
+		r.stands(h, last, debugged)
+	}
+}
+
+// stands takes in how far a run of the pipeline came, by the state that it wrote last.
+func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool) {
+	r.rounds = last.Round
+	if !h.Ended {
+		return
+	}
+	switch last.Outcome {
+	case "": // it is paused
+		return
+	case trellis.NoChangeNeeded:
+		r.end = unneeded
+	case trellis.OutcomeFailed:
+		r.end = failed
+	case trellis.OutcomeCancel:
+		r.end = cancelled
+	default:
+		var in pipeline.Input
+		r.end = delivered
+		r.firstPass = json.Unmarshal(h.Input, &in) == nil && in.Retries == 0 && in.React == nil && !debugged
+	}
+	if last.Failure != nil {
+		r.code = trellis.Code(last.Failure.Code)
+	}
+}
+
+// callOf is what an activity took, when it is one that counts.
+func callOf(role trellis.Role, c journal.Entry) (call, bool) {
+	switch {
+	case !c.Done:
+		return call{}, false
+	case slices.Contains(trellis.Roles, role):
+		return askedOf(role, c)
+	}
+	seconds := commandsOf(c)
+	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: seconds}, seconds > 0
+}
+
+// askedOf is what a call of an agent took.
+func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
+	var asked struct{ Agent string }
+	var reply agentcall.Reply
+	if json.Unmarshal(c.In, &asked) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
+		return call{}, false // records in another shape say nothing
+	}
+	return call{phase: string(role), agent: asked.Agent, at: c.Finished, usage: reply.Usage,
+		failed: c.Fail != nil || reply.Failure != nil || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Agent != ""
+}
+
+// refuses reports whether an answer says no.
+func refuses(role trellis.Role, r agentcall.Reply) bool {
+	if role != trellis.Accept {
+		o := status.OpinionOf(role, r)
+		return o.Refused() || o.Decision == "reject"
+	}
+	var said struct{ Criteria []pipeline.Judged }
+	return json.Unmarshal(r.Answer, &said) == nil &&
+		slices.ContainsFunc(said.Criteria, func(j pipeline.Judged) bool { return j.Verdict != "met" })
+}
+
+// commandsOf are the seconds that an activity ran commands of the project.
+func commandsOf(c journal.Entry) (seconds float64) {
+	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
+		return 0
+	}
+	var out struct {
+		workflow.Ran
+		Results []pipeline.CommandResult
+	}
+	if json.Unmarshal(c.Out, &out) != nil {
+		return 0
+	}
+	for _, r := range out.Results {
+		seconds += r.Seconds
+	}
+	if out.Command != "" {
+		seconds += out.Seconds
+	}
+	return seconds
+}
+
+// phaseOf is the phase that an activity with commands belongs to.
+func phaseOf(activity string) string {
+	switch activity {
+	case "baseline", "verify", "final-verify":
+		return activity
+	}
+	return steps
+}
