@@ -36,8 +36,11 @@ func TestDayBudgetOfTwoProcesses(t *testing.T) {
 	w.Write("../agent.sh", `cat > /dev/null
 echo x >> notes.txt
 n=0
-while n=$((n+1)); do echo "{\"type\": \"usage\", \"usage\": {\"input_tokens\": ${n}0}}"; sleep 0.05; done
-`)
+while n=$((n+1)); do
+  echo "{\"type\": \"usage\", \"usage\": {\"input_tokens\": ${n}0}}"
+  until [ "$(cat "$TRELLIS_REPO"/.trellis/.runtime/spend/*.jsonl 2> /dev/null | grep -c "$TRELLIS_TASK_ID")" -ge $n ]; do sleep 0.02; done
+done
+`) // it goes no faster than it is heard, however busy the machine is
 	dirs := w.Ready("02-01-a", "02-02-b")
 	var children []*exec.Cmd
 	for _, dir := range dirs {
