@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -31,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(attackBy(os.Args[1:]))
 	}
 	agentstest.Offline()
-	hear(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	gittest.HearSignals()
 	gittest.OnDisk()                                       // the agents are large, and /dev/shm is another in the sandbox
 	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
 		panic(err)
@@ -56,16 +54,6 @@ func TestMain(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
-}
-
-// hear has the programs that tests start hear signals, also where the tests themselves were told to ignore them, as nohup
-// and shells' background jobs are: what is caught here is back to its default there.
-func hear(signals ...os.Signal) {
-	for _, s := range signals {
-		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s)
-		}
-	}
 }
 
 // site is a repository and the environment to run trellis in.

@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	agentstest.Offline()
+	gittest.HearSignals()
 	gittest.OnDisk()
 	os.Exit(m.Run())
 }

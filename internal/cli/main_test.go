@@ -42,6 +42,7 @@ var shared string
 type tidy struct{ *testing.M }
 
 func (t tidy) Run() int {
+	gittest.HearSignals()
 	dir, err := os.MkdirTemp("", "trellis-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -18,6 +20,16 @@ func OnDisk() {
 	if disk := os.Getenv("TRELLIS_DISK"); disk != "" {
 		if err := os.Setenv("TMPDIR", disk); err != nil {
 			panic(err)
+		}
+	}
+}
+
+// HearSignals has the programs that tests start hear signals, also where the tests themselves were told to ignore them, as under
+// nohup and in shells' background jobs: what is caught here is back to its default there.
+func HearSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
 }

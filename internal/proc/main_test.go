@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -40,18 +40,8 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
 		os.Exit(roles[role](os.Args[1:]))
 	}
-	hear(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	gittest.HearSignals() // edge A16
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
-}
-
-// hear has the programs that tests start hear signals, also where the tests themselves were told to ignore them, as nohup
-// and shells' background jobs are: what is caught here is back to its default there (edge A16).
-func hear(signals ...os.Signal) {
-	for _, s := range signals {
-		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s)
-		}
-	}
 }
 
 // play is a Command that runs the test binary in a role.

@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 	if code, entered := sandbox.Entered(os.Args[1:]); entered {
 		os.Exit(code)
 	}
+	gittest.HearSignals()
 	gittest.OnDisk() // /dev/shm is another in the sandbox
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
