@@ -34,6 +34,19 @@ func (r *ready) Write(p []byte) (int, error) {
 	return r.said.Write(p)
 }
 
+// waited is the end of p, to which do is done as soon as it says something; one that ends before is not waited for any longer.
+func (r *ready) waited(p *proc.Process, do func()) (got proc.Result, err error) {
+	ended := make(chan struct{})
+	go func() { defer close(ended); got, err = p.Wait() }()
+	select {
+	case <-r.c:
+		do()
+	case <-ended:
+	}
+	<-ended
+	return got, err
+}
+
 // A program hears of its end as it would without the sandbox, and what does not listen is gone with all that left it.
 func TestStopsInTheSandbox(t *testing.T) {
 	w := newWorld(t)
@@ -54,13 +67,14 @@ func (w *world) stops(n sandbox.Need, script string, want proc.Result) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c, out := w.command(n, script), &ready{c: make(chan struct{})}
 	c.Stdout, c.Interrupt, c.Grace = out, true, 200*time.Millisecond
+	if want.Signal == "" { // it ends by itself once it hears, which takes its time on a busy machine
+		c.Grace = 30 * time.Second
+	}
 	p, err := proc.Start(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-out.c
-	cancel(enough)
-	got, err := p.Wait()
+	got, err := out.waited(p, func() { cancel(enough) })
 	if got.Seconds = 0; got != want || err != enough {
 		t.Errorf("`%s`: got %+v, %v, want %+v", script, got, err, want)
 	}
@@ -93,12 +107,13 @@ func TestKilledLauncher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-out.c
 	launcher, _ := os.FindProcess(p.PID())
-	if err := launcher.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := p.Wait(); got.Signal != "SIGKILL" || err != nil {
+	got, err := out.waited(p, func() {
+		if err := launcher.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got.Signal != "SIGKILL" || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if left := proc.Sweep(c.Marker); len(left) > 0 {
