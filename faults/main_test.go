@@ -49,7 +49,9 @@ func withProgram(run func() int) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	program = filepath.Join(dir, "trellis-faulty")
-	if out, err := exec.Command("go", "test", "-c", "-o", program, "../internal/cli").CombinedOutput(); err != nil {
+	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", program, "../internal/cli")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
+	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building: %w\n%s", err, out)
 	}
 	return run(), nil

@@ -75,7 +75,9 @@ func realTrellis(t *testing.T) string {
 
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(shared, "trellis")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/trellis").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/trellis")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building: %w\n%s", err, out)
 	}
 	return path, nil
