@@ -104,10 +104,11 @@ func (s archiver) moveTo(dir, month string) (string, error) {
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", id, i)
 		}
-		if taken, err := s.archived(name); err != nil || len(taken) > 0 {
-			if err != nil {
-				return "", err
-			}
+		taken, err := s.archived(name)
+		if err != nil {
+			return "", err
+		}
+		if len(taken) > 0 {
 			continue
 		}
 		to := filepath.Join(month, name)
@@ -138,11 +139,6 @@ func (s archiver) afterMove(dir, id string) error {
 	return s.renameEverywhere(id, t.ID)
 }
 
-// names reports whether a task names another as a child, as one that it depends on, or as the one it is stacked on.
-func names(t *Task, id string) bool {
-	return slices.Contains(t.Children, id) || slices.Contains(t.Pipeline.DependsOn, id) || t.Pipeline.StackedOn == id
-}
-
 // renameEverywhere changes the directory name in the live tasks that name it. A task that can't be read keeps what it
 // says.
 func (s archiver) renameEverywhere(from, to string) error {
@@ -151,7 +147,7 @@ func (s archiver) renameEverywhere(from, to string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Err != nil || !names(entry.Task, from) {
+		if t := entry.Task; entry.Err != nil || !slices.Contains(t.Children, from) && !slices.Contains(t.Pipeline.DependsOn, from) && t.Pipeline.StackedOn != from {
 			continue
 		}
 		_, err := s.Update(entry.Dir, func(t *Task, e *Edit) error {

@@ -258,7 +258,7 @@ func (m *mender) literal() bool {
 	if end := strings.IndexAny(word, ",]} \t\r\n"); end >= 0 {
 		word = word[:end]
 	}
-	if isLiteral(word) {
+	if word != "" && !strings.ContainsAny(word[:1], `"{[`) && gjson.Valid(word) {
 		m.at += len(word)
 		return true
 	}
@@ -270,10 +270,6 @@ func (m *mender) literal() bool {
 		}
 	}
 	return false
-}
-
-func isLiteral(word string) bool {
-	return word != "" && word[0] != '"' && word[0] != '{' && word[0] != '[' && gjson.Valid(word)
 }
 
 // bare reads a text without quotes that ends with its line or, on a line of several, before the next member.

@@ -57,10 +57,6 @@ func (r *reader) problem(v gjson.Result, format string, args ...any) *trellis.Pr
 	return &r.t.Problems[len(r.t.Problems)-1]
 }
 
-func (r *reader) warn(v gjson.Result, format string, args ...any) {
-	r.problem(v, format, args...).Warning = true
-}
-
 // members are what is done with the values of an object, by their keys. The name of a value is that of problems.
 type members map[string]func(name string, v gjson.Result)
 

@@ -9,8 +9,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
+// Project sets the status of a task that a run holds. While it does, the journal is the truth and the status
+// its projection: what an old buffer of an editor or a git checkout wrote over it is put right, so the move
+// is not checked against the table.
+func (e *Edit) Project(status trellis.Status) { e.force(status, "projecting") }
+
 // PutBack gives a task the status that it had before a person called it off or put it away. It leads where Set does not.
-func (e *Edit) PutBack(status trellis.Status) {
+func (e *Edit) PutBack(status trellis.Status) { e.force(status, "putting back") }
+
+func (e *Edit) force(status trellis.Status, doing string) {
 	if e.err != nil {
 		return
 	}
@@ -22,7 +29,7 @@ func (e *Edit) PutBack(status trellis.Status) {
 		err = e.set("status", raw)
 	}
 	if err != nil {
-		e.err = fmt.Errorf("putting back the status: %w", err)
+		e.err = fmt.Errorf("%s the status: %w", doing, err)
 	}
 }
 

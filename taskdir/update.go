@@ -2,6 +2,7 @@ package taskdir
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -198,11 +199,7 @@ func (s Store) locked(dir string, do func(owned func() bool) error) error {
 	if err != nil {
 		return fmt.Errorf("changing task %s: %w", filepath.Base(dir), err)
 	}
-	err = do(lock.Owned)
-	if unlockErr := lock.Unlock(); err == nil {
-		err = unlockErr
-	}
-	return err
+	return cmp.Or(do(lock.Owned), lock.Unlock())
 }
 
 func (s Store) writeLock(dir string) (*durable.Lock, error) {

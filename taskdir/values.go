@@ -98,7 +98,7 @@ func (r *reader) date(name string, v gjson.Result) string {
 		return ""
 	}
 	if _, err := time.Parse(time.DateOnly, s[:min(len(s), len(time.DateOnly))]); err != nil {
-		r.warn(v, "%q is %q, it should be a day like 2026-01-31", name, s)
+		r.problem(v, "%q is %q, it should be a day like 2026-01-31", name, s).Warning = true
 	}
 	return s
 }
