@@ -98,7 +98,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 		return err
 	}
 	p.rep.Verdict = p.understood()
-	if p.short() {
+	if p.in.Code < 2 || p.in.Quick || p.rep.Verdict.Size == trellis.Tiny {
 		return p.takeShortWay(f)
 	}
 	found, err := p.explore(f)
@@ -112,11 +112,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 	return p.publish(f, p.planned(found, d))
 }
 
-// short reports whether the work is too small for a plan of its own, or a person says so.
-func (p *planning) short() bool {
-	return p.in.Code < 2 || p.in.Quick || p.rep.Verdict.Size == trellis.Tiny
-}
-
+// takeShortWay is for work that is too small for a plan of its own, or that a person wants quickly.
 func (p *planning) takeShortWay(f flow.Flow) error {
 	why := "the work is tiny"
 	if p.in.Quick {
@@ -124,16 +120,17 @@ func (p *planning) takeShortWay(f flow.Flow) error {
 	}
 	p.skip("TaskSpec, plan and judge: " + why)
 	var t tally
-	r, err := p.research(f, &t)
+	researched, found, err := p.look(f, &t)
 	p.take(t)
+	p.rep.Contexts, p.rep.Commands = found.Contexts, found.Commands
 	if err != nil {
 		return err
 	}
-	doc, err := p.document(f, r.text)
+	doc, err := p.document(f, researched)
 	if err != nil {
 		return err
 	}
-	return p.publish(f, writeIn{Findings: r.found, Document: doc})
+	return p.publish(f, writeIn{Findings: found, Document: doc})
 }
 
 func (p *planning) skip(what string) { p.rep.Skipped = append(p.rep.Skipped, what) }

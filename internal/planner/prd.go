@@ -48,12 +48,6 @@ func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document,
 	return doc, nil
 }
 
-// document is what the prd agent is told beside the requirement.
-func (s *slots) document(d about) {
-	s.file("research", d.Research)
-	s.named(d.Input.Context)
-}
-
 // constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
 func (d *Document) constrain(constraints []string) {
 	for _, c := range constraints {

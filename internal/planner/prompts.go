@@ -65,7 +65,8 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 	case trellis.Research:
 		s.research(d)
 	case trellis.PRD:
-		s.document(d)
+		s.file("research", d.Research)
+		s.named(d.Input.Context)
 	case trellis.Plan:
 		s.plan(d)
 	case trellis.Judge:

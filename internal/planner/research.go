@@ -74,13 +74,6 @@ func (p *planning) explore(f flow.Flow) (explored, error) {
 	return e, err
 }
 
-// research is look by itself.
-func (p *planning) research(f flow.Flow, t *tally) (e explored, err error) {
-	e.text, e.found, err = p.look(f, t)
-	p.rep.Contexts, p.rep.Commands = e.found.Contexts, e.found.Commands
-	return e, err
-}
-
 // look looks at the code base. An answer that was given without a look at a repository that has files is
 // sent back once, unless it came back before; no usable answer leaves the base entries.
 func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
@@ -96,7 +89,8 @@ func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error)
 		}
 	}
 	ref := &reply.Text
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && useless(fail) {
+	noAnswer := []trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput} // other failures end the planning
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && slices.Contains(noAnswer, trellis.Code(fail.Code)) {
 		t.warn("the research gave nothing usable (" + fail.Error() + "): base context only")
 		ref, err = nil, nil
 	}
@@ -108,11 +102,6 @@ func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error)
 	return ref, found, err
 }
 
-// useless reports whether the agent ran but gave no answer; other failures end the planning.
-func useless(fail *flow.Failure) bool {
-	return slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code))
-}
-
 type researcher struct {
 	files
 	checkout
@@ -120,7 +109,7 @@ type researcher struct {
 }
 
 // digest turns the research answer into research.md and the three context files.
-func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Findings, err error) {
+func (r researcher) digest(_ context.Context, c flow.Call, in digestIn) (f Findings, err error) {
 	var res research.Report
 	if in.Research != nil {
 		text, err := r.read(*in.Research)
@@ -144,7 +133,7 @@ func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Fin
 		for _, r := range rows {
 			found = append(found, r.Path)
 		}
-		rows, err := r.withBase(ctx, in.Input, rows, found)
+		rows, err := r.withBase(in.Input, rows, found)
 		if err != nil {
 			return f, err
 		}
@@ -215,11 +204,7 @@ func (r researcher) runnable(from string, commands []string, f *Findings) {
 // rows are the cited paths that can be context.
 func (r researcher) rows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
 	for _, c := range list {
-		row := contextfiles.Row{Line: c.Line, Path: c.Path, Reason: c.Reason, Type: "file"}
-		if strings.HasSuffix(c.Path, "/") {
-			row.Type = "directory"
-		}
-		rows = append(rows, row)
+		rows = append(rows, row(c.Line, c.Path, c.Reason))
 	}
 	valid, problems := contextfiles.Checker{Root: r.repo.Main}.Check(taskdir.Research, rows)
 	for _, p := range problems {
@@ -230,29 +215,28 @@ func (r researcher) rows(name string, list []research.Cited) (rows []contextfile
 	return valid, warnings
 }
 
-func named(paths []string) (rows []contextfiles.Row) {
-	for _, p := range paths {
-		row := contextfiles.Row{Path: p, Reason: "named with --context", Type: "file"}
-		if strings.HasSuffix(p, "/") {
-			row.Type = "directory"
-		}
-		rows = append(rows, row)
+func row(line int, path, reason string) contextfiles.Row {
+	r := contextfiles.Row{Line: line, Path: path, Reason: reason, Type: "file"}
+	if strings.HasSuffix(path, "/") {
+		r.Type = "directory"
 	}
-	return rows
+	return r
 }
 
-// withBase puts the entries that every task of this kind gets before those that were found.
-func (r researcher) withBase(_ context.Context, in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
-	rows = append(named(in.Context), rows...)
+// withBase puts the entries that every task of this kind gets before those that a person named, and those that were found.
+func (r researcher) withBase(in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
 	base, err := specs.Base(r.repo.Main, in.DevType, in.Package, found)
 	if err != nil {
 		return nil, err
 	}
-	var all []contextfiles.Row
+	var all, named []contextfiles.Row
 	for _, b := range base {
 		all = append(all, contextfiles.Row{Path: b.Path, Reason: b.Reason, Type: "file"})
 	}
-	for _, r := range rows {
+	for _, path := range in.Context {
+		named = append(named, row(0, path, "named with --context"))
+	}
+	for _, r := range append(named, rows...) {
 		if !slices.ContainsFunc(all, func(o contextfiles.Row) bool { return o.Path == r.Path }) {
 			all = append(all, r)
 		}

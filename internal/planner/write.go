@@ -175,14 +175,6 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 // maxNotes is how much of the research's technical notes prd.md holds, in bytes.
 const maxNotes = 8 << 10
 
-func (wr writer) technicalNotes(ref *agentcall.Ref) (string, error) {
-	if ref == nil {
-		return "", nil
-	}
-	text, err := wr.read(*ref)
-	return agentcall.Truncate(research.Parse([]byte(text)).Notes, maxNotes), err
-}
-
 func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
 	text, err := wr.read(*in.Plan)
 	if err != nil {
@@ -197,7 +189,11 @@ func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) 
 	for _, c := range p.Acceptance {
 		d.Acceptance = append(d.Acceptance, Criterion{Criterion: c.Criterion, Verify: c.Verify, Level: c.Level})
 	}
-	d.TechnicalNotes, err = wr.technicalNotes(in.Research)
+	if in.Research == nil {
+		return d, nil
+	}
+	text, err = wr.read(*in.Research)
+	d.TechnicalNotes = agentcall.Truncate(research.Parse([]byte(text)).Notes, maxNotes)
 	return d, err
 }
 
