@@ -102,7 +102,9 @@ func (a *assembly) close() {
 }
 
 func (a *assembly) row(r Row) {
-	r.Reason = oneLine(r.Reason)
+	// A reason can't be taken for a header, a fence or another entry.
+	words := strings.FieldsFunc(r.Reason, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) })
+	r.Reason = text.Cut(strings.Join(words, " "), maxReason)
 	clean, wrong := cleanPath(r.Path)
 	if wrong != "" {
 		a.note(printable(r.Path), 0, r.Reason, wrong)
@@ -214,11 +216,6 @@ func (a *assembly) note(path string, size int, reason, why string) {
 	a.notes = append(a.notes, Note{path, size, reason, why})
 }
 
-// oneLine is a reason that can't be taken for a header, a fence or another entry.
-func oneLine(s string) string {
-	return text.Cut(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) }), " "), maxReason)
-}
-
 // section is one file of a prompt.
 func section(name, reason, content string) string {
 	var b strings.Builder
@@ -260,20 +257,15 @@ func (a *assembly) index() {
 			fmt.Fprintf(&a.text, "- and %d more\n", len(a.notes)-i)
 			break
 		}
-		a.text.WriteString(a.indexLine(n))
+		fmt.Fprintf(&a.text, "- %s", a.name(n.Path))
+		if n.Bytes > 0 {
+			fmt.Fprintf(&a.text, ", %d bytes", n.Bytes)
+		}
+		fmt.Fprintf(&a.text, " (%s)", n.Why)
+		if n.Reason != "" {
+			fmt.Fprintf(&a.text, ": %s", n.Reason)
+		}
+		a.text.WriteByte('\n')
 	}
 	a.text.WriteByte('\n')
-}
-
-func (a *assembly) indexLine(n Note) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "- %s", a.name(n.Path))
-	if n.Bytes > 0 {
-		fmt.Fprintf(&b, ", %d bytes", n.Bytes)
-	}
-	fmt.Fprintf(&b, " (%s)", n.Why)
-	if n.Reason != "" {
-		fmt.Fprintf(&b, ": %s", n.Reason)
-	}
-	return b.String() + "\n"
 }

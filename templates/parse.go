@@ -202,7 +202,7 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 		known = true
 	}
 	if !known || word != "" && s.Name == "" {
-		return n, problem(p.file, n.line, "known are "+p.known(), "unknown placeholder %s", n.spelled(word))
+		return n, problem(p.file, n.line, "known are "+p.known(), "unknown placeholder {{%s}}", strings.TrimSpace(word+" "+n.text))
 	}
 	switch word {
 	case "if":
@@ -216,10 +216,6 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 		}
 	}
 	return n, err
-}
-
-func (n node) spelled(word string) string {
-	return "{{" + strings.TrimSpace(word+" "+n.text) + "}}"
 }
 
 func (p *parser) known() string {

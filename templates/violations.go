@@ -230,18 +230,12 @@ func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
 		c.walk(sub, at, v)
 	}
 	c.oneOf(append(slices.Clone(s.OneOf), s.AnyOf...), at, v)
-	switch {
-	case s.If == nil:
-	case c.fits(s.If, v):
-		c.also(s.Then, at, v)
-	default:
-		c.also(s.Else, at, v)
+	next := s.Else
+	if s.If != nil && c.fits(s.If, v) {
+		next = s.Then
 	}
-}
-
-func (c *checker) also(s *jsonschema.Schema, at string, v any) {
-	if s != nil {
-		c.walk(s, at, v)
+	if s.If != nil && next != nil {
+		c.walk(next, at, v)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -374,6 +373,5 @@ func (a *Caller) now() time.Time {
 
 // Sum is the SHA-256 of data, in hex.
 func Sum(data []byte) string {
-	s := sha256.Sum256(data)
-	return hex.EncodeToString(s[:])
+	return fmt.Sprintf("%x", sha256.Sum256(data))
 }

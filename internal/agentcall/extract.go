@@ -22,7 +22,7 @@ func objects(text []byte) (found []json.RawMessage) {
 		case end > 0 && json.Valid(text[i:i+end]):
 			found = append(found, text[i:i+end])
 			i += end - 1
-		case !opensObject(text[i:]): // prose
+		case !bytes.HasPrefix(bytes.TrimLeft(text[i+1:], " \t\r\n"), []byte(`"`)): // no key follows: prose
 		case end > 0:
 			i += end - 1
 		default:
@@ -30,12 +30,6 @@ func objects(text []byte) (found []json.RawMessage) {
 		}
 	}
 	return found
-}
-
-// opensObject reports whether text begins as a JSON object does: a brace and a key's quote.
-func opensObject(text []byte) bool {
-	rest := bytes.TrimLeft(text[1:], " \t\r\n")
-	return len(rest) > 0 && rest[0] == '"'
 }
 
 // objectEnd is the length of the braces' group that text begins with, 0 when it never ends.

@@ -129,10 +129,10 @@ func (s *scanner) uncomment(raw string, offset int) string {
 		}
 		b.WriteString(raw[at : at+n])
 		at += n
-		switch span := spanAt(raw[at:]); {
-		case span.size > 0:
-			b.WriteString(raw[at : at+span.size])
-			at += span.size
+		switch size, _ := spanAt(raw[at:]); {
+		case size > 0:
+			b.WriteString(raw[at : at+size])
+			at += size
 		case strings.HasPrefix(raw[at:], "<!--") && offset+at < s.closable:
 			s.comment, at = true, at+4
 		default:

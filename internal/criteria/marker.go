@@ -31,10 +31,7 @@ func markerOf(bare string) marker {
 		return marker{}
 	}
 	if m := boxes().FindStringSubmatchIndex(bare); m != nil {
-		end := m[1]
-		if m[4] >= 0 {
-			end = m[4]
-		}
+		end := boxEnd(m)
 		return marker{bare[:end], true, strings.TrimSpace(bare[end:])}
 	}
 	mark := markers().FindString(bare)
@@ -43,13 +40,17 @@ func markerOf(bare string) marker {
 	}
 	rest := strings.TrimLeftFunc(bare[len(mark):], unicode.IsSpace)
 	if m := boxes().FindStringSubmatchIndex(rest); m != nil && m[2] < 0 {
-		end := m[1]
-		if m[4] >= 0 {
-			end = m[4]
-		}
-		return marker{mark, true, strings.TrimSpace(rest[end:])}
+		return marker{mark, true, strings.TrimSpace(rest[boxEnd(m):])}
 	}
 	return marker{mark, false, rest}
+}
+
+// boxEnd is where a match of boxes ends, without the first letter of what follows.
+func boxEnd(m []int) int {
+	if m[4] >= 0 {
+		return m[4]
+	}
+	return m[1]
 }
 
 // marking reports whether a line can begin with a marker, which spares most lines a closer look.
@@ -69,11 +70,6 @@ var label = sync.OnceValue(func() *regexp.Regexp {
 func labelled(bare string) bool {
 	r := first(bare)
 	return (unicode.IsUpper(r) || strings.ContainsRune("*_`[(", r)) && label().MatchString(bare)
-}
-
-// dashed reports whether a line begins with a dash that lacks its space.
-func dashed(bare string) bool {
-	return len(bare) > 1 && bare[0] == '-' && unicode.IsLetter(first(bare[1:]))
 }
 
 func first(s string) rune {

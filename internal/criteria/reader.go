@@ -1,7 +1,9 @@
 package criteria
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // reader reads the lines of one section.
@@ -190,9 +192,10 @@ func (r *reader) line(l line) {
 // text reads a line without a marker: of the item before it, or of a paragraph.
 func (r *reader) text(l line) {
 	o := r.last()
+	unspaced, dash := strings.CutPrefix(l.bare, "-") // a marker that lacks its space
 	switch {
 	case o != nil && len(r.lead) == 0 && r.scenario(l):
-	case o == nil || len(r.lead) > 0 || r.gap && !(o.listed && l.indent > o.indent) || dashed(l.bare) || o.label && labelled(l.bare):
+	case o == nil || len(r.lead) > 0 || r.gap && !(o.listed && l.indent > o.indent) || dash && unicode.IsLetter(first(unspaced)) || o.label && labelled(l.bare):
 		r.start(l, &open{prose: true, label: labelled(l.bare), scenario: scenarioOf(l.bare, 0)})
 		r.last().add(l.bare, l.number)
 	default:
@@ -420,11 +423,9 @@ func (r *reader) item(o *open) {
 	if strings.Trim(said, ".…") == "" {
 		bare = ""
 	}
-	for _, word := range unsaid {
-		if bare == word {
-			r.errorf(o.Line, "say what has to hold, or take the line out", "an acceptance criterion that says nothing yet: %q", said)
-			return
-		}
+	if slices.Contains(unsaid, bare) {
+		r.errorf(o.Line, "say what has to hold, or take the line out", "an acceptance criterion that says nothing yet: %q", said)
+		return
 	}
 	if strings.HasPrefix(said, "~~") && strings.HasSuffix(said, "~~") && strings.Count(said, "~~") == 2 && len(said) > 4 {
 		r.warnf(o.Line, "take the line out", "this acceptance criterion is struck out and does not count")

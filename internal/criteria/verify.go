@@ -7,16 +7,11 @@ import (
 	"sync"
 )
 
-// span is a code span at the start of a text; its size is 0 when there is none.
-type span struct {
-	size int
-	code string
-}
-
-func spanAt(s string) span {
+// spanAt is how long the code span at the start of a text is, 0 when there is none, and its code.
+func spanAt(s string) (size int, code string) {
 	n := leading(s, '`')
 	if n == 0 {
-		return span{}
+		return 0, ""
 	}
 	for at := n; at < len(s); {
 		i := strings.IndexByte(s[at:], '`')
@@ -26,11 +21,11 @@ func spanAt(s string) span {
 		at += i
 		run := leading(s[at:], '`')
 		if run == n {
-			return span{at + n, inner(s[n:at])}
+			return at + n, inner(s[n:at])
 		}
 		at += run
 	}
-	return span{}
+	return 0, ""
 }
 
 // inner is what a code span holds: a space on both sides belongs to its ticks.
@@ -71,7 +66,8 @@ func keyOf(s string) (k key, ok bool) {
 	if !strings.Contains(s, "`") {
 		return key{}, false
 	}
-	if m := verifyWith().FindString(s); m != "" && spanAt(s[len(m):]).size > 0 {
+	m := verifyWith().FindString(s)
+	if size, _ := spanAt(s[len(m):]); m != "" && size > 0 {
 		return key{"verify", s[len(m):], false}, true
 	}
 	return key{}, false
@@ -98,11 +94,11 @@ func commandsIn(k key) (list []string, clear bool) {
 		return []string{v}, k.plain && !strings.HasPrefix(v, "```")
 	}
 	for v != "" {
-		s := spanAt(v)
-		if s.size == 0 || s.code == "" {
+		size, code := spanAt(v)
+		if size == 0 || code == "" {
 			return nil, false
 		}
-		list, v = append(list, s.code), v[s.size:]
+		list, v = append(list, code), v[size:]
 		n := strings.IndexByte(v, '`')
 		if n < 0 {
 			n = len(v)

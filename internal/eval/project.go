@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -47,17 +48,20 @@ EOF`
 
 // Lay makes the project's repository in dir, which must not exist. PATH is taken from env; the settings
 // of whoever runs it are not.
-func (p *Project) Lay(ctx context.Context, dir string, env []string) error {
+func (p *Project) Lay(ctx context.Context, dir string, env []string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("making the repository of %s: %w", p.Name, err)
+		}
+	}()
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("making the repository of %s: %w", p.Name, err)
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("making the repository of %s: %w", p.Name, err)
-		}
-		if err := os.WriteFile(path, []byte(p.Files[name]), 0o644); err != nil {
-			return fmt.Errorf("making the repository of %s: %w", p.Name, err)
+		err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(p.Files[name]), 0o644))
+		if err != nil {
+			return err
 		}
 	}
 	said := proc.NewCapped(64 << 10)
@@ -67,8 +71,5 @@ func (p *Project) Lay(ctx context.Context, dir string, env []string) error {
 	if err == nil && res.Code != 0 {
 		err = fmt.Errorf("exit code %d: %s", res.Code, said)
 	}
-	if err != nil {
-		return fmt.Errorf("making the repository of %s: %w", p.Name, err)
-	}
-	return nil
+	return err
 }

@@ -129,11 +129,7 @@ func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error)
 // answerless is the failure of an agent that ran but gave no usable answer, nil for anything else.
 func answerless(err error) *flow.Failure {
 	fail := (*flow.Failure)(nil)
-	if !errors.As(err, &fail) {
-		return nil
-	}
-	switch trellis.Code(fail.Code) {
-	case trellis.AgentProtocol, trellis.EmptyOutput:
+	if errors.As(err, &fail) && slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code)) {
 		return fail
 	}
 	return nil
@@ -211,12 +207,10 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judge
 				return nil, err
 			}
 			j.Verdict, j.Proven = "met", res.Code == 0
+			j.Evidence = fmt.Sprintf("`%s` ended with %d", cr.Verify, res.Code)
 			if res.Code != 0 {
 				j.Verdict = "unmet"
-			}
-			j.Evidence = fmt.Sprintf("`%s` ended with %d", cr.Verify, res.Code)
-			if res.Code != 0 && res.Tail != "" {
-				j.Evidence += ": " + res.Tail
+				j.Evidence = strings.TrimSuffix(j.Evidence+": "+res.Tail, ": ")
 			}
 			j.Evidence = text.Cut(j.Evidence, evidenceSize(len(in.Criteria)))
 		}

@@ -47,12 +47,8 @@ func canRun(c CommandResult) bool {
 	case 124, 126, 127:
 		return false
 	}
-	for _, text := range []string{"command not found", "No module named", "Cannot find module", "cannot find package", "ERR_MODULE_NOT_FOUND"} {
-		if strings.Contains(c.Tail, text) {
-			return false
-		}
-	}
-	return true
+	lacks := []string{"command not found", "No module named", "Cannot find module", "cannot find package", "ERR_MODULE_NOT_FOUND"}
+	return !slices.ContainsFunc(lacks, func(words string) bool { return strings.Contains(c.Tail, words) })
 }
 
 // forgiven are the commands that failed at base and are not asked to be mended.

@@ -103,13 +103,15 @@ func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]
 
 // attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
 func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+	own := ReflogAction(mw.task.id())
+	byAgent := func(message string) bool { return message == own || strings.HasPrefix(message, own+":") }
 	var did, undo []string
 	for _, m := range moves {
 		what := fmt.Sprintf("%s from %.40s to %.40s", m.Ref, m.Was, m.Now)
 		if m.Now == "" {
 			what = fmt.Sprintf("%s, which ended in %.40s, away", m.Ref, m.Was)
 		}
-		if slices.ContainsFunc(m.Said, mw.byAgent) {
+		if slices.ContainsFunc(m.Said, byAgent) {
 			did, undo = append(did, what), append(undo, "`"+mw.undoCommand(m, now)+"`")
 			continue
 		}
@@ -120,10 +122,6 @@ func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.He
 			r.Role, strings.Join(few(did), ", "), Typed(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
 	}
 	return notes, fail
-}
-
-func (mw *mainWatch) byAgent(message string) bool {
-	return message == ReflogAction(mw.task.id()) || strings.HasPrefix(message, ReflogAction(mw.task.id())+":")
 }
 
 func said(m git.Move) string {

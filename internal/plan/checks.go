@@ -121,8 +121,11 @@ func (c *checker) confirmed() {
 		return
 	}
 	want, last := *c.Confirmed, len(c.p.Steps)-1
-	if len(want) == 0 {
-		c.unconfirmed(&placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)})
+	if len(want) == 0 { // no command proves anything: somebody has to look
+		s := &placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)}
+		if s.Kind() != Prompt || !s.LLMAsJudge {
+			c.step(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"
+		}
 		return
 	}
 	if tail := c.p.Steps[c.p.VerificationAt():]; slices.ContainsFunc(tail, func(s Step) bool { return s.Kind() == Group || s.Loop() != "" }) {
@@ -155,18 +158,5 @@ func (c *checker) inRounds(want []string) {
 	}
 }
 
-// unconfirmed: where no command proves anything, somebody has to look.
-func (c *checker) unconfirmed(s *placed) {
-	if s.Kind() != Prompt || !s.LLMAsJudge {
-		c.step(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"
-	}
-}
-
-// quoted are commands in a sentence.
-func quoted(commands []string) string {
-	var list []string
-	for _, line := range commands {
-		list = append(list, "`"+line+"`")
-	}
-	return strings.Join(list, ", ")
-}
+// quoted are commands in a sentence, of which there is one at least.
+func quoted(commands []string) string { return "`" + strings.Join(commands, "`, `") + "`" }

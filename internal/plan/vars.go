@@ -23,15 +23,11 @@ func (c *checker) vars(at string, vars map[string]*string) {
 			continue
 		}
 		_, given := c.given[name]
-		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !given && !c.namesFile(name) {
+		file := slices.ContainsFunc(c.steps, func(s placed) bool { return s.Output == name || slices.Contains(s.Context, name) })
+		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !given && !file {
 			c.warn(at+"/"+name, "{{%s}} in the value of a var stays as it is", found[0])
 		}
 	}
-}
-
-// namesFile reports whether a var is a step's output or context.
-func (c *checker) namesFile(name string) bool {
-	return slices.ContainsFunc(c.steps, func(s placed) bool { return s.Output == name || slices.Contains(s.Context, name) })
 }
 
 // texts are the fields of a step in which placeholders are replaced, and the variables that they can have:

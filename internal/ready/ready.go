@@ -3,6 +3,7 @@
 package ready
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
@@ -55,12 +57,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 		return nil, err
 	}
 	c := &check{Input: in, task: t, problems: slices.Clone(t.Problems)}
-	if c.As == "" {
-		c.As = t.ID
-	}
-	if c.Status == "" {
-		c.Status = t.Status
-	}
+	c.As, c.Status = cmp.Or(c.As, t.ID), cmp.Or(c.Status, t.Status)
 	switch c.Status {
 	case trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled:
 		return c.problems, nil
@@ -188,14 +185,7 @@ func (c *check) unjudged() {
 }
 
 // blank reports whether a text has nothing but white space, a byte order mark included.
-func blank(data []byte) bool {
-	for _, r := range string(data) {
-		if r != ' ' && r != '\t' && r != '\r' && r != '\n' && r != '\ufeff' && r != '\u00a0' {
-			return false
-		}
-	}
-	return true
-}
+func blank(data []byte) bool { return strings.Trim(string(data), " \t\r\n\ufeff\u00a0") == "" }
 
 // contexts looks at every context file, and at whether the two that a run can't do without say anything.
 func (c *check) contexts(ctx context.Context) error {
@@ -243,9 +233,5 @@ func (c *check) context(checker contextfiles.Checker, name string) error {
 
 // initContext is the command that fills the context files.
 func (c *check) initContext() string {
-	kind := c.task.DevType
-	if kind == "" {
-		kind = "fullstack" // names the guidelines of both sides
-	}
-	return fmt.Sprintf("trellis task init-context %s %s", c.As, kind)
+	return fmt.Sprintf("trellis task init-context %s %s", c.As, cmp.Or(c.task.DevType, "fullstack")) // which names the guidelines of both sides
 }

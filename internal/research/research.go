@@ -4,6 +4,7 @@
 package research
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -133,11 +134,7 @@ func spans(n ast.Node, src []byte) (list []string) {
 // cite reads "path: P, reason: R" in the ways models write it: with backticks, bold, without either word.
 func cite(it item) (Cited, bool) {
 	s := strings.TrimSpace(strings.NewReplacer("**", "", "`", "").Replace(it.text))
-	if i := label(s, "path"); i > 0 {
-		s = strings.TrimSpace(s[i:])
-	} else if i := label(s, "file"); i > 0 {
-		s = strings.TrimSpace(s[i:])
-	}
+	s = strings.TrimSpace(s[cmp.Or(label(s, "path"), label(s, "file")):])
 	path, reason := s, ""
 	if i := strings.Index(strings.ToLower(s), "reason:"); i >= 0 {
 		path, reason = s[:i], s[i+len("reason:"):]

@@ -88,13 +88,7 @@ func Open(h *journal.History) (list []Request, err error) {
 			delete(last, q.Path)
 		}
 	}
-	open := list[:0]
-	for _, q := range list {
-		if q.Path != "" {
-			open = append(open, q)
-		}
-	}
-	return open, nil
+	return slices.DeleteFunc(list, func(q Request) bool { return q.Path == "" }), nil
 }
 
 // ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -177,12 +178,12 @@ func (t *telling) said(r Ran) (string, error) {
 		name string
 		ref  agentcall.Ref
 	}{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
-		text, err := t.read(stream.ref)
+		said, err := t.read(stream.ref)
 		if err != nil {
 			return "", err
 		}
-		if strings.TrimSpace(text) != "" {
-			fmt.Fprintf(&b, "%s:\n%s\n\n", stream.name, strings.TrimRight(tail(text, saidCap), "\n"))
+		if strings.TrimSpace(said) != "" {
+			fmt.Fprintf(&b, "%s:\n%s\n\n", stream.name, strings.TrimRight(text.Tail(said, saidCap), "\n"))
 		}
 	}
 	return b.String(), nil

@@ -104,7 +104,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	if err != nil {
 		return ran, nil, err
 	}
-	ran = Ran{Command: text.Cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: tail(a.redact(both.String()), tailBytes)}
+	ran = Ran{Command: text.Cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: text.Tail(a.redact(both.String()), tailBytes)}
 	if ran.Stdout, err = a.keep(folder, "stdout", a.redact(out.String())); err != nil {
 		return ran, nil, err
 	}
@@ -137,11 +137,4 @@ func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
 		return ref, fmt.Errorf("keeping the output of a step: %w", err)
 	}
 	return ref, nil
-}
-
-func tail(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8("…"+s[len(s)-n:], "")
 }

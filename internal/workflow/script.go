@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -95,11 +96,9 @@ func own(path string, o Outcome, err error) (Outcome, error) {
 
 // over reports whether a failure of an agent is the end of the run, not of one try.
 func over(fail *flow.Failure) bool {
-	switch trellis.Code(fail.Code) {
-	case trellis.AgentMissing, trellis.AgentAuth, trellis.ProviderDown, trellis.QuotaExhausted, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath:
-		return true
-	}
-	return false
+	ends := []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.ProviderDown, trellis.QuotaExhausted,
+		trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath}
+	return slices.Contains(ends, trellis.Code(fail.Code))
 }
 
 func (r *run) shell(s plan.Step, sc scope, field string) shellIn {

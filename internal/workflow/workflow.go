@@ -218,11 +218,7 @@ const (
 
 // Minor reports whether people who read of a run pass over an activity of its steps, unless it failed.
 func Minor(activity string) bool {
-	switch activity {
-	case string(begin), string(end), string(shell), string(items), string(prove), string(made), string(halt), string(request):
-		return true
-	}
-	return false
+	return slices.Contains([]string{string(begin), string(end), string(shell), string(items), string(prove), string(made), string(halt), string(request)}, activity)
 }
 
 type (
