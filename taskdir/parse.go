@@ -159,7 +159,7 @@ func (r *reader) pipeline() members {
 	return members{
 		"schema_version": into(&p.SchemaVersion, r.schemaVersion),
 		"revision":       into(&p.Revision, r.count),
-		"size":           into(&p.Size, as[trellis.Size](r.oneOf(sizes()))),
+		"size":           into(&p.Size, as[trellis.Size](r.oneOf(trellis.Strings(trellis.Sizes)))),
 		"agent":          into(&p.Agent, r.text),
 		"verify":         into(&p.Verify, r.list),
 		"depends_on":     into(&p.DependsOn, r.list),

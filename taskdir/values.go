@@ -76,14 +76,6 @@ func (r *reader) oneOf(legal []string) func(name string, v gjson.Result) string 
 	}
 }
 
-func sizes() []string {
-	list := make([]string, len(trellis.Sizes))
-	for i, s := range trellis.Sizes {
-		list[i] = string(s)
-	}
-	return list
-}
-
 func (r *reader) scope(name string, v gjson.Result) string {
 	if v.IsArray() {
 		return strings.Join(r.list(name, v), ",")

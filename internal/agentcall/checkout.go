@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -26,6 +27,21 @@ func (co *Checkout) Before(ctx context.Context, fresh bool) (git.WorktreeState, 
 		return *seen, nil
 	}
 	return co.Now(ctx)
+}
+
+// NoteChanges is a Watcher that notes what was changed since before while an agent was at work that may only read. People, or
+// other agents, may be the cause: it stays.
+func NoteChanges(before git.WorktreeState, now func(context.Context) (git.WorktreeState, error)) Watcher {
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		after, err := now(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range after.Since(before) {
+			notes = append(notes, path+" was changed while an agent that may only read was at work")
+		}
+		return notes, nil, nil
+	}
 }
 
 // Now is how it looks, without what is Trellis' own. People may be at work there.

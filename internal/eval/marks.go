@@ -44,9 +44,7 @@ type Result struct {
 func begin(c Case) Result {
 	r := Result{ID: c.ID, Project: c.Project.Name, Kind: c.Kind, Wanted: c.Wanted(), Right: c.Reject, Got: Failed, Checks: []Check{}}
 	if c.Accept != nil {
-		for _, s := range c.Accept.Sizes {
-			r.Right = append(r.Right, string(s))
-		}
+		r.Right = trellis.Strings(c.Accept.Sizes)
 	}
 	return r
 }
@@ -101,7 +99,7 @@ func (r Result) Held() (n int) {
 // checks looks an accepted requirement's plan through.
 func (e evidence) checks(c Case) []Check {
 	a := c.Accept
-	list := []Check{check(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+alternatives(a.Sizes), string(e.task.Pipeline.Size))}
+	list := []Check{check(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+strings.Join(trellis.Strings(a.Sizes), " or "), string(e.task.Pipeline.Size))}
 	named := append(e.changed(), e.named...)
 	for _, glob := range a.Cites {
 		list = append(list, check(slices.ContainsFunc(named, cites(glob)), "cites "+glob, named...))
@@ -125,7 +123,7 @@ func (e evidence) commandChecks(c Case) (list []Check) {
 	for _, spellings := range c.Project.Commands {
 		at := slices.IndexFunc(checked, func(s string) bool { return slices.Contains(spellings, s) })
 		ordered := e.plan == nil || at > last
-		list = append(list, check(at >= 0 && ordered, "is checked by "+alternatives(spellings), checked...))
+		list = append(list, check(at >= 0 && ordered, "is checked by "+strings.Join(spellings, " or "), checked...))
 		last = max(last, at)
 	}
 	var invented []string
@@ -188,12 +186,4 @@ func cites(glob string) func(path string) bool {
 	return func(path string) bool {
 		return fits(glob)(path) || strings.HasSuffix(path, "/") && strings.HasPrefix(glob, path)
 	}
-}
-
-func alternatives[S ~string](list []S) string {
-	words := make([]string, len(list))
-	for i, s := range list {
-		words[i] = string(s)
-	}
-	return strings.Join(words, " or ")
 }

@@ -44,7 +44,11 @@ func (d Deps) Activities() []flow.Activity {
 func (d Deps) Equip(calls *agentcall.Caller) {
 	p := d.prompts()
 	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
-	calls.Watch = watchCheckout(&agentcall.Checkout{Repo: d.Repo})
+	main := &agentcall.Checkout{Repo: d.Repo}
+	calls.Watch = func(ctx context.Context, _ flow.Call, _ agentcall.Request) (agentcall.Watcher, error) {
+		before, err := main.Before(ctx, false)
+		return agentcall.NoteChanges(before, main.Now), err
+	}
 }
 
 func (d Deps) files() files           { return files{d.Dir, d.Disk} }

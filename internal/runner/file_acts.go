@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -110,8 +111,8 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 	return j, nil
 }
 
-// watch notes what was changed while an agent was at work that may only read. People, and other steps, may be the cause.
-func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+// watch notes what was changed while an agent was at work that may only read.
+func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	if r.Permission != trellis.PermitRead {
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
@@ -119,17 +120,11 @@ func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) 
 	if err != nil {
 		return nil, err
 	}
-	before, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
-	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		after, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, path := range after.Since(before) {
-			notes = append(notes, path+" was changed while an agent that may only read was at work")
-		}
-		return notes, nil, nil
-	}, err
+	look := func(ctx context.Context) (git.WorktreeState, error) {
+		return a.s.Repo.Index().StateOf(ctx, root, unworked...)
+	}
+	before, err := look(ctx)
+	return agentcall.NoteChanges(before, look), err
 }
 
 // runBudget is what the agents of a run used up. Calls may be made at the same time.

@@ -19,17 +19,13 @@ func KindOfFiles(paths []string) string {
 	for _, p := range paths {
 		count[kindOfFile(strings.ToLower(p))]++
 	}
-	switch {
-	case count["frontend"] > 0 && count["backend"] > 0:
+	if count["frontend"] > 0 && count["backend"] > 0 {
 		return "fullstack"
-	case count["frontend"] > 0:
-		return "frontend"
-	case count["backend"] > 0:
-		return "backend"
-	case count["test"] > 0:
-		return "test"
-	case count["docs"] > 0:
-		return "docs"
+	}
+	for _, kind := range []string{"frontend", "backend", "test", "docs"} {
+		if count[kind] > 0 {
+			return kind
+		}
 	}
 	return "fullstack"
 }

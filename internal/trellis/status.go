@@ -78,13 +78,13 @@ func (e *MoveError) Error() string {
 	return fmt.Sprintf("a %s task can't become %s (allowed: %s)", e.From, e.To, join(moves[e.From]))
 }
 
-func join[S ~string](list []S) string {
-	var b strings.Builder
+func join(list []Status) string { return strings.Join(Strings(list), ", ") }
+
+// Strings are the words of a list.
+func Strings[S ~string](list []S) []string {
+	words := make([]string, len(list))
 	for i, s := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(s))
+		words[i] = string(s)
 	}
-	return b.String()
+	return words
 }

@@ -38,11 +38,7 @@ func (v *validation) add(checked string, problems ...trellis.Problem) {
 
 // roles checks .trellis/agents.
 func (v *validation) roles(p *app.Project) error {
-	var known []string
-	for _, r := range trellis.Roles {
-		known = append(known, string(r))
-	}
-	return v.overrides(p, "agents", ".md", "role", known, func(file, name string) error {
+	return v.overrides(p, "agents", ".md", "role", trellis.Strings(trellis.Roles), func(file, name string) error {
 		in, err := app.Instructions(p.Root, trellis.Role(name))
 		if err != nil || !slices.Contains(templates.Names(), name) {
 			return err

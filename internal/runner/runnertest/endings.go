@@ -14,15 +14,11 @@ const (
 
 func (w *World) Edit(dir, from, to string) {
 	w.Helper()
-	path := filepath.Join(dir, "task.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		w.Fatal(err)
+	path, text := filepath.Join(dir, "task.json"), w.File(dir, "task.json")
+	if !strings.Contains(text, from) {
+		w.Fatalf("%s does not hold %s: %s", path, from, text)
 	}
-	if !strings.Contains(string(data), from) {
-		w.Fatalf("%s does not hold %s: %s", path, from, data)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(data), from, to, 1)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o644); err != nil {
 		w.Fatal(err)
 	}
 }

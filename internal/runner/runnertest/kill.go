@@ -1,7 +1,6 @@
 package runnertest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -96,11 +95,7 @@ func (w *World) Child(dir string, kill int) (killed bool, steps int) {
 	if err != nil {
 		w.Fatalf("kill %d: %v\n%s", kill, err, out)
 	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return false, bytes.Count(data, []byte("\n"))
+	return false, strings.Count(w.Read("../steps.log"), "\n")
 }
 
 // counted is the working script whose edit roles leave a mark outside of the repository at each call.
@@ -114,12 +109,8 @@ func Counted() string {
 
 func (w *World) Calls() map[string]int {
 	w.Helper()
-	data, err := os.ReadFile(filepath.Join(w.Dir, "..", "calls.log"))
-	if err != nil {
-		w.Fatal(err)
-	}
 	n := map[string]int{}
-	for _, role := range strings.Fields(string(data)) {
+	for _, role := range strings.Fields(w.Read("../calls.log")) {
 		n[role]++
 	}
 	return n

@@ -115,11 +115,7 @@ func (w *World) Write(name, text string) {
 
 func (w *World) Read(name string) string {
 	w.Helper()
-	data, err := os.ReadFile(filepath.Join(w.Dir, filepath.FromSlash(name)))
-	if err != nil {
-		w.Fatal(err)
-	}
-	return string(data)
+	return w.File(w.Dir, filepath.FromSlash(name))
 }
 
 func (w *World) Git(args ...string) string {

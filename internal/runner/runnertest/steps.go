@@ -2,8 +2,6 @@ package runnertest
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 )
 
 // stepping is a script whose implement does one step after the other.
@@ -17,15 +15,13 @@ const Bye = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world
 // stepped makes a task directory with a plan of these steps.
 func (w *World) Stepped(id string, steps ...Obj) string {
 	w.Helper()
-	dir := w.Hand(id, "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n")
+	dir := w.Hand(id, ProvenPRD)
 	raw, err := json.MarshalIndent(Obj{"schema_version": 1, "title": "Say bye", "steps": steps,
 		"acceptance": []Obj{{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye"}}}, "", "  ")
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "plan.json"), raw, 0o644); err != nil {
-		w.Fatal(err)
-	}
+	w.Write(".trellis/tasks/"+id+"/plan.json", string(raw))
 	return dir
 }
 
