@@ -39,7 +39,7 @@ var floors = [][]string{
 	{"internal/runner", "internal/status", "internal/eval"},
 	// stats adds up what journals say of all tasks.
 	{"internal/scheduler", "internal/stats"},
-	{"internal/app", "internal/terminal"},
+	{"internal/app", "internal/terminal", "internal/stats/plot"},
 	// tui is a face like the command line, beside its parts.
 	{"internal/cli/command", "internal/tui"},
 	{"internal/cli/editor"},

@@ -1,0 +1,318 @@
+// Package plot draws numbers as SVG that stands in a page: bars, columns and lines, each with the same numbers as a table. It
+// is made of shapes, classes and text alone, no script and no style, so that a page may forbid both.
+package plot
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Shape is how numbers are drawn.
+type Shape int
+
+const (
+	Bars    Shape = iota // lie, one a label, the series one after the other
+	Columns              // stand, one a label, the series on top of each other
+	Lines                // one a series, over the labels
+)
+
+// Chart is numbers, and how to draw them.
+type Chart struct {
+	ID     string // of the element, one of its own in a page
+	Title  string
+	About  string // what is to be seen, in a sentence
+	Shape  Shape
+	Labels []string
+	Series []Series
+	Format func(float64) string // of a number; nil is its shortest form
+	Top    float64              // the end of the axis; 0: by the numbers
+}
+
+// Series is a number for each label. NaN is one that nobody knows.
+type Series struct {
+	Name   string
+	Values []float64
+}
+
+// Figure is a drawing and what it shows as a table.
+type Figure struct {
+	ID, Title, About string
+	SVG              template.HTML
+	Head             []string
+	Rows             [][]string
+}
+
+// Figure draws the chart.
+func (c Chart) Figure() Figure {
+	f := Figure{ID: c.ID, Title: c.Title, About: c.About, SVG: c.SVG(), Head: []string{""}}
+	for _, s := range c.Series {
+		f.Head = append(f.Head, s.Name)
+	}
+	for i, label := range c.Labels {
+		row := []string{label}
+		for _, s := range c.Series {
+			row = append(row, c.say(s.at(i)))
+		}
+		f.Rows = append(f.Rows, row)
+	}
+	return f
+}
+
+// Sizes of drawings, in their own units: about a letter's of a phone's page.
+const (
+	wide   = 360.0
+	high   = 150.0 // of columns and lines, without what is below and above
+	row    = 20.0  // of a bar
+	side   = 100.0 // for the labels of bars
+	axis   = 44.0  // for the numbers of an axis
+	number = 56.0  // behind a bar
+	legend = 18.0  // a line of it
+)
+
+// maxBars is how many labels are drawn of bars; the table has all.
+const maxBars = 15
+
+// SVG draws the chart. Whatever its texts hold, they are text in it.
+func (c Chart) SVG() template.HTML {
+	d := &drawing{}
+	top := d.legend(c.Series)
+	height := top + high + 1.5*legend
+	if c.Shape == Bars {
+		height = top + row*float64(min(len(c.Labels), maxBars+1))
+	}
+	title, about := c.ID+"-title", c.ID+"-about"
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="plot" viewBox="0 0 %s %s" role="img" aria-labelledby="%s %s" xmlns="http://www.w3.org/2000/svg"><title id="%s">%s</title><desc id="%s">%s</desc>`,
+		n(wide), n(height), esc(title), esc(about), esc(title), esc(c.Title), esc(about), esc(c.About))
+	switch {
+	case len(c.Labels) == 0:
+		d.text(wide/2, top+high/2, "plot-none", "middle", "nothing yet")
+	case c.Shape == Bars:
+		c.bars(d, top)
+	default:
+		c.standing(d, top)
+	}
+	b.WriteString(d.String() + "</svg>")
+	return template.HTML(b.String())
+}
+
+// at is the number of a label.
+func (s Series) at(i int) float64 {
+	if i >= len(s.Values) {
+		return math.NaN()
+	}
+	return s.Values[i]
+}
+
+func (c Chart) say(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "unknown"
+	case c.Format != nil:
+		return c.Format(v)
+	}
+	return n(v)
+}
+
+// sum is what is known of all series of a label, and whether anything is.
+func (c Chart) sum(i int) (all float64, known bool) {
+	for _, s := range c.Series {
+		if v := s.at(i); !math.IsNaN(v) {
+			all, known = all+v, true
+		}
+	}
+	return all, known
+}
+
+// most is where the axis ends.
+func (c Chart) most() float64 {
+	if c.Top > 0 {
+		return c.Top
+	}
+	most := 0.0
+	for i := range c.Labels {
+		all, _ := c.sum(i)
+		for _, s := range c.Series {
+			if v := s.at(i); c.Shape == Lines && !math.IsNaN(v) {
+				most = max(most, v)
+			}
+		}
+		if c.Shape != Lines {
+			most = max(most, all)
+		}
+	}
+	return most
+}
+
+func (c Chart) bars(d *drawing, top float64) {
+	most := max(c.most(), math.SmallestNonzeroFloat64)
+	for i, label := range c.Labels {
+		y := top + row*float64(i)
+		if i == maxBars {
+			d.text(side-6, y+row-6, "plot-label", "end", fmt.Sprintf("%d more", len(c.Labels)-i))
+			return
+		}
+		d.text(side-6, y+row-6, "plot-label", "end", text.Clip(label, 15))
+		x := side
+		for k, s := range c.Series {
+			v := s.at(i)
+			if math.IsNaN(v) || v <= 0 {
+				continue
+			}
+			w := v / most * (wide - side - number)
+			d.rect(k, x, y+3, w, row-6, c.about(label, s, v))
+			x += w
+		}
+		all, known := c.sum(i)
+		if !known {
+			all = math.NaN()
+		}
+		d.text(x+4, y+row-6, "plot-number", "start", c.say(all))
+	}
+}
+
+func (c Chart) about(label string, s Series, v float64) string {
+	about := label + ": " + c.say(v)
+	if len(c.Series) > 1 {
+		about = label + ", " + s.Name + ": " + c.say(v)
+	}
+	return about
+}
+
+// standing draws columns or lines above an axis.
+func (c Chart) standing(d *drawing, top float64) {
+	ticks := scale(c.most())
+	most := ticks[len(ticks)-1]
+	bottom := top + high + legend/2
+	at := func(v float64) float64 { return bottom - v/most*high }
+	for _, v := range ticks {
+		d.line("plot-grid", axis, at(v), wide, at(v))
+		d.text(axis-5, at(v)+4, "plot-number", "end", c.say(v))
+	}
+	step := (wide - axis) / float64(len(c.Labels))
+	for i, label := range c.Labels {
+		if every := 1 + (len(c.Labels)-1)/4; i%every == 0 {
+			d.text(axis+step*(float64(i)+0.5), bottom+14, "plot-label", "middle", text.Clip(label, 11))
+		}
+	}
+	if c.Shape == Lines {
+		c.lines(d, step, at)
+		return
+	}
+	for i, label := range c.Labels {
+		y := bottom
+		for k, s := range c.Series {
+			v := s.at(i)
+			if math.IsNaN(v) || v <= 0 {
+				continue
+			}
+			h := v / most * high
+			y -= h
+			w := min(step*0.8, 40)
+			d.rect(k, axis+step*(float64(i)+0.5)-w/2, y, w, h, c.about(label, s, v))
+		}
+	}
+}
+
+// lines draws each series as a line that has gaps where nothing is known, and a point for each number.
+func (c Chart) lines(d *drawing, step float64, at func(float64) float64) {
+	for k, s := range c.Series {
+		var path strings.Builder
+		pen := "M"
+		for i := range c.Labels {
+			v := s.at(i)
+			if math.IsNaN(v) {
+				pen = "M"
+				continue
+			}
+			fmt.Fprintf(&path, "%s%s %s", pen, n(axis+step*(float64(i)+0.5)), n(at(v)))
+			pen = "L"
+		}
+		d.path(k, path.String())
+		for i, label := range c.Labels {
+			if v := s.at(i); !math.IsNaN(v) {
+				d.point(k, axis+step*(float64(i)+0.5), at(v), c.about(label, s, v))
+			}
+		}
+	}
+}
+
+// scale are the numbers at an axis, from 0 to the first round one that is not below most.
+func scale(most float64) []float64 {
+	if most <= 0 {
+		return []float64{0, 1}
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(most/2)))
+	step := unit
+	for _, f := range []float64{1, 2, 2.5, 5, 10} {
+		if step = f * unit; step*4 >= most {
+			break
+		}
+	}
+	ticks := []float64{0}
+	for ticks[len(ticks)-1] < most*(1-1e-9) {
+		ticks = append(ticks, step*float64(len(ticks)))
+	}
+	return ticks
+}
+
+// drawing is the shapes of a chart.
+type drawing struct{ strings.Builder }
+
+// legend names the series where there are several, and is so high.
+func (d *drawing) legend(series []Series) float64 {
+	if len(series) < 2 {
+		return 4
+	}
+	x, y := 0.0, 4.0
+	for k, s := range series {
+		w := 24 + 6.6*float64(text.Width(s.Name))
+		if x+w > wide {
+			x, y = 0, y+legend
+		}
+		d.rect(k, x, y, 10, 10, s.Name)
+		d.text(x+14, y+9, "plot-label", "start", s.Name)
+		x += w
+	}
+	return y + legend + 4
+}
+
+// colours is how many series have a colour of their own.
+const colours = 6
+
+func (d *drawing) rect(k int, x, y, w, h float64, about string) {
+	fmt.Fprintf(d, `<rect class="plot-%d" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`, k%colours, n(x), n(y), n(w), n(h), esc(about))
+}
+
+func (d *drawing) point(k int, x, y float64, about string) {
+	fmt.Fprintf(d, `<circle class="plot-%d" cx="%s" cy="%s" r="3"><title>%s</title></circle>`, k%colours, n(x), n(y), esc(about))
+}
+
+func (d *drawing) path(k int, of string) {
+	if of != "" {
+		fmt.Fprintf(d, `<path class="plot-line plot-line-%d" d="%s"/>`, k%colours, of)
+	}
+}
+
+func (d *drawing) line(class string, x, y, x2, y2 float64) {
+	fmt.Fprintf(d, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, n(x), n(y), n(x2), n(y2))
+}
+
+func (d *drawing) text(x, y float64, class, anchor, s string) {
+	fmt.Fprintf(d, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`, class, n(x), n(y), anchor, esc(s))
+}
+
+// n is a number in few digits.
+func n(v float64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+}
+
+// esc is a text that is no markup, and in which nothing is hidden.
+func esc(s string) string {
+	return template.HTMLEscapeString(trellis.Visible(strings.ToValidUTF8(s, "�")))
+}
