@@ -26,7 +26,8 @@ var floors = [][]string{
 	// yamledit is what commands change settings with.
 	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit"},
 	// events is what every face is told of what happens, and how it is put into words.
-	{"internal/events"},
+	// diffview takes a difference apart for those who show it.
+	{"internal/events", "internal/diffview"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},

@@ -1,0 +1,198 @@
+package diffview
+
+import (
+	"path"
+	"strings"
+	"sync"
+)
+
+// Class is what a part of a line is in its language: comment, string, number, keyword, or nothing of these.
+type Class string
+
+const (
+	plain   Class = ""
+	remark  Class = "comment"
+	literal Class = "string"
+	number  Class = "number"
+	keyword Class = "keyword"
+)
+
+// language is how a family of languages is written, as far as a line that stands alone shows it.
+type language struct {
+	line     []string    // begin comments up to the end of the line
+	block    [][2]string // comments of several lines
+	quotes   string      // around strings of one line
+	multi    [][2]string // strings of several lines
+	numbers  bool
+	anyCase  bool // of keywords
+	keywords map[string]bool
+}
+
+// state is what a line begins within: nothing, or what ends with a text.
+type state struct {
+	end   string
+	class Class
+}
+
+// lex tells what the bytes of a line are, into classes unless that is nil, and what the next line begins within. It looks at
+// each byte once, or as often as a language has beginnings.
+func (l *language) lex(in state, s string, classes []Class) state {
+	mark := func(from, to int, c Class) {
+		for i := from; i < to && i < len(classes); i++ {
+			classes[i] = c
+		}
+	}
+	for i := 0; i < len(s); {
+		if in.end != "" {
+			at := strings.Index(s[i:], in.end)
+			if at < 0 {
+				mark(i, len(s), in.class)
+				return in
+			}
+			to := i + at + len(in.end)
+			mark(i, to, in.class)
+			i, in = to, state{}
+			continue
+		}
+		if next, n := l.begins(s, i); n > 0 {
+			mark(i, i+n, next.class)
+			i += n
+			if next.end == "\n" {
+				mark(i, len(s), next.class)
+				return state{}
+			}
+			in = next
+			continue
+		}
+		n, c := l.token(s, i)
+		mark(i, i+n, c)
+		i += n
+	}
+	return in
+}
+
+// begins is what begins at a place of a line, and with how many bytes; 0 for nothing.
+func (l *language) begins(s string, i int) (state, int) {
+	rest := s[i:]
+	for _, b := range l.block {
+		if strings.HasPrefix(rest, b[0]) {
+			return state{b[1], remark}, len(b[0])
+		}
+	}
+	for _, b := range l.line {
+		if strings.HasPrefix(rest, b) && (b != "#" || i == 0 || strings.IndexByte(" \t;({", s[i-1]) >= 0) {
+			return state{"\n", remark}, len(b)
+		}
+	}
+	for _, b := range l.multi {
+		if strings.HasPrefix(rest, b[0]) {
+			return state{b[1], literal}, len(b[0])
+		}
+	}
+	return state{}, 0
+}
+
+// token is the string, number or word at a place of a line.
+func (l *language) token(s string, i int) (n int, c Class) {
+	b := s[i]
+	switch {
+	case strings.IndexByte(l.quotes, b) >= 0:
+		return l.quoted(s, i)
+	case word(b) && !digit(b):
+		for n = 1; i+n < len(s) && word(s[i+n]); n++ {
+		}
+		text := s[i : i+n]
+		if l.anyCase {
+			text = strings.ToLower(text)
+		}
+		if l.keywords[text] {
+			return n, keyword
+		}
+		return n, plain
+	case digit(b):
+		for n = 1; i+n < len(s) && (word(s[i+n]) || s[i+n] == '.'); n++ {
+		}
+		if l.numbers {
+			return n, number
+		}
+		return n, plain
+	}
+	return 1, plain
+}
+
+// quoted is a string of one line. An apostrophe within a word begins none, nor does one that nothing closes.
+func (l *language) quoted(s string, i int) (n int, c Class) {
+	quote := s[i]
+	if quote == '\'' && i > 0 && word(s[i-1]) {
+		return 1, plain
+	}
+	for n = 1; i+n < len(s); n++ {
+		switch s[i+n] {
+		case '\\':
+			n++
+		case quote:
+			return n + 1, literal
+		}
+	}
+	if quote == '\'' {
+		return 1, plain
+	}
+	return len(s) - i, literal
+}
+
+func digit(b byte) bool { return b >= '0' && b <= '9' }
+
+func word(b byte) bool {
+	return b == '_' || digit(b) || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= 0x80
+}
+
+// languageOf is the language of a file by its name, nil for one without colours.
+func languageOf(name string) *language {
+	base := path.Base(name)
+	end := strings.ToLower(strings.TrimPrefix(path.Ext(base), "."))
+	switch {
+	case base == "Makefile" || base == "Dockerfile" || base == "Containerfile" || strings.HasPrefix(base, ".") && strings.HasSuffix(base, "rc"):
+		end = "sh"
+	case base == "go.mod":
+		end = "go"
+	}
+	return languages()[end]
+}
+
+// languages are those that are known, by the ends of names.
+var languages = sync.OnceValue(func() map[string]*language {
+	known := map[string]*language{}
+	for _, l := range []struct {
+		ends     string
+		is       language
+		keywords string
+	}{
+		{"go", cLike(`"'`, [2]string{"`", "`"}), "break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false iota"},
+		{"js jsx mjs cjs ts tsx mts cts", cLike(`"'`, [2]string{"`", "`"}), "abstract any as async await boolean break case catch class const continue debugger declare default delete do else enum export extends false finally for from function get if implements import in instanceof interface keyof let namespace new null number of private protected public readonly return satisfies set static string super switch this throw true try type typeof undefined var void while yield"},
+		{"c h cc cpp cxx hpp hh cs java kt kts swift scala dart php rs zig proto groovy gradle m mm", cLike(`"'`), "abstract as assert async auto await base bool boolean break byte case catch char class const continue crate data def default delete do double dyn else enum explicit export extends extern false final finally float fn for foreach friend fun func goto guard if impl implements import in include inline instanceof int interface internal is let lock long loop match message mod move mut mutable namespace native new null nullptr object operator out override package private protected protocol pub public ref repeated rpc readonly required return sealed self service short signed sizeof static str string struct super switch synchronized syntax template this throw throws trait true try type typedef typename union unsafe unsigned use using val var virtual void volatile when where while yield define ifdef ifndef endif pragma"},
+		{"css scss less", language{line: []string{"//"}, block: [][2]string{{"/*", "*/"}}, quotes: `"'`, numbers: true}, "important media supports import keyframes"},
+		{"py pyi", language{line: []string{"#"}, quotes: `"'`, multi: [][2]string{{`"""`, `"""`}, {"'''", "'''"}}, numbers: true}, "and as assert async await break case class continue def del elif else except False finally for from global if import in is lambda match None nonlocal not or pass raise return self True try while with yield"},
+		{"rb rake gemspec", language{line: []string{"#"}, quotes: `"'`, numbers: true}, "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not or redo rescue retry return self super then true undef unless until when while yield require"},
+		{"sh bash zsh fish mk", language{line: []string{"#"}, quotes: `"'`}, "case do done elif else esac export fi for function if in local return then until while set unset exit exec source"},
+		{"yaml yml toml ini cfg conf properties tf hcl", language{line: []string{"#"}, quotes: `"'`, numbers: true}, "true false null yes no on off"},
+		{"json jsonc json5 jsonl", language{line: []string{"//"}, quotes: `"`, numbers: true}, "true false null"},
+		{"sql", language{line: []string{"--"}, block: [][2]string{{"/*", "*/"}}, quotes: `'"`, numbers: true, anyCase: true}, "add alter and as asc between by case check column constraint create cross default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not null offset on or order outer primary references right select set table then union unique update values view when where with"},
+		{"lua", language{line: []string{"--"}, block: [][2]string{{"--[[", "]]"}}, quotes: `"'`, numbers: true}, "and break do else elseif end false for function goto if in local nil not or repeat return then true until while"},
+		{"html htm xml svg vue svelte xhtml tmpl", language{block: [][2]string{{"<!--", "-->"}}, quotes: `"`}, ""},
+	} {
+		is := l.is
+		is.keywords = map[string]bool{}
+		for _, k := range strings.Fields(l.keywords) {
+			is.keywords[k] = true
+		}
+		for _, end := range strings.Fields(l.ends) {
+			known[end] = &is
+		}
+	}
+	return known
+})
+
+// cLike is a language with comments as C has them.
+func cLike(quotes string, multi ...[2]string) language {
+	return language{line: []string{"//"}, block: [][2]string{{"/*", "*/"}}, quotes: quotes, multi: multi, numbers: true}
+}

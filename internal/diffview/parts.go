@@ -1,0 +1,123 @@
+package diffview
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// visible is a text in which nothing is hidden.
+func visible(s string) string { return trellis.Visible(strings.ToValidUTF8(s, "�")) }
+
+// parts cuts a line where its class, or whether it was changed, becomes another.
+func parts(text string, classes []Class, changed []bool) (list []Part) {
+	class := func(i int) Class {
+		if i < len(classes) {
+			return classes[i]
+		}
+		return plain
+	}
+	is := func(i int) bool { return i < len(changed) && changed[i] }
+	for begin := 0; begin < len(text); {
+		end := begin + 1
+		for end < len(text) && (!utf8.RuneStart(text[end]) || class(end) == class(begin) && is(end) == is(begin)) {
+			end++
+		}
+		list = append(list, Part{visible(text[begin:end]), class(begin), is(begin)})
+		begin = end
+	}
+	return list
+}
+
+// maxCompared is how long lines may be that are compared with each other, in bytes.
+const maxCompared = 1000
+
+// maxWords is how many words of them.
+const maxWords = 150
+
+// differing tells which bytes of a line are not in another one; nil when the lines have too little in common, or are too long.
+func differing(line, other string) []bool {
+	if len(line) > maxCompared || len(other) > maxCompared {
+		return nil
+	}
+	a, b := words(line), words(other)
+	if len(a) > maxWords || len(b) > maxWords {
+		return nil
+	}
+	kept := common(a, b)
+	changed := make([]bool, len(line))
+	at, letters, same := 0, 0, 0
+	for i, w := range a {
+		n := len(strings.TrimSpace(w))
+		letters += n
+		if kept[i] {
+			same += n
+		} else {
+			for k := range w {
+				changed[at+k] = true
+			}
+		}
+		at += len(w)
+	}
+	if same*5 < letters*2 { // another line
+		return nil
+	}
+	return changed
+}
+
+// words are those of a line, the blanks and the signs between them.
+func words(s string) (list []string) {
+	kind := func(r rune) int {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '_':
+			return 1
+		case unicode.IsSpace(r):
+			return 2
+		}
+		return 0
+	}
+	begin, last := 0, -1
+	for i, r := range s {
+		k := kind(r)
+		if i > begin && (k != last || k == 0) {
+			list, begin = append(list, s[begin:i]), i
+		}
+		last = k
+	}
+	if begin < len(s) {
+		list = append(list, s[begin:])
+	}
+	return list
+}
+
+// common tells which words of a are in the longest row of words that b has too.
+func common(a, b []string) []bool {
+	longest := make([][]int, len(a)+1)
+	for i := range longest {
+		longest[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for k := len(b) - 1; k >= 0; k-- {
+			if a[i] == b[k] {
+				longest[i][k] = longest[i+1][k+1] + 1
+			} else {
+				longest[i][k] = max(longest[i+1][k], longest[i][k+1])
+			}
+		}
+	}
+	kept := make([]bool, len(a))
+	for i, k := 0, 0; i < len(a) && k < len(b); {
+		switch {
+		case a[i] == b[k]:
+			kept[i] = true
+			i, k = i+1, k+1
+		case longest[i+1][k] >= longest[i][k+1]:
+			i++
+		default:
+			k++
+		}
+	}
+	return kept
+}
