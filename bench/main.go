@@ -11,13 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 func main() {
 	trellis := flag.String("trellis", "bin/trellis", "the built `program`")
+	only := flag.String("only", "", "measure only what has this `text` in its name")
 	flag.Parse()
-	b := &bench{log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second}
+	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second}
 	failed, err := b.all(*trellis, os.Stdout)
 	switch {
 	case err != nil:
@@ -31,6 +33,7 @@ func main() {
 
 // bench is a run of all measures.
 type bench struct {
+	only      string        // in the names of what is measured
 	log       io.Writer     // what is being done
 	many, few int           // samples of what is quick, and of what is not
 	sizes     []int         // numbers of tasks to list
@@ -109,7 +112,7 @@ func (b *bench) measure() error {
 		{"the same among many files", func() error { return b.latency(large, "1000 files, 10 tasks", b.few, 0, 0) }},
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
-		{"the terminal UI", func() error { return b.ui(crowded, tasks, b.rest) }},
+		{"the terminal UI", func() error { return errors.Join(crowded.fill(0, most), b.ui(crowded, tasks, b.rest)) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"the defence of git's objects", b.defence},
@@ -117,6 +120,9 @@ func (b *bench) measure() error {
 		{"steps", func() error { return b.steps(small) }},
 		{"an objective", func() error { return b.objective(small) }},
 	} {
+		if !strings.Contains(m.what, b.only) {
+			continue
+		}
 		began := time.Now()
 		if err := m.do(); err != nil {
 			return fmt.Errorf("measuring %s: %w", m.what, err)

@@ -19,6 +19,8 @@ type site struct {
 	dir string // main checkout
 	log string // when each agent was started
 	n   int    // tasks and branches so far
+
+	filled int // tasks that are nothing to run
 }
 
 const config = `agents: {default: instant, commands: {instant: {command: [%q, %q]}}}
@@ -85,11 +87,12 @@ var statuses = []string{"completed", "review", "planning", "cancelled"}
 
 // fill adds task directories that are nothing to run, where there are from, until there are to.
 func (s *site) fill(from, to int) error {
-	for i := from; i < to; i++ {
+	for i := max(from, s.filled); i < to; i++ {
 		if err := s.lay(filepath.Join(s.tasks(), fmt.Sprintf("01-01-other-%d", i)), statuses[i%len(statuses)]); err != nil {
 			return err
 		}
 	}
+	s.filled = max(s.filled, to)
 	return nil
 }
 
