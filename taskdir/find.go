@@ -25,7 +25,7 @@ type Entry struct {
 // List returns the task directories, drafts included, archived ones not, sorted by name. One that
 // can't be read stands there with its error. No folder for tasks is no error: there are none.
 func (s Store) List() ([]Entry, error) {
-	dirs, err := s.children(s.Tasks())
+	dirs, err := s.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s Store) List() ([]Entry, error) {
 
 // IDs are the names of the directories that List returns without the drafts. Nothing in them is read.
 func (s Store) IDs() ([]string, error) {
-	dirs, err := s.children(s.Tasks())
+	dirs, err := s.Dirs()
 	ids := make([]string, 0, len(dirs))
 	for _, dir := range dirs {
 		if id := filepath.Base(dir); id[0] != '.' {
@@ -43,6 +43,12 @@ func (s Store) IDs() ([]string, error) {
 	}
 	return ids, err
 }
+
+// Dirs are the paths of what List returns. Nothing in them is read.
+func (s Store) Dirs() ([]string, error) { return s.children(s.Tasks()) }
+
+// Entries reads some of Dirs as List does, in their order.
+func (s Store) Entries(dirs []string) []Entry { return s.loadAll(dirs) }
 
 // ListArchived returns the archived tasks, oldest month first.
 func (s Store) ListArchived() ([]Entry, error) {

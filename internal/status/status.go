@@ -5,6 +5,8 @@ package status
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -120,14 +122,39 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks := slices.DeleteFunc(r.tasks(entries), func(t Task) bool { return !f.picks(t) })
+	tasks := slices.DeleteFunc(r.tasks(entries, statuses(entries)), func(t Task) bool { return !f.picks(t) })
 	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.order(), b.order()) })
 	return tasks, nil
 }
 
-// tasks is where entries stand, in their order, looked at several at a time.
-func (r Reader) tasks(entries []taskdir.Entry) []Task {
+// Some are the tasks in some of the directories of the store, in their order. What they depend on is read as well.
+func (r Reader) Some(dirs []string) []Task {
+	entries := r.Store.Entries(dirs)
 	known := statuses(entries)
+	for _, e := range entries {
+		r.learn(known, e.Task)
+	}
+	return r.tasks(entries, known)
+}
+
+// learn reads the statuses of those that a task depends on and that are not known yet.
+func (r Reader) learn(known map[string]trellis.Status, t *taskdir.Task) {
+	if t == nil {
+		return
+	}
+	for _, id := range t.Pipeline.DependsOn {
+		if _, is := known[id]; is || !taskdir.ValidID(id) {
+			continue
+		}
+		dir := filepath.Join(r.Store.Tasks(), id)
+		if st, err := os.Lstat(dir); err == nil && (st.IsDir() || st.Mode()&fs.ModeSymlink != 0) {
+			maps.Copy(known, statuses(r.Store.Entries([]string{dir})))
+		}
+	}
+}
+
+// tasks is where entries stand, in their order, looked at several at a time.
+func (r Reader) tasks(entries []taskdir.Entry, known map[string]trellis.Status) []Task {
 	tasks := make([]Task, len(entries))
 	var wait sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), len(entries))
@@ -149,12 +176,9 @@ func (r Reader) Task(dir string) (Task, error) {
 		return Task{}, e.Err
 	}
 	known := r.Known
-	if known == nil && e.Task != nil && len(e.Task.Pipeline.DependsOn) > 0 {
-		entries, err := r.Store.List()
-		if err != nil {
-			return Task{}, err
-		}
-		known = statuses(entries)
+	if known == nil {
+		known = map[string]trellis.Status{}
+		r.learn(known, e.Task)
 	}
 	v := r.task(e, known)
 	if v.Status == trellis.Planning {

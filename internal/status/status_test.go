@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,6 +266,36 @@ func TestWatcherSays(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != test.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, text, test.want)
+		}
+	}
+}
+
+// Some tasks stand as they do among all: what they depend on is read though it was not asked for.
+func TestSome(t *testing.T) {
+	r := reader(t, map[string]string{
+		"02-01-first": `{"status": "in_progress"}`, "02-02-broken": `{`, "02-03-done": `{"status": "completed"}`,
+		"02-04-next": `{"status": "ready", "pipeline": {"depends_on": ["02-01-first", "02-02-broken", "02-03-done", "02-09-none", "../02-01-first"]}}`,
+	})
+	dirs, err := r.Store.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Tasks(status.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := r.Some(dirs[3:])
+	if len(some) != 1 || some[0].ID != "02-04-next" {
+		t.Fatalf("got %v, want 02-04-next", some)
+	}
+	alone, err := r.Task(dirs[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "dependency 02-01-first (in_progress), 02-02-broken (can't be read), 02-09-none (there is no such task), ../02-01-first (there is no such task)"
+	for _, got := range []status.Task{some[0], alone, all[slices.IndexFunc(all, func(t status.Task) bool { return t.ID == "02-04-next" })]} {
+		if got.WaitingFor != want {
+			t.Errorf("it waits for %q, want %q", got.WaitingFor, want)
 		}
 	}
 }
