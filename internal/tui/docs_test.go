@@ -27,7 +27,7 @@ func TestScreenAndKeysInDocs(t *testing.T) {
 		}),
 		at("02-06-cart", trellis.Ready, func(t *status.Task) {}),
 		at("02-01-init", trellis.Completed, func(t *status.Task) {}))
-	d.tell(tasksRead{tasks: mapped(d.world.tasks), watcher: "watcher: 1 of 3 busy"})
+	d.watcher = "watcher: 1 of 3 busy"
 	d.press("jjj")
 	d.page.lines = append([]line{{"02-05-search  Find products by name", bold}, {phases(d.world.tasks["02-05-search"]), cyan}},
 		lines("  status    in_progress (check, round 1)\n  branch    feature/search (from main)\n  criterion A1 prd.md:9 must: a search finds by parts of names\n  next      trellis logs -f 02-05-search\n\n"+
@@ -58,13 +58,6 @@ func TestScreenAndKeysInDocs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func mapped(tasks map[string]status.Task) (list []status.Task) {
-	for _, t := range tasks {
-		list = append(list, t)
-	}
-	return list
 }
 
 // replaced is a text with what stands from one mark up to another replaced.

@@ -58,6 +58,17 @@ func (l *list) set(tasks []status.Task) {
 	l.arrange()
 }
 
+// add takes some tasks beside those that there are.
+func (l *list) add(tasks []status.Task) {
+	if l.all == nil {
+		l.all = map[string]*status.Task{}
+	}
+	for i := range tasks {
+		l.all[tasks[i].ID] = &tasks[i]
+	}
+	l.arrange()
+}
+
 // put takes one task as it is now; the rows are made anew only when it stands elsewhere.
 func (l *list) put(t status.Task) {
 	was, there := l.all[t.ID]

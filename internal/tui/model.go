@@ -14,7 +14,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -43,7 +42,8 @@ type Model struct {
 	page          page
 	tab           Tab
 	reading       bool // keys move in the page
-	loaded        bool // there was a list
+	loaded        bool // there was a whole list
+	pressed       bool // a key was: what is selected was chosen by a person
 	watcher       string
 	feed          <-chan events.Event
 	opened        bool // or about to be
@@ -59,12 +59,13 @@ type Model struct {
 	wrong bool   // it tells of an error
 	busy  string // the order that is carried out, "" for none
 
-	listing, listAgain bool            // a list is read; and once more after that
-	reads              map[string]bool // tasks that are read: true once more after that
-	paging, pageAgain  bool            // so too of the page
-	guests             guests
-	restore            func() // the terminal as it was
-	left               bool   // by a key
+	listing           listing
+	reads             map[string]bool // tasks that are read: true once more after that
+	paging, pageAgain bool            // so too of the page
+	guests            guests
+	restore           func() // the terminal as it was
+	drawn             func() // is told that the screen is to be drawn
+	left              bool   // by a key
 
 	ticking bool
 	second  func() tea.Cmd // tells when a second is over
@@ -73,16 +74,17 @@ type Model struct {
 
 // New is a screen of a world, which is read when the program begins.
 func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
-	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {},
+	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {}, drawn: func() {},
 		second: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
 }
 
 // What commands tell the screen.
 type (
 	tasksRead struct {
-		tasks   []status.Task
-		watcher string
-		err     error
+		from  *Reading
+		tasks []status.Task // the next of it
+		more  bool
+		err   error
 	}
 	taskRead struct {
 		id   string
@@ -144,9 +146,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case opened:
 		if m.feed = msg.feed; msg.err != nil {
 			m.fail(fmt.Errorf("what happens is not told: %w", msg.err))
-			return m, nil
 		}
-		return m, tea.Batch(m.listen(), m.readTasks()) // what happened before that was told by nobody
+		return m, tea.Batch(m.listen(), m.readTasks()) // what happened before was told by nobody
 	case happened:
 		return m, m.take(msg)
 	case answered:
@@ -174,129 +175,6 @@ func (m *Model) fail(err error) {
 	if hints := app.HintsOf(err); len(hints) > 0 {
 		m.said.Next = hints[0]
 	}
-}
-
-// readTasks reads the list, once more when it is being read.
-func (m *Model) readTasks() tea.Cmd {
-	if m.listing {
-		m.listAgain = true
-		return nil
-	}
-	m.listing = true
-	return func() tea.Msg {
-		tasks, watcher, err := m.world.Tasks()
-		return tasksRead{tasks, watcher, err}
-	}
-}
-
-func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
-	m.listing = false
-	if msg.err != nil {
-		m.fail(msg.err)
-	} else {
-		m.loaded, m.watcher = true, msg.watcher
-		m.list.set(msg.tasks)
-	}
-	again := m.listAgain
-	m.listAgain = false
-	cmds := []tea.Cmd{m.look(), m.clock()}
-	if !m.opened {
-		m.opened = true
-		cmds = append(cmds, m.open)
-	}
-	if again {
-		cmds = append(cmds, m.readTasks())
-	}
-	return tea.Batch(cmds...)
-}
-
-// readTask reads one task, once more when it is being read.
-func (m *Model) readTask(id string) tea.Cmd {
-	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
-	if _, reads := m.reads[id]; reads {
-		m.reads[id] = true
-		return nil
-	}
-	m.reads[id] = false
-	return func() tea.Msg {
-		t, err := m.world.Task(id)
-		return taskRead{id, t, err}
-	}
-}
-
-func (m *Model) takeTask(msg taskRead) tea.Cmd {
-	again := m.reads[msg.id]
-	delete(m.reads, msg.id)
-	switch {
-	case errors.Is(msg.err, taskdir.ErrNotFound):
-		m.list.drop(msg.id)
-		m.list.drop(taskdir.DraftPrefix + msg.id)
-	case msg.err != nil:
-		m.fail(msg.err)
-	default:
-		m.list.put(msg.task)
-		m.list.renamed(taskdir.DraftPrefix+msg.task.ID, msg.task.ID) // if it was one
-	}
-	cmds := []tea.Cmd{m.look(), m.clock()}
-	if again {
-		cmds = append(cmds, m.readTask(msg.id))
-	}
-	return tea.Batch(cmds...)
-}
-
-// look has the page be about the selected task.
-func (m *Model) look() tea.Cmd {
-	if m.page.id == m.list.selected && m.page.tab == m.tab {
-		return nil
-	}
-	m.page.show(m.list.selected, m.tab)
-	if m.list.selected == "" {
-		m.reading = false
-	}
-	return m.readPage()
-}
-
-// readPage reads the page, once more when it is being read.
-func (m *Model) readPage() tea.Cmd {
-	if m.page.id == "" {
-		return nil
-	}
-	if m.paging {
-		m.pageAgain = true
-		return nil
-	}
-	m.paging = true
-	id, tab := m.page.id, m.page.tab
-	return func() tea.Msg {
-		lines, hash, err := m.world.Page(m.ctx, id, tab)
-		return pageRead{id, tab, lines, hash, err}
-	}
-}
-
-func (m *Model) takePage(msg pageRead) tea.Cmd {
-	m.paging = false
-	again := m.pageAgain
-	m.pageAgain = false
-	if msg.id == m.page.id && msg.tab == m.page.tab {
-		m.page.fill(msg.lines)
-		t, _ := m.list.task()
-		if m.page.hash = msg.hash; m.page.seen == "" || t == nil || t.Status != trellis.Waiting {
-			m.page.seen = msg.hash
-		} else if m.page.seen != msg.hash {
-			m.said, m.wrong = Answer{Said: "it was changed since it was shown; this is what it is now"}, true
-		}
-		if msg.err != nil && !errors.Is(msg.err, context.Canceled) {
-			wrong := lines(msg.err.Error(), red)
-			for _, hint := range app.HintsOf(msg.err) {
-				wrong = append(wrong, lines("next: "+hint, plain)...)
-			}
-			m.page.fill(wrong)
-		}
-	}
-	if again {
-		return m.readPage()
-	}
-	return nil
 }
 
 // listen waits for what happens, and takes all of it that is there.

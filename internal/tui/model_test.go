@@ -32,17 +32,33 @@ type fake struct {
 	feed  chan events.Event
 	fails error
 	asked []string // what was read, ordered and run
+
+	deaf      error  // nothing is told
+	some      int    // how many tasks are read at a time; 0: all
+	meanwhile func() // happens each time
 }
 
 func (f *fake) note(words ...string) { f.asked = append(f.asked, strings.Join(words, " ")) }
 
-func (f *fake) Tasks() ([]status.Task, string, error) {
+func (f *fake) Tasks() (*Reading, error) {
 	f.note("tasks")
-	var list []status.Task
-	for _, t := range f.tasks {
-		list = append(list, t)
+	ids := slices.Sorted(maps.Keys(f.tasks))
+	r := &Reading{Of: len(ids), Watcher: "no watcher"}
+	r.Next = func() (some []status.Task, more bool) {
+		n := len(ids)
+		if f.some > 0 {
+			n = min(f.some, n)
+		}
+		for _, id := range ids[:n] {
+			some = append(some, f.tasks[id])
+		}
+		ids = ids[n:]
+		if f.meanwhile != nil {
+			f.meanwhile()
+		}
+		return some, len(ids) > 0
 	}
-	return list, "no watcher", nil
+	return r, nil
 }
 
 func (f *fake) Task(id string) (status.Task, error) {
@@ -54,7 +70,7 @@ func (f *fake) Task(id string) (status.Task, error) {
 	return t, nil
 }
 
-func (f *fake) Events(context.Context) (<-chan events.Event, error) { return f.feed, nil }
+func (f *fake) Events(context.Context) (<-chan events.Event, error) { return f.feed, f.deaf }
 
 func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, string, error) {
 	f.note("page", id, string(tab))

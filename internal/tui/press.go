@@ -11,6 +11,7 @@ import (
 
 // press takes a key for what it means now.
 func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
+	m.pressed = true
 	switch m.mode {
 	case searching, reasoning:
 		return m.letter(msg)

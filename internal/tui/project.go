@@ -35,10 +35,22 @@ type project struct {
 	print *terminal.LogPrinter
 }
 
-func (p *project) Tasks() ([]status.Task, string, error) {
-	r := p.Reader()
-	tasks, err := r.Tasks(status.Filter{})
-	return tasks, watcher(r), err
+// firstTasks are how many tasks are read at first: more than any screen shows. Each time after that it is twice as many.
+const firstTasks = 200
+
+func (p *project) Tasks() (*Reading, error) {
+	dirs, err := p.Store.Dirs()
+	if err != nil {
+		return nil, err
+	}
+	r, n := p.Reader(), firstTasks
+	slices.Reverse(dirs) // the latest first
+	next := func() ([]status.Task, bool) {
+		some := dirs[:min(n, len(dirs))]
+		dirs, n = dirs[len(some):], 2*n
+		return r.Some(some), len(dirs) > 0
+	}
+	return &Reading{Of: len(dirs), Watcher: watcher(r), Next: next}, nil
 }
 
 // watcher says how the watcher of the repository is.

@@ -25,8 +25,7 @@ type Terminal struct {
 	Save func() (restore func(), err error)
 }
 
-// frames are how often a second the screen may be drawn: seldom enough to cost next to nothing at rest, and often enough for
-// a key to be seen at once.
+// frames are how often a second the screen is drawn where it has no pace of ours.
 const frames = 30
 
 // Run shows the tasks of a project until a person has enough. Self is this program, which is run for what needs the
@@ -47,6 +46,13 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 		profile = colorprofile.ASCII
 	}
 	program := tea.NewProgram(m, tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(p.Env.Vars), tea.WithColorProfile(profile), tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	var own *pace
+	m.drawn = func() {
+		if own == nil {
+			own = paceOf(program)
+		}
+		own.hurry()
+	}
 	p.Env.Say = func(format string, args ...any) { go program.Send(Told(fmt.Sprintf(format, args...))) }
 	ended := make(chan struct{})
 	defer close(ended)

@@ -47,6 +47,7 @@ func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(screen{m}.lines(), "\n"))
 	v.AltScreen = true
 	v.WindowTitle = "trellis: " + m.name
+	m.drawn()
 	return v
 }
 
@@ -78,6 +79,8 @@ func (s screen) lines() []string {
 func (s screen) head() string {
 	parts := []string{s.m.name}
 	switch n := len(s.m.list.all); {
+	case !s.m.loaded && n > 0:
+		parts = append(parts, fmt.Sprintf("reading tasks … %d of %d", n, max(n, s.m.listing.of)))
 	case !s.m.loaded:
 		parts = append(parts, "reading tasks …")
 	case s.m.list.only != "":

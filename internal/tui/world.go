@@ -11,8 +11,8 @@ import (
 // World is what a screen shows and what it can change. Its methods may take long, and are called by several goroutines,
 // never by the one that draws.
 type World interface {
-	// Tasks are all tasks, the most urgent first, and a few words about the watcher.
-	Tasks() ([]status.Task, string, error)
+	// Tasks begins to read all tasks.
+	Tasks() (*Reading, error)
 	// Task is one of them as it is now, with what is only known of a task that is looked at alone.
 	// taskdir.ErrNotFound: it is gone.
 	Task(id string) (status.Task, error)
@@ -24,6 +24,14 @@ type World interface {
 	Give(ctx context.Context, order Order, id, with string) (Answer, error)
 	// Program is what runs in the place of the screen: it gets the terminal.
 	Program(kind Program, id string) (*exec.Cmd, error)
+}
+
+// Reading is a list of all tasks that is being read.
+type Reading struct {
+	Of      int    // it has so many
+	Watcher string // a few words about it
+	// Next reads some more of them, and reports whether there are others. It is called by one goroutine at a time.
+	Next func() (some []status.Task, more bool)
 }
 
 // Tab is one of the pages about a task.

@@ -1,0 +1,72 @@
+package tui
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// written notes when something came.
+type written struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	came chan struct{}
+}
+
+func (w *written) Write(data []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.buf.Write(data)
+	select {
+	case w.came <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+func (w *written) has(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(w.buf.Bytes(), []byte(text))
+}
+
+// A program's ticker is found where this version of the library has it, and what is told is drawn though the pace is calm.
+func TestPace(t *testing.T) {
+	out := &written{came: make(chan struct{}, 1)}
+	m := three(t).Model
+	program := tea.NewProgram(m, tea.WithInput(nil), tea.WithOutput(out), tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
+	found := make(chan *pace, 1)
+	var own *pace
+	m.drawn = func() {
+		if own == nil {
+			own = paceOf(program)
+			found <- own
+		}
+		own.hurry()
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := program.Run(); ended <- err }()
+	p := <-found
+	if p == nil {
+		t.Fatal("the ticker of a program is not found: its pace is that of the library")
+	}
+	p.mu.Lock()
+	p.until = time.Time{} // nothing has changed for a while
+	p.mu.Unlock()
+	p.calm()
+	program.Send(Told("something worth knowing"))
+	for end := time.After(10 * time.Second); !out.has("something worth knowing"); {
+		select {
+		case <-out.came:
+		case <-end:
+			t.Fatal("it is not drawn")
+		}
+	}
+	program.Quit()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
