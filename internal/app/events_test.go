@@ -155,3 +155,37 @@ func TestEventsFromNowOn(t *testing.T) {
 		t.Errorf("the second run is not told from its begin: %s", l)
 	}
 }
+
+// How a command ended is told while others of the same activity have not ended, and once.
+func TestEachCheckIsToldAsItEnds(t *testing.T) {
+	w := runnertest.NewWorld(t, runnertest.Working)
+	gate := filepath.Join(t.TempDir(), "gate")
+	w.Site.Config.Verify = append(w.Site.Config.Verify, fmt.Sprintf("until test -e %s; do sleep 0.02; done", gate))
+	dir := w.Hand("02-01-bye", byePRD)
+	l := listen(t, w)
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.Start(dir) }()
+	first := l.until("the first check of the baseline", is(events.Checked, "02-01-bye"))
+	if c := first.Check; first.Phase != "baseline" || c.N != 1 || c.Of != 2 || c.Failed() {
+		t.Errorf("told of %s: %+v", first.Phase, c)
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the end", is(events.Ended, "02-01-bye"))
+	<-ended
+	told := map[string]int{}
+	for _, e := range l.list {
+		if e.Kind == events.Checked {
+			told[fmt.Sprintf("%s %d", e.Call, e.Check.N)]++
+		}
+	}
+	for what, n := range told {
+		if n != 1 {
+			t.Errorf("%s is told %d times", what, n)
+		}
+	}
+	if len(told) < 6 {
+		t.Errorf("told of %v, want two of each of baseline, verify and final", told)
+	}
+}

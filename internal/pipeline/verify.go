@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -194,11 +196,31 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list [
 		}
 		res.Forgiven = res.Code != 0 && slices.Contains(in.Forgiven, line)
 		list = append(list, res)
-		if v.told != nil {
-			v.told(c, res.check(i+1, len(commands)))
+		if err := v.tell(c, res.check(i+1, len(commands))); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// EndedChecks is the file, beside the output of an activity's commands, that has how each of them ended, a line each, while the
+// activity goes on: other processes learn it there.
+const EndedChecks = "checks.jsonl"
+
+// tell tells how a command ended, in this process and to others.
+func (v *verifier) tell(c flow.Call, ended events.Check) error {
+	if v.told != nil {
+		v.told(c, ended)
+	}
+	folder, err := v.task.folder(c)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(ended)
+	if err != nil {
+		return fmt.Errorf("encoding how a command ended: %w", err)
+	}
+	return v.task.disk.Append(filepath.Join(folder, EndedChecks), line, 0o600)
 }
 
 // check is the run of a command, the n-th of so many, as every face is told of it.

@@ -51,7 +51,7 @@ const (
 	// feedSettle is how long changes of files are collected before they are told of together.
 	feedSettle = 50 * time.Millisecond
 	// feedLook is how often the journals and streams of those at work are looked at, whatever events say.
-	feedLook = time.Second
+	feedLook = 500 * time.Millisecond
 	// feedPoll is how often all is looked at where there are no events.
 	feedPoll = 2 * time.Second
 )
@@ -257,7 +257,7 @@ func (f *Feed) begin(name string) {
 	if at := f.at[name]; at != nil {
 		at.rests = false
 	} else {
-		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, Run: LastRun}}
+		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, Run: LastRun, checks: true}}
 	}
 }
 
@@ -285,7 +285,7 @@ func (f *Feed) lines(at *followed, lines []Line) {
 		if l.Kind == KindStart && before {
 			old[l.ID] = true
 		}
-		if l.Kind == KindAgent {
+		if l.Kind == KindAgent || l.Kind == kindCheck { // which have no time
 			before = old[l.ID]
 		}
 		switch {

@@ -24,6 +24,8 @@ func (f *Feed) line(name string, at *followed, l Line) {
 		f.started(name, e, l)
 	case KindAgent:
 		f.agent(name, e, *l.Event)
+	case kindCheck:
+		f.checked(name, e, l.Checks)
 	case KindDone:
 		f.ended(name, at, e, l)
 	case KindEnd:
@@ -64,11 +66,7 @@ func (f *Feed) agent(name string, e events.Event, did agents.Event) {
 }
 
 func (f *Feed) ended(name string, at *followed, e events.Event, l Line) {
-	for _, c := range l.Checks {
-		told := e
-		told.Kind, told.Check, told.Text, told.Seconds, told.Failure = events.Checked, &c, "", c.Seconds, nil
-		f.tell(name, told)
-	}
+	f.checked(name, e, l.Checks[l.told:])
 	switch {
 	case l.state != nil:
 		f.state(name, at, e, *l.state)
@@ -77,6 +75,15 @@ func (f *Feed) ended(name string, at *followed, e events.Event, l Line) {
 		f.tell(name, e)
 	case l.asked || l.Checks != nil || l.Failure != nil:
 		e.Kind = events.PhaseEnded
+		f.tell(name, e)
+	}
+}
+
+// checked tells how commands ended.
+func (f *Feed) checked(name string, e events.Event, checks []events.Check) {
+	e.Kind, e.Text, e.Failure = events.Checked, "", nil
+	for _, c := range checks {
+		e.Check, e.Seconds = &c, c.Seconds
 		f.tell(name, e)
 	}
 }

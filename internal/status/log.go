@@ -27,6 +27,7 @@ const (
 	KindStart  = "start"  // an activity began
 	KindAgent  = "agent"  // an agent did something
 	KindDone   = "done"   // an activity ended
+	kindCheck  = "check"  // one of the project's commands ended, in an activity that goes on
 	KindSignal = "signal" // somebody said something to the run
 	KindCancel = "cancel" // somebody called the run off
 	KindEnd    = "end"    // the run ended
@@ -54,6 +55,7 @@ type Line struct {
 
 	state *pipeline.TaskState // done: what task.json said from then on
 	asked bool                // done: it was a call of an agent
+	told  int                 // done: so many of Checks were told before
 }
 
 // LastRun as a log's run is the one that is the last when the log is first read, and what comes after it.
@@ -70,6 +72,7 @@ type Log struct {
 	// Decode makes a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
+	checks  bool // commands are told as they end, and not once more when all have
 	begun   bool // it was read before
 	earlier int
 	run     runLog
@@ -223,6 +226,7 @@ type callLog struct {
 	entry         int // whose stream is read
 	offset        int64
 	decode        func(string) []agents.Event
+	checks        int // that were told
 }
 
 func (r *runLog) next(h *journal.History) (lines []Line) {
@@ -274,12 +278,18 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	}
 	if agent := agentOf(c); agent != "" {
 		lines = append(lines, r.stream(seen, c, agent, line)...)
+	} else if r.log.checks && !c.Done {
+		if line.Checks = r.ended(seen, c); line.Checks != nil {
+			line.Kind = kindCheck
+			lines = append(lines, line)
+		}
 	}
 	if c.Done {
 		seen.done = true
 		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
 		line.Seconds = c.Finished.Sub(c.Started).Seconds()
 		line.Text, line.Checks, line.state = summary(c), checksOf(c), stateOf(c)
+		line.told = min(seen.checks, len(line.Checks))
 		line.asked = agentOf(c) != ""
 		if line.Step != "" {
 			r.came(c, &line)

@@ -2,7 +2,11 @@ package status
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"strconv"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -21,7 +25,34 @@ func checksOf(c journal.Entry) []events.Check {
 	if isRole(c.Activity) || json.Unmarshal(c.Out, &out) != nil {
 		return nil
 	}
-	return out.Told()
+	checks := out.Told()
+	for i := range checks {
+		checks[i].Forgiven = forgiven(c, checks[i])
+	}
+	return checks
+}
+
+// forgiven reports whether a command that failed does not speak against the work: before the work nothing does.
+func forgiven(c journal.Entry, check events.Check) bool {
+	return check.Code != 0 && (check.Forgiven || c.Activity == "baseline")
+}
+
+// ended are the project's commands of an activity that goes on which have ended since the last look.
+func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check) {
+	if entry := max(c.Entries, 1); entry != seen.entry {
+		seen.entry, seen.offset, seen.checks = entry, 0, 0
+	}
+	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}), strconv.Itoa(seen.entry))
+	for _, text := range newLines(filepath.Join(base, pipeline.EndedChecks), &seen.offset, 0, false) {
+		var check events.Check
+		if json.Unmarshal([]byte(text), &check) != nil {
+			continue // the journal has it when the activity ends
+		}
+		check.Forgiven = forgiven(c, check)
+		seen.checks = max(seen.checks, check.N)
+		list = append(list, check)
+	}
+	return list
 }
 
 // stateOf is what an activity wrote into task.json, nil when it did not.
