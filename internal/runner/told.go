@@ -65,6 +65,7 @@ func (t teller) ended(h *journal.History, r Result) {
 
 // Watching is what a watcher does beside running tasks.
 type Watching struct {
+	Runs  []string       // the tasks that it runs
 	Idle  time.Time      // since when nothing has run; zero: something does
 	Waits []events.Event // tasks that would run, and why they don't
 }

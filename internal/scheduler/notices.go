@@ -32,6 +32,9 @@ func (n *notices) stands(b pulse.Beat, busy bool) {
 		n.idle = b.At
 	}
 	w.Idle = n.idle
+	for _, work := range b.Running {
+		w.Runs = append(w.Runs, work.Task)
+	}
 	for _, wait := range b.Waiting {
 		said := status.WaitSaid(wait, b)
 		w.Waits = append(w.Waits, told.Event{Time: b.At, Task: wait.Task, Kind: told.Waiting, Wait: &said})

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -94,9 +95,13 @@ func (l *Live) waiting(t *working, w events.Wait) {
 	}
 }
 
-// watch shows what the tasks wait for that a watcher does not run. When it runs none, that is said elsewhere than on a terminal, too.
+// watch shows what the tasks wait for that a watcher does not run. A task that waited and neither runs nor waits any more, since
+// somebody cancelled it, leaves the screen. When the watcher runs none, that is said elsewhere than on a terminal, too.
 func (l *Live) watch(w runner.Watching) {
 	l.waits, l.idle = w.Waits, w.Idle
+	l.tasks = slices.DeleteFunc(l.tasks, func(t *working) bool {
+		return t.wait != nil && !slices.Contains(w.Runs, t.name) && !slices.ContainsFunc(w.Waits, func(e events.Event) bool { return e.Task == t.name })
+	})
 	if !l.live && !w.Idle.IsZero() {
 		if said := w.Words(); said != l.rests {
 			l.rests = said

@@ -166,3 +166,26 @@ func BenchmarkThousandEvents(b *testing.B) {
 	}
 	p.Close()
 }
+
+// A task that waited and that somebody cancelled leaves the screen of the watcher; one that waits in its run, or still waits, stays.
+func TestCancelledTaskLeavesTheScreen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := show(&out, terminal.Style{Width: 80}, true)
+		defer p.Close()
+		asks := events.Event{Kind: events.Waiting, Wait: &events.Wait{For: "approval"}}
+		for _, task := range []string{"02-01-cancelled", "02-02-asks"} {
+			p.told(task, asks)
+		}
+		p.told("02-03-crashed", crash(10*time.Second))
+		p.Take(runner.Event{Watch: &runner.Watching{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-01-cancelled", Wait: asks.Wait}, {Task: "02-02-asks", Wait: asks.Wait}}}})
+		out.Reset()
+		p.Take(runner.Event{Watch: &runner.Watching{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-02-asks", Wait: asks.Wait}}}})
+		pass(time.Second)
+		got := out.String()
+		last := got[strings.LastIndex(got, "\x1b[J")+1:]
+		if strings.Contains(last, "02-01-cancelled") || !strings.Contains(last, "02-02-asks") || !strings.Contains(last, "02-03-crashed") {
+			t.Errorf("the screen is %q", last)
+		}
+	})
+}
