@@ -110,6 +110,12 @@ func aboutStep(c journal.Entry) workflow.About {
 	return in.About
 }
 
+// Asked is the step that the task in a directory waits for people with, nil when it does not.
+func Asked(dir string, now time.Time) *workflow.Request {
+	q, _ := asking(dir, now)
+	return q
+}
+
 // asking is the step whose approval a run waits for, nil when there is none that is not decided yet. asked reports
 // whether there was one.
 func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {

@@ -45,7 +45,7 @@ func sheet() []section {
 			{[]string{"s"}, "s", "start, or go on", order(Start, "")},
 			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s goes on with it")},
 			{[]string{"a"}, "a", "approve what [plan] shows", func(m *Model) tea.Cmd { return m.forTask(string(Approve), m.approve) }},
-			{[]string{"x"}, "x", "reject, with a reason", (*Model).startReject},
+			{[]string{"x"}, "x", "reject what [plan] shows, with a reason", (*Model).startReject},
 			{[]string{"R"}, "R", "retry", order(Retry, "")},
 			{[]string{"c"}, "c", "cancel", order(Cancel, "cancel %s? Its worktree and branch stay; undo: R, or trellis undo")},
 			{[]string{"d"}, "d", "deliver", order(Deliver, "push the branch of %s and open its pull request, as delivery says? Undo: close the pull request and delete the remote branch")},
@@ -85,9 +85,9 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
 		return m.forTask(string(o), func(t *status.Task) tea.Cmd {
 			if ask == "" {
-				return m.give(o, t.ID, "")
+				return m.give(o, t.ID, Subject{}, "")
 			}
-			m.ask(fmt.Sprintf(ask, t.ID), func() tea.Cmd { return m.give(o, t.ID, "") })
+			m.ask(fmt.Sprintf(ask, t.ID), func() tea.Cmd { return m.give(o, t.ID, Subject{}, "") })
 			return nil
 		})
 	}

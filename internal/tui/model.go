@@ -53,6 +53,7 @@ type Model struct {
 	question string         // in asked
 	yes      func() tea.Cmd // what a yes does
 	target   string         // id of whose rejection the reason is
+	about    Subject        // of that rejection
 	sheetTop int
 
 	said  Answer // the last line but for its next command
@@ -95,7 +96,7 @@ type (
 		id    string
 		tab   Tab
 		lines []line
-		hash  string // that a yes to it is bound to; "" of a page about which nobody is asked
+		about Subject // of a yes to it
 		err   error
 	}
 	opened struct {

@@ -34,6 +34,8 @@ type fake struct {
 	asked []string // what was read, ordered and run
 
 	deaf      error  // nothing is told
+	blind     bool   // plans can't be shown
+	step      string // that waits
 	some      int    // how many tasks are read at a time; 0: all
 	meanwhile func() // happens each time
 }
@@ -72,17 +74,17 @@ func (f *fake) Task(id string) (status.Task, error) {
 
 func (f *fake) Events(context.Context) (<-chan events.Event, error) { return f.feed, f.deaf }
 
-func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, string, error) {
+func (f *fake) Page(_ context.Context, id string, tab Tab) ([]line, Subject, error) {
 	f.note("page", id, string(tab))
-	hash := ""
-	if tab == Plan {
-		hash = fmt.Sprintf("hash-of-%s-%d", id, len(f.pages[tab]))
+	var about Subject
+	if tab == Plan && !f.blind {
+		about = Subject{Step: f.step, Hash: fmt.Sprintf("hash-of-%s-%d", id, len(f.pages[tab]))}
 	}
-	return append(lines(string(tab)+" of "+id, bold), f.pages[tab]...), hash, nil
+	return append(lines(string(tab)+" of "+id, bold), f.pages[tab]...), about, nil
 }
 
-func (f *fake) Give(_ context.Context, o Order, id, reason string) (Answer, error) {
-	f.note(strings.TrimSpace(strings.Join([]string{"give", string(o), id, reason}, " ")))
+func (f *fake) Give(_ context.Context, o Order, id string, about Subject, reason string) (Answer, error) {
+	f.note(strings.Join(strings.Fields(strings.Join([]string{"give", string(o), id, about.Step, about.Hash, reason}, " ")), " "))
 	return Answer{id + " is told to " + string(o), "trellis status " + id}, f.fails
 }
 
@@ -238,7 +240,7 @@ func TestKeysOrder(t *testing.T) {
 	for keys, want := range map[string]string{
 		"js": "give start 02-02-paging", "a": "", "aa": "give approve 02-01-auth hash-of-02-01-auth-0", "<tab>a": "give approve 02-01-auth hash-of-02-01-auth-0", "aja": "give approve 02-02-paging hash-of-02-02-paging-0", "R": "give retry 02-01-auth",
 		"S": "", "Sn": "", "S<esc>": "", "S<enter>": "", "Sy": "give stop 02-01-auth", "c": "", "cY": "", "cy": "give cancel 02-01-auth", "d": "", "dx": "", "dy": "give deliver 02-01-auth",
-		"x": "", "x<esc>": "", "x<enter>y": "", "xtoo late<enter>": "", "xtoo late<enter>n": "", "xtoo late<enter>y": "give reject 02-01-auth too late",
+		"x": "", "xx<esc>": "", "xx<enter>y": "", "xxtoo late<enter>": "", "xxtoo late<enter>n": "", "xxtoo late<enter>y": "give reject 02-01-auth hash-of-02-01-auth-0 too late",
 		"n": "program plan", "r": "program review 02-01-auth", "e": "program edit 02-01-auth", "o": "program shell 02-01-auth", "O": "program editor 02-01-auth",
 		"?cy": "", "/cy<enter>": "", "cjy": "",
 	} {
@@ -287,6 +289,36 @@ func TestApproveWhatIsShown(t *testing.T) {
 	}
 }
 
+// A no is bound to what was shown when it was begun, though something else has come while its reason was typed; to a step, where one
+// waits; and to nothing that can't be shown.
+func TestRejectWhatIsShown(t *testing.T) {
+	d := three(t)
+	d.press("x")
+	d.want("[plan]", "this is the plan of 02-01-auth: x rejects it")
+	d.press("xno")
+	d.world.pages[Plan] = lines("and much more", plain)
+	d.tell(returned{})
+	d.press("<enter>y")
+	if got := strings.Join(d.world.gave(), ", "); got != "give reject 02-01-auth hash-of-02-01-auth-0 no" {
+		t.Errorf("got %q", got)
+	}
+	d = three(t)
+	d.world.step = "publish"
+	d.press("aaxno<enter>")
+	d.want("reject publish of 02-01-auth? The step fails (y/n)")
+	d.press("y")
+	if got := strings.Join(d.world.gave(), ", "); got != "give approve 02-01-auth publish hash-of-02-01-auth-0, give reject 02-01-auth publish hash-of-02-01-auth-0 no" {
+		t.Errorf("got %q", got)
+	}
+	d = three(t)
+	d.world.blind = true
+	d.press("aaxx")
+	d.want("what there is to agree to can't be shown")
+	if got := d.world.gave(); len(got) > 0 {
+		t.Errorf("what is not seen is decided: %q", got)
+	}
+}
+
 // When nobody tells of events any more, that is said.
 func TestEventsEnd(t *testing.T) {
 	d := three(t)
@@ -329,7 +361,7 @@ func TestEveryRowIsRead(t *testing.T) {
 }
 
 func TestKeysEnd(t *testing.T) {
-	for keys, want := range map[string]bool{"q": true, "<ctrl+c>": true, "?q": false, "?<ctrl+c>": true, "/q": false, "cq": false, "xq": false} {
+	for keys, want := range map[string]bool{"q": true, "<ctrl+c>": true, "?q": false, "?<ctrl+c>": true, "/q": false, "cq": false, "xxq": false} {
 		d := three(t)
 		d.press(keys)
 		if d.ended != want {

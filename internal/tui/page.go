@@ -7,13 +7,13 @@ type page struct {
 	id    string // of the task
 	tab   Tab
 	lines []line
-	rows  []line // the lines as they are wrapped; nil: not yet
-	width int    // in so many columns
-	top   int    // the first row that is shown
-	ends  bool   // the end is shown, and stays so when lines come: a log that is followed
-	read  bool   // there was an answer
-	hash  string // that a yes to what is shown is bound to
-	seen  string // the one when a person saw it last
+	rows  []line  // the lines as they are wrapped; nil: not yet
+	width int     // in so many columns
+	top   int     // the first row that is shown
+	ends  bool    // the end is shown, and stays so when lines come: a log that is followed
+	read  bool    // there was an answer
+	about Subject // of a yes to what is shown
+	seen  Subject // when a person saw it last
 }
 
 // show has the page show another task or tab, from its beginning; a log from its end.

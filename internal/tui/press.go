@@ -114,41 +114,51 @@ func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	return do(t)
 }
 
-// approve says yes to what the page shows. Where it is not shown, or is not what was shown when a key was pressed last, it is
-// shown first.
+// approve says yes to what the page shows.
 func (m *Model) approve(t *status.Task) tea.Cmd {
+	return m.shown(t, "a approves", func() tea.Cmd { return m.give(Approve, t.ID, m.page.about, "") })
+}
+
+// shown does something about what the page shows that people agree to. Where it is not shown, or is not what was shown when a
+// key was pressed last, it is shown first. does says what the key does then.
+func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	switch {
 	case m.page.tab != Plan || m.page.id != t.ID:
 		m.tab = Plan
-		m.said, m.wrong = Answer{Said: "this is the plan of " + t.ID + ": a approves it"}, false
+		m.said, m.wrong = Answer{Said: "this is the plan of " + t.ID + ": " + does + " it"}, false
 		return m.look()
 	case !m.page.read:
 		return nil
-	case m.page.hash != m.page.seen:
-		m.page.seen = m.page.hash
-		m.said, m.wrong = Answer{Said: "a approves what is shown now"}, false
+	case m.page.about == Subject{}:
+		m.said, m.wrong = Answer{Said: "what there is to agree to can't be shown"}, true
+		return nil
+	case m.page.about != m.page.seen:
+		m.page.seen = m.page.about
+		m.said, m.wrong = Answer{Said: does + " what is shown now"}, false
 		return nil
 	}
-	return m.give(Approve, t.ID, m.page.hash)
+	return do()
 }
 
 // give gives an order, unless another one is being carried out.
-func (m *Model) give(o Order, id, with string) tea.Cmd {
+func (m *Model) give(o Order, id string, about Subject, reason string) tea.Cmd {
 	if m.busy != "" {
 		m.said, m.wrong = Answer{Said: "still at it: " + m.busy}, true
 		return nil
 	}
 	m.busy = string(o) + " " + id
 	return func() tea.Msg {
-		a, err := m.world.Give(m.ctx, o, id, with)
+		a, err := m.world.Give(m.ctx, o, id, about, reason)
 		return answered{a, err}
 	}
 }
 
 func (m *Model) startReject() tea.Cmd {
 	return m.forTask(string(Reject), func(t *status.Task) tea.Cmd {
-		m.mode, m.typed, m.target = reasoning, "", t.ID
-		return nil
+		return m.shown(t, "x rejects", func() tea.Cmd {
+			m.mode, m.typed, m.target, m.about = reasoning, "", t.ID, m.page.about
+			return nil
+		})
 	})
 }
 
@@ -158,7 +168,11 @@ func (m *Model) askReject() {
 		m.mode, m.said, m.wrong = browsing, Answer{Said: "a rejection needs its reason: nothing was done"}, true
 		return
 	}
-	m.ask(fmt.Sprintf("reject %s? Undo: trellis plan --retry %s", id, id), func() tea.Cmd { return m.give(Reject, id, reason) })
+	what, undo := id, "Undo: trellis plan --retry "+id
+	if m.about.Step != "" {
+		what, undo = m.about.Step+" of "+id, "The step fails"
+	}
+	m.ask(fmt.Sprintf("reject %s? %s", what, undo), func() tea.Cmd { return m.give(Reject, id, m.about, reason) })
 }
 
 // run gives the terminal to a program, and takes it back when that ends.

@@ -155,8 +155,8 @@ func (m *Model) readPage() tea.Cmd {
 	m.paging = true
 	id, tab := m.page.id, m.page.tab
 	return func() tea.Msg {
-		lines, hash, err := m.world.Page(m.ctx, id, tab)
-		return pageRead{id, tab, lines, hash, err}
+		lines, about, err := m.world.Page(m.ctx, id, tab)
+		return pageRead{id, tab, lines, about, err}
 	}
 }
 
@@ -167,9 +167,9 @@ func (m *Model) takePage(msg pageRead) tea.Cmd {
 	if msg.id == m.page.id && msg.tab == m.page.tab {
 		m.page.fill(msg.lines)
 		t, _ := m.list.task()
-		if m.page.hash = msg.hash; m.page.seen == "" || t == nil || t.Status != trellis.Waiting {
-			m.page.seen = msg.hash
-		} else if m.page.seen != msg.hash {
+		if m.page.about = msg.about; m.page.seen == (Subject{}) || t == nil || t.Status != trellis.Waiting {
+			m.page.seen = msg.about
+		} else if m.page.seen != msg.about {
 			m.said, m.wrong = Answer{Said: "it was changed since it was shown; this is what it is now"}, true
 		}
 		if msg.err != nil && !errors.Is(msg.err, context.Canceled) {

@@ -57,7 +57,10 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	ended := make(chan struct{})
 	defer close(ended)
 	go end(program, m, ended)
-	if _, err := program.Run(); err != nil {
+	_, err = program.Run()
+	cancel()
+	w.wait(func() { fmt.Fprintln(t.Out, "trellis: ending what was ordered …") })
+	if err != nil {
 		return fmt.Errorf("showing the screen: %w", err)
 	}
 	if cause := context.Cause(ctx); cause != nil && !m.left {

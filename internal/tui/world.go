@@ -18,10 +18,10 @@ type World interface {
 	Task(id string) (status.Task, error)
 	// Events are what happens from now on, until ctx ends, which closes the channel.
 	Events(ctx context.Context) (<-chan events.Event, error)
-	// Page is what a tab says of a task, with the hash that a yes to it is bound to, "" where nobody can say one.
-	Page(ctx context.Context, id string, tab Tab) (lines []line, hash string, err error)
-	// Give gives an order, with the reason of a rejection, or the hash of what a yes is about.
-	Give(ctx context.Context, order Order, id, with string) (Answer, error)
+	// Page is what a tab says of a task, and to what of that people say yes or no, the zero value where they can't.
+	Page(ctx context.Context, id string, tab Tab) (lines []line, about Subject, err error)
+	// Give gives an order: a yes and a no are about something, a no has its reason.
+	Give(ctx context.Context, order Order, id string, about Subject, reason string) (Answer, error)
 	// Program is what runs in the place of the screen: it gets the terminal.
 	Program(kind Program, id string) (*exec.Cmd, error)
 }
@@ -32,6 +32,12 @@ type Reading struct {
 	Watcher string // a few words about it
 	// Next reads some more of them, and reports whether there are others. It is called by one goroutine at a time.
 	Next func() (some []status.Task, more bool)
+}
+
+// Subject is what a person says yes or no to, as it was shown.
+type Subject struct {
+	Step string // path of one that waits; "": the plan
+	Hash string
 }
 
 // Tab is one of the pages about a task.

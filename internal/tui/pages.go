@@ -1,0 +1,294 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// maxPage is how many lines a page has at the most.
+const maxPage = 20_000
+
+func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, about Subject, err error) {
+	switch tab {
+	case Now:
+		list, err = p.now(ctx, id)
+	case Plan:
+		list, about, err = p.plan(ctx, id)
+	case Diff:
+		list, err = p.diff(ctx, id)
+	case Log:
+		list, err = p.logOf(id)
+		if len(list) == 0 {
+			list = lines("nothing was done for it yet", plain)
+		}
+	case Report:
+		list, err = p.report(id)
+	case Proofs:
+		list, err = p.proofs(ctx, id)
+	}
+	if over := len(list) - maxPage; over > 0 {
+		list = append(list[:maxPage:maxPage], lines(fmt.Sprintf("… and %d lines more", over), yellow)...)
+	}
+	return list, about, err
+}
+
+// lastLines is how much of the log the page of now shows.
+const lastLines = 15
+
+// now is where the task stands, what comes next, and what was done last.
+func (p *project) now(ctx context.Context, id string) ([]line, error) {
+	t, err := p.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := terminal.Show(&b, t, terminal.Style{}); err != nil {
+		return nil, err
+	}
+	all := lines(b.String(), plain)
+	if len(all) > 0 {
+		all[0].paint = bold
+		all = slices.Insert(all, 1, line{phases(t), paintOf[statusOf(&t)]})
+	}
+	for i := range all {
+		if strings.HasPrefix(all[i].text, "  problem ") {
+			all[i].paint = red
+		}
+	}
+	if next, err := p.Next(ctx, p.path(id)); err == nil && next != "" {
+		all = append(all, lines(fmt.Sprintf("  %-9s %s", "next", next), bold)...)
+	}
+	done, err := p.logOf(id)
+	if len(done) > 0 {
+		all = append(all, line{}, line{"last in the log", bold})
+		all = append(all, done[max(0, len(done)-lastLines):]...)
+	}
+	return all, err
+}
+
+// way are the phases of a run, in the order in which they are.
+var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
+
+// phases is how far a task is on its way: a bar, and the phase that it is in.
+func phases(t status.Task) string {
+	at := slices.Index(way, t.Phase)
+	switch {
+	case t.Status == trellis.Review || t.Status == trellis.Completed:
+		return strings.Repeat("■", len(way)) + " " + string(t.Status)
+	case t.Phase == "debug":
+		at = slices.Index(way, "implement")
+	case at < 0:
+		return strings.Repeat("□", len(way)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
+	}
+	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(way)-at-1) + " " + t.Phase
+	if t.Round > 0 {
+		bar += fmt.Sprintf(", round %d", t.Round)
+	}
+	return bar
+}
+
+// plan is what people agree to: a step that waits for them, what is to be built, the requirement in full.
+func (p *project) plan(ctx context.Context, id string) (all []line, about Subject, err error) {
+	r, err := p.Review(ctx, p.path(id))
+	if err != nil {
+		return nil, about, err
+	}
+	about.Hash = r.Hash
+	if q := status.Asked(p.path(id), p.Env.Now()); q != nil {
+		about = Subject{Step: q.Path, Hash: q.Hash}
+		all = request(q.Path, q.Title, q.Description, q.Lets)
+	}
+	var b bytes.Buffer
+	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
+		return nil, Subject{}, err
+	}
+	all = append(all, lines(b.String(), plain)...)
+	for _, name := range []string{taskdir.PRD, taskdir.Requirement} {
+		text, err := p.Document(p.path(id), name)
+		if err != nil {
+			return nil, Subject{}, err
+		}
+		if text != "" {
+			return append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...), about, nil
+		}
+	}
+	return all, about, nil
+}
+
+// request is a step that waits for people.
+func request(path, title, description string, lets []string) []line {
+	all := lines("step "+path+" waits for approval: "+title, bold)
+	all = append(all, lines(description, plain)...)
+	if len(lets) > 0 {
+		all = append(all, lines("then run: "+strings.Join(lets, ", "), plain)...)
+	}
+	return append(all, line{})
+}
+
+// headed is a page of Markdown with its headings bold.
+func headed(list []line) []line {
+	for i := range list {
+		if strings.HasPrefix(list[i].text, "#") {
+			list[i].paint = bold
+		}
+	}
+	return list
+}
+
+// maxPatch is how much of a patch is shown.
+const maxPatch = 4 << 20
+
+// patch keeps the beginning of what is written to it.
+type patch struct {
+	strings.Builder
+	cut bool
+}
+
+func (b *patch) Write(data []byte) (int, error) {
+	n := len(data)
+	if room := maxPatch - b.Len(); n > room {
+		data, b.cut = data[:room], true
+	}
+	b.Builder.Write(data)
+	return n, nil
+}
+
+// diff is what was changed, the files first.
+func (p *project) diff(ctx context.Context, id string) ([]line, error) {
+	var b patch
+	began, err := p.Diff(ctx, p.path(id), false, &b)
+	switch {
+	case err != nil:
+		return nil, err
+	case !began:
+		return lines("it has not begun: nothing was changed for it", plain), nil
+	case b.Len() == 0:
+		return lines("nothing was changed", plain), nil
+	}
+	body := coloured(lines(b.String(), plain))
+	if b.cut {
+		body = append(body, lines("… the rest is in: trellis diff "+id, yellow)...)
+	}
+	return append(files(body), body...), nil
+}
+
+// coloured is a patch with its lines painted for what they are.
+func coloured(list []line) []line {
+	for i := range list {
+		switch s := list[i].text; {
+		case strings.HasPrefix(s, "diff --git "), strings.HasPrefix(s, "--- "), strings.HasPrefix(s, "+++ "):
+			list[i].paint = bold
+		case strings.HasPrefix(s, "@@"):
+			list[i].paint = cyan
+		case strings.HasPrefix(s, "+"):
+			list[i].paint = green
+		case strings.HasPrefix(s, "-"):
+			list[i].paint = red
+		}
+	}
+	return list
+}
+
+// files are the files of a patch, a line each, with how many lines of them come and go.
+func files(list []line) (all []line) {
+	name, added, removed := "", 0, 0
+	end := func() {
+		if name != "" {
+			all = append(all, line{fmt.Sprintf("%s  +%d -%d", name, added, removed), plain})
+		}
+	}
+	for _, l := range list {
+		switch {
+		case strings.HasPrefix(l.text, "diff --git "):
+			end()
+			_, name, _ = strings.Cut(strings.TrimPrefix(l.text, "diff --git "), " ")
+			name, added, removed = strings.TrimPrefix(name, "b/"), 0, 0
+		case l.paint == green:
+			added++
+		case l.paint == red:
+			removed++
+		}
+	}
+	end()
+	return append(all, line{})
+}
+
+// logOf are the lines of a task's log. What was read once is not read again.
+func (p *project) logOf(id string) ([]line, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil || filepath.Base(p.log.Dir) != id {
+		p.log, p.told = &status.Log{Dir: p.path(id), Decode: agents.Decoder}, nil
+		p.print = &terminal.LogPrinter{Whole: "trellis logs --full " + id}
+	}
+	news, _, err := p.log.Next()
+	for _, l := range news {
+		var b bytes.Buffer
+		p.print.W = &b
+		if err := p.print.Print(l); err != nil {
+			return nil, err
+		}
+		p.told = append(p.told, lines(b.String(), plain)...)
+	}
+	if over := len(p.told) - maxPage; over > 0 {
+		p.told = append([]line{{fmt.Sprintf("… what was before: trellis logs %s", id), yellow}}, p.told[over+1:]...)
+	}
+	return slices.Clone(p.told), err
+}
+
+func (p *project) report(id string) ([]line, error) {
+	for _, name := range []string{taskdir.Report, taskdir.Rejected} {
+		said, err := p.Document(p.path(id), name)
+		if err != nil {
+			return nil, err
+		}
+		if said != "" {
+			return headed(lines(said, plain)), nil
+		}
+	}
+	return lines("there is no report yet", plain), nil
+}
+
+// proofs is what the records of the task's checks prove.
+func (p *project) proofs(ctx context.Context, id string) (all []line, err error) {
+	r, err := runner.VerifyTask(ctx, p.Store, p.Repo.Refs(), p.path(id))
+	if err != nil {
+		return nil, err
+	}
+	if r.Nothing {
+		return lines("nothing was to be proven", plain), nil
+	}
+	all = lines(fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record")), bold)
+	for _, f := range r.Findings {
+		all = append(all, lines(fmt.Sprintf("✗ %s: %s", f.Fault, f.Message), red)...)
+	}
+	for _, f := range r.Unproven {
+		if f.Step != "" {
+			all = append(all, lines(fmt.Sprintf("○ %s: %s", f.Step, f.Message), yellow)...)
+		}
+	}
+	for _, rec := range r.Records {
+		mark, how := "✓", green
+		if rec.Exit != 0 {
+			mark, how = "✗", red
+		}
+		what := strings.TrimSpace(rec.Step + " " + rec.Kind)
+		all = append(all, lines(fmt.Sprintf("%s %s  %s", mark, what, rec.Command), how)...)
+		for _, c := range rec.Checks {
+			all = append(all, lines(fmt.Sprintf("    %s %s (exit %d)", c.Kind, c.Command, c.Exit), plain)...)
+		}
+	}
+	return all, nil
+}
