@@ -128,7 +128,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 		sha, err = r.RevParse(ctx, r.repo.Main, name+"^{commit}")
 	}
 	if errors.Is(err, ErrNotFound) {
-		return "", fmt.Errorf("looking for commit %q: %w", name, ErrNotFound)
+		return "", fmt.Errorf("branch or commit %q: %w", name, ErrNotFound)
 	}
 	return sha, err
 }
