@@ -2,12 +2,14 @@
 package editor
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
@@ -18,6 +20,8 @@ import (
 type Draft struct {
 	a    *command.Console
 	path string
+	text []byte // as it was made
+	kept bool   // an editor that did not wait may still have it open
 }
 
 // Open makes a draft of a text. name is what its file is called, by which editors know its kind.
@@ -26,7 +30,7 @@ func Open(a *command.Console, name string, text []byte) (*Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a draft: %w", err)
 	}
-	d := &Draft{a: a, path: filepath.Join(dir, name)}
+	d := &Draft{a: a, path: filepath.Join(dir, name), text: text}
 	if err := a.Disk.WriteFile(d.path, text, 0o600); err != nil {
 		return nil, fmt.Errorf("making a draft: %w", err)
 	}
@@ -47,6 +51,7 @@ func (d *Draft) Edit() ([]byte, error) {
 	cmd := exec.Command("/bin/sh", "-c", program+` "$@"`, program, d.path)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.a.Dir, d.a.Env, d.a.Stdin, d.a.Stdout, d.a.Stderr
 	var ended *exec.ExitError
+	began := time.Now()
 	switch err := cmd.Run(); {
 	case errors.As(err, &ended):
 		return nil, app.Usagef("the editor (%s) ended with %v; what it left is in %s", program, ended, d.path)
@@ -57,11 +62,22 @@ func (d *Draft) Edit() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what was written: %w", err)
 	}
+	if d.kept = bytes.Equal(text, d.text) && time.Since(began) < atOnce; d.kept {
+		d.a.Say("the editor (%s) returned at once and changed nothing; what is saved there later is in %s", program, d.path)
+		d.a.Say("next: have it wait, as with EDITOR='code --wait', and try again")
+	}
 	return text, nil
 }
 
-// Discard removes the draft. Nothing is lost by it once the text is where it belongs.
+// atOnce is how soon an editor returns that does not wait until the person is done.
+const atOnce = time.Second
+
+// Discard removes the draft, but for one that an editor may still have open. Nothing is lost by it once the text is where it
+// belongs.
 func (d *Draft) Discard() error {
+	if d.kept {
+		return nil
+	}
 	if err := os.RemoveAll(filepath.Dir(d.path)); err != nil {
 		return fmt.Errorf("removing the draft: %w", err)
 	}

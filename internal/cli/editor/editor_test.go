@@ -54,8 +54,12 @@ func TestEdit(t *testing.T) {
 			if err := d.Discard(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := os.Stat(filepath.Dir(d.Path())); err == nil {
-				t.Error("the draft is still there")
+			_, err = os.Stat(filepath.Dir(d.Path()))
+			if atOnce := name == "visual first"; (err == nil) != atOnce {
+				t.Errorf("the draft is still there: %v, want %v", err == nil, atOnce)
+			}
+			if err == nil {
+				_ = os.RemoveAll(filepath.Dir(d.Path()))
 			}
 		})
 	}
