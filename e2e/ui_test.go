@@ -227,6 +227,8 @@ func TestUIActions(t *testing.T) {
 
 	p.choose("02-03-no")
 	p.press("x")
+	p.until("[plan]", "this is the plan of 02-03-no: x rejects it")
+	p.press("x")
 	p.enter("the API goes")
 	p.until("reject 02-03-no? Undo: trellis plan --retry 02-03-no (y/n)")
 	p.press("n")
