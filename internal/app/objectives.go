@@ -49,13 +49,13 @@ func (p *Project) Objectives() ([]Objective, error) {
 	}
 	var list []Objective
 	for _, name := range names {
-		list = append(list, p.objective(name, works))
+		list = append(list, objective(p.Root, name, works))
 	}
 	return list, nil
 }
 
-func (p *Project) objective(name string, works *roadmap.Works) Objective {
-	r, err := roadmap.Load(p.Root, name)
+func objective(root, name string, works *roadmap.Works) Objective {
+	r, err := roadmap.Load(root, name)
 	if r == nil {
 		return Objective{Name: name, Title: name, Problems: []trellis.Problem{{File: roadmap.File(name), Message: err.Error()}}}
 	}

@@ -19,8 +19,8 @@ type TaskFile struct {
 // maxTaskFiles is how many files of a task are listed.
 const maxTaskFiles = 500
 
-// TaskFiles are the regular files of a task, in the order of their names, without what its runs left.
-func (p *Project) TaskFiles(dir string) (list []TaskFile, err error) {
+// Files are the regular files of a task, in the order of their names, without what its runs left.
+func (e Edits) Files(dir string) (list []TaskFile, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -42,11 +42,11 @@ func (p *Project) TaskFiles(dir string) (list []TaskFile, err error) {
 		}
 		name := filepath.ToSlash(rel)
 		_, no := EditedFile(name)
-		list = append(list, TaskFile{Name: name, Size: st.Size(), Edited: no == nil && filepath.Dir(dir) == p.Store.Tasks()})
+		list = append(list, TaskFile{Name: name, Size: st.Size(), Edited: no == nil && filepath.Dir(dir) == e.p.Store.Tasks()})
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the files of %s: %w", p.Store.Rel(dir), err)
+		return nil, fmt.Errorf("listing the files of %s: %w", e.p.Store.Rel(dir), err)
 	}
 	return slices.Clip(list), nil
 }
