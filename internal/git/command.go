@@ -161,6 +161,12 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 	return out.String(), res.Code, nil
 }
 
+// Do runs a command whose answer nobody reads.
+func (r *Repo) Do(ctx context.Context, c Command) error {
+	_, _, err := r.Run(ctx, c)
+	return err
+}
+
 // Line runs a command that answers with one line.
 func (r *Repo) Line(ctx context.Context, c Command) (string, error) {
 	out, _, err := r.Run(ctx, c)

@@ -148,7 +148,7 @@ func (r Committer) stage(ctx context.Context, dir, gitDir string, exclude []stri
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
-	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(exclude)...), Write: true})
+	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(exclude)...), Write: true})
 	if err != nil {
 		return nil, r.orNested(ctx, dir, exclude, err)
 	}
@@ -160,7 +160,7 @@ func (r Committer) stage(ctx context.Context, dir, gitDir string, exclude []stri
 	for _, p := range exclude {
 		args = append(args, Literal(p))
 	}
-	if _, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
+	if err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(staged, within(exclude)), nil
@@ -233,7 +233,7 @@ func (r Committer) record(ctx context.Context, dir string, o CommitOptions) erro
 	if len(o.Trailers) > 0 {
 		message += "\n" + strings.Join(o.Trailers, "\n") + "\n"
 	}
-	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args, Stdin: strings.NewReader(message), Write: true, Hooks: true, Once: true})
+	err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Stdin: strings.NewReader(message), Write: true, Hooks: true, Once: true})
 	var failed *Error
 	if !errors.As(err, &failed) || lockContended(err) {
 		return err

@@ -92,7 +92,7 @@ func (r History) Added(ctx context.Context, dir, from, to string, most int, each
 		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r"}, raw, []string{"--end-of-options", from, to, "--"})
 	}
 	p := &patch{each: each, most: most}
-	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args, Stdout: p})
+	err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Stdout: p})
 	p.end()
 	if err == nil {
 		err = p.wrong
@@ -201,7 +201,7 @@ func (r History) Diff(ctx context.Context, from, to string, stat bool, w io.Writ
 	if stat {
 		form = "--stat=100"
 	}
-	_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Stdout: w, Args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Stdout: w, Args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
 	return err
 }
 

@@ -78,8 +78,7 @@ func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
 }
 
 func (r Index) updateIndex(ctx context.Context, dir, option string, paths []string) error {
-	_, _, err := r.repo.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", option, "-z", "--stdin"}, Stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
-	return err
+	return r.repo.Do(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", option, "-z", "--stdin"}, Stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
 }
 
 // Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
@@ -224,7 +223,7 @@ func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 		_, size := r.repo.hashes()
 		list, err := entriesOf(filepath.Join(gitDir, "index"), size)
 		if err == nil && slices.ContainsFunc(list, entry.meant) {
-			if _, _, err := r.repo.Run(ctx, c); err != nil {
+			if err := r.repo.Do(ctx, c); err != nil {
 				return err
 			}
 		}

@@ -128,7 +128,7 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 	if isGitDir(common) {
 		return nil
 	}
-	if _, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"submodule", "--quiet", "init", "--", path}, Write: true}); err != nil {
+	if err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"submodule", "--quiet", "init", "--", path}, Write: true}); err != nil {
 		return err
 	}
 	url, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get", "submodule." + name + ".url"}})
@@ -145,7 +145,7 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 		{"--git-dir=" + temp, "remote", "add", "origin", url},
 		{"--git-dir=" + temp, "fetch", "--quiet", "origin"},
 	} {
-		if _, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Write: true, Once: true}); err != nil {
+		if err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: args, Write: true, Once: true}); err != nil {
 			return errors.Join(err, os.RemoveAll(temp))
 		}
 	}
@@ -163,8 +163,7 @@ func (r Modules) Has(ctx context.Context, commit string) (bool, error) {
 func (m *Module) fetch(ctx context.Context, commit string) error {
 	get := func(what ...string) error {
 		args := append([]string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "origin"}, what...)
-		_, _, err := m.Run(ctx, Command{Dir: m.Main, Args: args, Write: true, Once: true})
-		return err
+		return m.Do(ctx, Command{Dir: m.Main, Args: args, Write: true, Once: true})
 	}
 	err := get()
 	if there, hasErr := m.Modules().Has(ctx, commit); err != nil || hasErr != nil || there {

@@ -194,7 +194,7 @@ func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 		return nil
 	}
 	return r.change(ctx, r.locks(ref), func() error {
-		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
+		err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
 		if now, lookErr := r.RevParse(ctx, r.repo.Main, ref); err != nil && lookErr == nil && now == sha {
 			return nil // it was done all the same
 		}
@@ -236,8 +236,7 @@ func (r Refs) DeleteBranch(ctx context.Context, name string) error {
 		if err != nil || tip == "" {
 			return err
 		}
-		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"branch", "-q", "-D", "--", name}})
-		return err
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"branch", "-q", "-D", "--", name}})
 	})
 }
 
@@ -398,8 +397,7 @@ func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
 		case now != sha:
 			return &MovedError{ref, now}
 		}
-		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
-		return err
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
 	})
 }
 
@@ -411,8 +409,7 @@ func (r Refs) unconfigure(ctx context.Context, branch string) error {
 		if err != nil || none == 1 {
 			return err
 		}
-		_, _, err = r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"config", "--local", "--remove-section", "branch." + branch}})
-		return err
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Args: []string{"config", "--local", "--remove-section", "branch." + branch}})
 	})
 }
 
@@ -428,8 +425,7 @@ func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 			continue
 		}
 		err := RetryLocked(ctx, r.locks(ref), func() error {
-			_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, Write: true, Once: true})
-			return err
+			return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, Write: true, Once: true})
 		})
 		if _, gone := r.RevParse(ctx, r.repo.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
 			return err

@@ -67,8 +67,7 @@ func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, 
 		args = append(args, BranchPrefix+name)
 	}
 	fetch := func() error {
-		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
-		return err
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
 	}
 	err := RetryLocked(ctx, nil, fetch)
 	for try := 1; try < 10 && overtaken(err); try++ {

@@ -160,7 +160,7 @@ func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[stri
 		return nil
 	}
 	asked[strings.Join(args, " ")] = true
-	_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Write: true}) // which may take long
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: args, Write: true}) // which may take long
 	const wrong, fatal = 1, 128
 	if failed := (*Error)(nil); errors.As(err, &failed) && (failed.Code == wrong || failed.Code == fatal) {
 		if _, gone := os.Stat(filepath.Join(r.repo.Common, "objects", name)); gone != nil {
@@ -422,7 +422,7 @@ func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 		err := r.readBlobs(bufio.NewReader(in), dir, list)
 		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
 	}()
-	_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
 	out.Close()
 	if wrong := <-found; wrong != nil {
 		return wrong

@@ -57,9 +57,8 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 			return err
 		}
 		err := RetryLocked(ctx, nil, func() error {
-			_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Write: true, Args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
+			return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
 				"worktree", "add", "--quiet", "--detach", "--", path, commit}, Once: true})
-			return err
 		})
 		if err == nil {
 			err = r.verifyHead(ctx, path)
@@ -195,8 +194,7 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 		return err
 	}
 	err = RetryLocked(ctx, []string{r.repo.branchLock(n.Branch)}, func() error {
-		_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
-		return err
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
 	})
 	return r.made(ctx, n, err)
 }
@@ -388,8 +386,7 @@ func (r Worktrees) unlinkedSame(w Worktree) error {
 }
 
 func (r Worktrees) unregister(ctx context.Context, path string) error {
-	_, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
-	return err
+	return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
 }
 
 // List gives the linked worktrees, in the order of their names in the common directory.

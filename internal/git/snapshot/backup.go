@@ -124,7 +124,7 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	for _, path := range except {
 		args = append(args, ":(top,exclude,literal)"+folder+"/"+path)
 	}
-	if _, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true}); err != nil {
+	if err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true}); err != nil {
 		return "", err
 	}
 	tree, err := s.treeIn(ctx, s.index(), true)

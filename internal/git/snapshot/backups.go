@@ -119,9 +119,8 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 	if len(tracked) == 0 {
 		return found, nil
 	}
-	_, _, err = r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
+	return true, r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
 		Stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
-	return true, err
 }
 
 // below is everything at or below the paths; all there is when they are too many for an argument list.
@@ -139,7 +138,7 @@ func below(paths []string) (list []string) {
 // drop removes a path that HEAD does not have.
 func (r Backups) drop(ctx context.Context, root *os.Root, e git.Entry) error {
 	if !e.Untracked() {
-		_, _, err := r.repo.Run(ctx, git.Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		err := r.repo.Do(ctx, git.Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
 			return err
 		}
@@ -240,7 +239,7 @@ func (s *Snapshot) extract(ctx context.Context, commit, folder, into string) err
 
 // Unpack gives the work tree of a checkout the files that a backup has: what was staged when it was made is not staged.
 func (r Backups) Unpack(ctx context.Context, dir, commit string) error {
-	_, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"restore", "--source=" + commit, "--worktree", "--no-overlay", "--", "."}})
+	err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"restore", "--source=" + commit, "--worktree", "--no-overlay", "--", "."}})
 	if err != nil {
 		return fmt.Errorf("unpacking %s into %s: %w", commit, dir, err)
 	}
@@ -269,7 +268,7 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
 		return false, err
 	}
-	if _, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
+	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
 		return false, err
 	}
 	_, differs, err := r.repo.Run(ctx, git.Command{Dir: dir, Args: []string{"diff-index", "--quiet", to, "--"}, Accept: []int{1}})
@@ -280,7 +279,7 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 		if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !around(e, exclude) }) {
 			return false, err
 		}
-		if _, _, err := r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
+		if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
 			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
 		}
 	}
@@ -448,8 +447,7 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
 		}
 	}
-	_, _, err = r.repo.Run(ctx, git.Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
-	return true, err
+	return true, r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
 }
 
 // Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A

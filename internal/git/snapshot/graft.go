@@ -17,7 +17,7 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 		return err
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
-	if _, _, err := m.Run(ctx, git.Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--"}, git.Pathspec(m.Below(s.exclude))...)}); err != nil {
+	if err := m.Do(ctx, git.Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--"}, git.Pathspec(m.Below(s.exclude))...)}); err != nil {
 		return err
 	}
 	tree, err := m.Line(ctx, git.Command{Dir: dir, Env: env, Args: []string{"write-tree"}})
@@ -29,9 +29,9 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 
 // replant has an index hold a tree at path, whatever it held there.
 func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
-	_, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", git.Literal(path)}})
+	err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", git.Literal(path)}})
 	if err == nil {
-		_, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", "--prefix=" + path + "/", tree}})
+		err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", "--prefix=" + path + "/", tree}})
 	}
 	return err
 }
@@ -46,7 +46,7 @@ func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
 		return tree, nil
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+filepath.Join(s.temp, "base"))
-	if _, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", base}}); err != nil {
+	if err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", base}}); err != nil {
 		return "", err
 	}
 	for _, m := range s.inner {

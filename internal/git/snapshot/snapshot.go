@@ -183,13 +183,13 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	}
 	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--"}, git.Pathspec(exclude)...)}
 	started := time.Now()
-	_, _, err := s.r.repo.Run(ctx, add)
+	err := s.r.repo.Do(ctx, add)
 	var failed *git.Error
 	if errors.As(err, &failed) {
 		unborn, lookErr := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
 			add.Args = append([]string{"add", "--all", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
-			_, _, err = s.r.repo.Run(ctx, add)
+			err = s.r.repo.Do(ctx, add)
 		}
 	}
 	if err == nil {
@@ -255,9 +255,9 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error
 	if err != nil {
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
 	}
-	if _, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"read-tree", s.Tree}}); err == nil {
+	if err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"read-tree", s.Tree}}); err == nil {
 		s.held = s.Tree
-		_, _, err = s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: strings.NewReader(paths.String())})
+		err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: strings.NewReader(paths.String())})
 	}
 	if err != nil {
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)

@@ -226,10 +226,10 @@ func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree st
 		fmt.Fprintf(&info, "%s %s\t%s\x00", c.mode, blob, c.path)
 	}
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
-	if _, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"read-tree", m.tree}}); err != nil {
+	if err := r.repo.Do(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"read-tree", m.tree}}); err != nil {
 		return "", err
 	}
-	if _, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"update-index", "-z", "--index-info"}, Stdin: strings.NewReader(info.String())}); err != nil {
+	if err := r.repo.Do(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"update-index", "-z", "--index-info"}, Stdin: strings.NewReader(info.String())}); err != nil {
 		return "", err
 	}
 	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"write-tree"}, Write: true})

@@ -172,13 +172,12 @@ var shallow = []string{"-c", "submodule.recurse=false"}
 // fill makes files and index be those of the update, unless that would write over something.
 func (r Updater) fill(ctx context.Context, o Options, u *Update, also ...string) error {
 	args := slices.Concat(shallow, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
-	_, _, err := r.repo.Run(ctx, git.Command{Dir: o.Dir, Args: args, Write: true, Once: true})
-	return err
+	return r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 }
 
 // fits is nil when files and index can become those of the update.
 func (r Updater) fits(ctx context.Context, o Options, u *Update) error {
-	_, _, err := r.repo.Run(ctx, git.Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
+	err := r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
 		err = r.fill(ctx, o, u, "--dry-run")
 	}
@@ -196,7 +195,7 @@ func (r Updater) refill(ctx context.Context, o Options, u *Update) error {
 		_, err = r.backups.Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
 	}
 	if err == nil {
-		_, _, err = r.repo.Run(ctx, git.Command{Dir: o.Dir, Args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
+		err = r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
 	}
 	return err
 }
