@@ -28,6 +28,7 @@ func commands(a *command.Console) []*cli.Command {
 		watch.Command(a),
 		runfile.Command(a),
 		uiCommand(a),
+		boardCommand(a),
 		listCommand(a),
 		statusCommand(a),
 		logsCommand(a),

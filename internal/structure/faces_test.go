@@ -49,22 +49,30 @@ var faces = map[string][]string{
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                               // checks those of the project
 
-	"internal/tui": {""}, // the terminal UI
+	"internal/tui":   {""}, // the terminal UI
+	"internal/board": {""}, // the board
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
 var screens = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
-func TestTerminalUIIsAFace(t *testing.T) {
-	used := readImports(t, repository(t))["internal/tui"].code
+// boards is what the board may import, so too.
+var boards = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
+
+func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
+func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }
+
+// isFace holds a face to what it may import of Trellis, and the list of that to what it does.
+func isFace(t *testing.T, face string, allowed []string) {
+	used := readImports(t, repository(t))[face].code
 	for _, target := range slices.Sorted(maps.Keys(used)) {
-		if ours(target) && !slices.Contains(screens, target) {
-			t.Errorf("internal/tui imports %s: let internal/app do it, or list it with the reason", target)
+		if ours(target) && !slices.Contains(allowed, target) {
+			t.Errorf("%s imports %s: let internal/app do it, or list it with the reason", face, target)
 		}
 	}
-	for _, target := range screens {
+	for _, target := range allowed {
 		if !used[target] {
-			t.Errorf("screens lists %s, which the terminal UI does not import", target)
+			t.Errorf("%s is listed to import %s, which it does not", face, target)
 		}
 	}
 }

@@ -41,8 +41,8 @@ var floors = [][]string{
 	// stats adds up what journals say of all tasks.
 	{"internal/scheduler", "internal/stats"},
 	{"internal/app", "internal/terminal", "internal/stats/plot"},
-	// tui is a face like the command line, beside its parts.
-	{"internal/cli/command", "internal/tui"},
+	// tui and board are faces like the command line, beside its parts.
+	{"internal/cli/command", "internal/tui", "internal/board"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
@@ -71,7 +71,7 @@ var owners = map[string][]string{
 	"go.yaml.in/yaml/v3":                   {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap", "internal/cli/setup"},
 	"github.com/google/jsonschema-go":      {"templates"},
 	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
-	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap"},
+	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
 	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
@@ -87,7 +87,7 @@ var owners = map[string][]string{
 
 // testLibraries are for tests and testing packages alone, but for what owners has of them.
 var testLibraries = []string{
-	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools",
+	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 }
 
 // imports are what the files of one package import.

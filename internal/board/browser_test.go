@@ -1,0 +1,316 @@
+package board_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shut != nil {
+		shut()
+	}
+	for _, dir := range made {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// shut ends the browser that all tests share.
+var shut func()
+
+// browser is that browser.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	path, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU))
+	shut = cancel
+	return ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+})
+
+// tab is a page of the board in the browser.
+type tab struct {
+	*world
+	ctx   context.Context
+	close func() // a browser has six connections for all tabs that are visible
+}
+
+// open opens a page of the board in a tab of its own.
+func (w *world) open(path string) *tab {
+	w.Helper()
+	b, err := browser()
+	if err != nil && os.Getenv("CI") == "" {
+		w.Skipf("no chromium-headless-shell, which make setup installs: %v", err)
+	} else if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(b)
+	w.Cleanup(cancel)
+	ctx, done := context.WithTimeout(ctx, 40*time.Second)
+	w.Cleanup(done)
+	t := &tab{w, ctx, cancel}
+	t.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(w.url+path+"#"+key))
+	return t
+}
+
+func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(t.ctx, steps...); err != nil {
+		t.Fatalf("%v\n%s", err, t.text())
+	}
+}
+
+// text is what the page shows.
+func (t *tab) text() string {
+	text, err := chromedp.Run(t.ctx, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// until waits until an expression is true, also over to another page.
+func (t *tab) until(expression string) {
+	t.Helper()
+	for {
+		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(15*time.Second)))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "context") || t.ctx.Err() != nil { // else the page was left meanwhile
+			t.Fatalf("%s: %v\n%s", expression, err, t.text())
+		}
+	}
+}
+
+// shows waits until the page shows a text.
+func (t *tab) shows(text string) {
+	t.Helper()
+	t.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// live waits until the page hears of what happens.
+func (t *tab) live() *tab {
+	t.Helper()
+	t.until("document.getElementById('live').dataset.state === 'on'")
+	return t
+}
+
+func (t *tab) evaluate(expression string) string {
+	t.Helper()
+	v, err := chromedp.Run(t.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (t *tab) keys(keys string) {
+	t.Helper()
+	t.do(chromedp.KeyEvent(keys))
+}
+
+func (t *tab) click(css string) {
+	t.Helper()
+	t.do(chromedp.Click(chromedp.CSS(css)))
+}
+
+func TestColumnsLive(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	p := w.open("/").live()
+	p.shows("Say hello")
+	if got := p.evaluate("location.href"); strings.Contains(got, key) {
+		t.Errorf("the address is %s, want it without the key", got)
+	}
+	// An event is on the page soon after its record.
+	p.do(chromedp.Focus(chromedp.CSS("a.open")))
+	w.task("02-02-more", `{"title": "Another one", "status": "failed", "pipeline": {"failure": {"code": "verify_failed", "detail": "sh test.sh"}}}`, nil)
+	p.shows("Another one")
+	p.shows("verify_failed")
+	if got := p.evaluate("document.activeElement.dataset.task"); got != "02-01-hello" {
+		t.Errorf("the focus is on %q, want it to stay on the card", got)
+	}
+	// A task that is gone is gone from the page.
+	if err := os.RemoveAll(filepath.Join(w.Dir, ".trellis/tasks/02-02-more")); err != nil {
+		t.Fatal(err)
+	}
+	p.until("!document.body.innerText.includes('Another one')")
+}
+
+func TestApproveInBrowser(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	p := w.open("/task/02-01-hello").live()
+	p.shows("waits for approval")
+	other := w.open("/task/02-01-hello").live()
+	p.click("#approve")
+	p.shows("is approved by")
+	// Who else looks at it sees it.
+	other.until("!document.getElementById('approve')")
+	if text := w.Read(".trellis/tasks/02-01-hello/approvals.jsonl"); !strings.Contains(text, `"approve"`) {
+		t.Errorf("got %s, want an approval", text)
+	}
+}
+
+// A yes is for the plan that was shown.
+func TestApprovalOfAnotherPlan(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	_, body := w.ask("GET", "/v/task/02-01-hello", nil)
+	_, rest, _ := strings.Cut(body, `name="shown" value="`)
+	hash, _, _ := strings.Cut(rest, `"`)
+	w.Write(".trellis/tasks/02-01-hello/prd.md", "# Do harm\n\n## Acceptance Criteria\n\n- [ ] harm (verify: `true`)\n")
+	if code, said := w.ask("POST", "/v/do/approve/02-01-hello", nil, "shown="+hash); code != 409 || !strings.Contains(said, "changed since it was shown") {
+		t.Errorf("got %d %s, want a refusal", code, said)
+	}
+	if code, said := w.ask("POST", "/v/do/approve/02-01-hello", nil, "shown="); code != 400 {
+		t.Errorf("without a hash: got %d %s, want a refusal", code, said)
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir, ".trellis/tasks/02-01-hello/approvals.jsonl")); err == nil {
+		t.Error("something was approved")
+	}
+}
+
+func TestScriptDoesNotRun(t *testing.T) {
+	w := newWorld(t, nil)
+	w.bad("02-01-bad")
+	w.serve()
+	for _, path := range []string{"/", "/task/02-01-bad", "/task/02-01-bad/report", "/task/02-01-bad/files/note.txt", "/task/02-01-bad/files/prd.md"} {
+		p := w.open(path)
+		defer p.close()
+		p.until("document.querySelector('#main a, #main article')")
+		if got := p.evaluate("window.pwned"); got != "undefined" {
+			t.Errorf("%s: a script ran", path)
+		}
+	}
+	// Not even in the page itself.
+	p := w.open("/").live()
+	p.evaluate("(() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s); document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">') })()")
+	if got := p.evaluate("window.pwned"); got != "undefined" {
+		t.Error("the policy lets a script run")
+	}
+	if text := w.Read(".trellis/tasks/02-01-bad/task.json"); !strings.Contains(text, `"failed"`) {
+		t.Errorf("the task was changed: %s", text)
+	}
+}
+
+func TestEditConflict(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	p := w.open("/task/02-01-hello/files/prd.md")
+	p.until("document.getElementById('text')")
+	p.evaluate("(() => { const t = document.getElementById('text'); t.value = t.value.replace('A greeting.', 'Mine.') })()")
+	was := w.Read(".trellis/tasks/02-01-hello/prd.md")
+	w.Write(".trellis/tasks/02-01-hello/prd.md", strings.Replace(was, "A greeting.", "Theirs.", 1))
+	p.click("#save")
+	p.shows("was changed meanwhile")
+	if got := w.Read(".trellis/tasks/02-01-hello/prd.md"); !strings.Contains(got, "Theirs.") {
+		t.Errorf("got %s, want what was written meanwhile", got)
+	}
+	if got := p.evaluate("document.getElementById('text').value"); !strings.Contains(got, "Mine.") {
+		t.Errorf("got %s, want what the person wrote", got)
+	}
+	p.click("#save") // having seen both
+	p.shows("prd.md is saved")
+	if got, want := w.Read(".trellis/tasks/02-01-hello/prd.md"), strings.Replace(was, "A greeting.", "Mine.", 1); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestReconnects(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	p := w.open("/").live()
+	p.shows("Say hello")
+	_, port, _ := strings.Cut(strings.TrimPrefix(w.url, "http://"), ":")
+	if _, err := fmt.Sscan(port, &w.o.Address.Port); err != nil {
+		t.Fatal(err)
+	}
+	w.end()
+	p.shows("not connected")
+	w.task("02-02-more", `{"title": "While nobody looked", "status": "failed"}`, nil)
+	w.serve()
+	p.live()
+	p.shows("While nobody looked")
+}
+
+func TestNoKey(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	p := w.open("/")
+	p.shows("Say hello")
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(w.url+"/#"+strings.Repeat("A", len(key))))
+	p.shows("The key is refused")
+	if strings.Contains(p.text(), "Say hello") {
+		t.Error("a page with a wrong key shows tasks")
+	}
+}
+
+// Everything is reached by keys.
+func TestKeys(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.task("02-02-more", `{"title": "Another one", "status": "failed", "priority": "P0"}`, nil)
+	w.serve()
+	p := w.open("/").live()
+	p.shows("Another one")
+	p.keys("j")
+	p.until("document.activeElement.dataset.task === '02-02-more'")
+	p.keys("j")
+	p.until("document.activeElement.dataset.task === '02-01-hello'")
+	p.keys("?")
+	p.until("document.getElementById('keys').open")
+	p.keys("\x1b")
+	p.until("!document.getElementById('keys').open")
+	p.keys("/")
+	p.until("document.activeElement.id === 'q'")
+	p.evaluate("document.getElementById('q').value = ''") // the driver types the letter of a key that was taken, too
+	p.keys("another")
+	p.until("document.querySelectorAll('.card').length === 1 && document.activeElement.id === 'q'")
+	p.keys("\x1b")
+	p.until("document.activeElement === document.body")
+	p.keys("j")
+	p.until("document.activeElement.dataset.task === '02-02-more'")
+	p.keys("\r")
+	p.until("location.pathname === '/task/02-02-more'")
+	p.live()
+	p.keys("5")
+	p.until("location.pathname === '/task/02-02-more/files'")
+	p.live()
+	p.keys("c")
+	p.until("document.querySelector('dialog[open] #sure')")
+	p.keys("\x1b")
+	p.until("!document.querySelector('dialog[open]')")
+	if text := w.Read(".trellis/tasks/02-02-more/task.json"); !strings.Contains(text, `"failed"`) {
+		t.Errorf("the task was cancelled without a yes: %s", text)
+	}
+	p.keys("b")
+	p.until("location.pathname === '/'")
+}
+
+// dark has a page shown dark, or light.
+func (t *tab) scheme(name string, width int64) {
+	t.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+		return err
+	}))
+}

@@ -1,0 +1,202 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// card is a task as a column shows it.
+type card struct {
+	ID, Title string
+	Status    trellis.Status
+	Column    string
+	Priority  string
+	Who       string
+	Phase     string
+	Round     int
+	Bar       []segment
+	Waits     string // for what; or what is wrong with it
+	Doing     string // what its agent said or did last
+	Took      string // of what is over
+	Since     string // when it began to stand like this
+	Runs      bool   // a process is at work on it: time goes by
+	Tokens    int64
+	Cost      string
+	Broken    bool // its files have problems
+
+	dependsOn []string
+	order     string
+}
+
+// segment is a phase in the bar of a card.
+type segment struct {
+	Name  string
+	State string // done, now, todo, bad
+	At    int    // from the left
+}
+
+// way are the phases of a run, in the order in which they are.
+var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
+
+// newCard is the card of a task.
+func newCard(t *status.Task, now time.Time) card {
+	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
+		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}
+	if c.Title == "" {
+		c.Title = c.ID
+	}
+	if t.Usage.CostUSD != nil {
+		c.Cost = text.Cost(t.Usage)
+	}
+	if t.Usage.Seconds > 0 {
+		c.Took = text.Seconds(t.Usage.Seconds)
+	}
+	c.Column, c.Waits = columnOf(t), clip(waitsOf(t, now), 240)
+	c.Bar = barOf(t)
+	c.order = fmt.Sprintf("%2s%s", orLast(t.Priority), c.ID)
+	return c
+}
+
+func orLast(priority string) string {
+	if priority == "" {
+		return "P9"
+	}
+	return priority
+}
+
+// said is the card after its agent said or did something.
+func (c card) said(e events.Event) card {
+	switch e.Kind {
+	case events.Tool:
+		c.Doing = clip(strings.TrimSpace(e.Tool+" "+e.Text), 160)
+	case events.Text:
+		c.Doing = clip(e.Text, 160)
+	case events.Usage:
+		if e.Usage != nil {
+			c.Tokens = max(c.Tokens, e.Usage.Tokens())
+		}
+	}
+	return c
+}
+
+// clip is a text in one line that is not too long for its place, with what can't be seen made visible.
+func clip(s string, n int) string { return text.Clip(trellis.Visible(text.OneLine(s)), n) }
+
+// columnOf is the column of a task: by what a person has to do.
+func columnOf(t *status.Task) string {
+	switch t.Status {
+	case "", trellis.Review, trellis.Failed:
+		return "needs"
+	case trellis.InProgress, trellis.Planning:
+		if t.HeldBy == nil && t.Status == trellis.InProgress {
+			return "queued"
+		}
+		return "working"
+	case trellis.Waiting, trellis.Paused, trellis.Ready:
+		if asksPerson(t) {
+			return "needs"
+		}
+		return "queued"
+	}
+	return "done"
+}
+
+// asksPerson reports whether a task that stands still goes on only when a person does something about it.
+func asksPerson(t *status.Task) bool {
+	if t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" {
+		return true
+	}
+	for _, what := range []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("} {
+		if strings.HasPrefix(t.WaitingFor, what) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsOf says what a task waits for, or what is wrong with it.
+func waitsOf(t *status.Task, now time.Time) string {
+	switch {
+	case len(t.Problems) > 0 && t.Status == "":
+		return t.Problems[0].Error()
+	case t.Status == trellis.Failed:
+		return strings.TrimSuffix(string(t.Failure.Code)+": "+t.Failure.Detail, ": ")
+	case t.Status == trellis.Review && t.Failure.Code != "":
+		return "in review: " + string(t.Failure.Code)
+	case t.Status == trellis.Review:
+		return "its work waits for your review"
+	case t.WaitingFor == status.ForWatcher:
+		return "not started: run trellis watch"
+	case t.WaitingFor == status.ForSlot:
+		return "queued (" + t.Slots + ")"
+	case t.WaitingFor == "approval":
+		return "waits for approval of its plan"
+	case t.WaitingFor != "":
+		return "waits for " + t.WaitingFor
+	case t.Retry != "":
+		return t.Retry
+	}
+	return ""
+}
+
+// barOf are the phases of a task that has begun, and how far it is.
+func barOf(t *status.Task) (bar []segment) {
+	at := slices.Index(way, t.Phase)
+	switch {
+	case t.Phase == "debug":
+		at = slices.Index(way, "implement")
+	case t.Status == trellis.Completed || t.Status == trellis.Review && t.Failure.Code == "":
+		at = len(way)
+	case at < 0:
+		return nil
+	}
+	for i, name := range way {
+		state := "todo"
+		switch {
+		case i < at:
+			state = "done"
+		case i == at && t.Status == trellis.Failed:
+			state = "bad"
+		case i == at:
+			state = "now"
+		}
+		bar = append(bar, segment{name, state, i * 12})
+	}
+	return bar
+}
+
+// word is a status as people read it.
+func word(s trellis.Status) string {
+	if s == "" {
+		return "can't be read"
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
+}
+
+// icon stands beside the colour of a status.
+func icon(s trellis.Status) string {
+	return map[trellis.Status]string{"": "⚠", trellis.Planning: "✎", trellis.Ready: "○", trellis.Waiting: "◔", trellis.InProgress: "▶", trellis.Paused: "Ⅱ", trellis.Review: "◉",
+		trellis.Completed: "✓", trellis.Failed: "✗", trellis.Cancelled: "⊘", trellis.Rejected: "⊘"}[s]
+}
+
+// watcherOf says how the watcher of the repository is.
+func watcherOf(r status.Reader) string {
+	switch w := r.Watcher; {
+	case !w.Alive:
+		return "no watcher"
+	case w.Hangs:
+		return "the watcher hangs"
+	case w.Beat.PID == 0:
+		return "a watcher is there"
+	default:
+		return fmt.Sprintf("watcher: %d of %d busy", len(w.Beat.Running), w.Beat.Parallel)
+	}
+}

@@ -1,0 +1,177 @@
+package board
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// column is what a person has to do about the tasks in it.
+type column struct {
+	Key, Name, Says string
+	Count           int
+	More            int // that are not shown
+	Cards           []card
+}
+
+// columns are all tasks that a search leaves.
+type columns struct {
+	Query   url.Values
+	Columns []*column
+	Total   int
+	Watcher string
+	Name    string // of the repository
+	Reads   bool   // and is never told anything
+
+	seq uint64
+}
+
+// perColumn is how many cards a column shows unless a person asks for more.
+const perColumn = 50
+
+func emptyColumns() []*column {
+	return []*column{
+		{Key: "needs", Name: "Needs you", Says: "to review, to decide, failed"},
+		{Key: "working", Name: "Working", Says: "an agent is at it"},
+		{Key: "queued", Name: "Queued", Says: "goes on by itself"},
+		{Key: "done", Name: "Done", Says: "nothing is left to do"},
+	}
+}
+
+// Statuses are what can be filtered by.
+func (c *columns) Statuses() []trellis.Status { return trellis.Statuses }
+
+// Limit is how many cards of a column are shown.
+func (c *columns) Limit() int {
+	if n, err := strconv.Atoi(c.Query.Get("limit")); err == nil && n > perColumn {
+		return min(n, 1000)
+	}
+	return perColumn
+}
+
+// MoreURL is the address that shows more cards.
+func (c *columns) MoreURL() string {
+	q := url.Values{}
+	for key, values := range c.Query {
+		q[key] = values
+	}
+	q.Set("limit", strconv.Itoa(c.Limit()*4))
+	return "/?" + q.Encode()
+}
+
+// columnsOf sorts all tasks into columns, as they are now.
+func (s *Server) columnsOf(ctx context.Context, query url.Values) (*columns, error) {
+	cards, seq, watcher, err := s.tasks.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &columns{Query: query, Columns: emptyColumns(), Total: len(cards), Watcher: watcher, Name: s.name, Reads: s.o.ReadOnly, seq: seq}
+	at := map[string]*column{}
+	for _, col := range c.Columns {
+		at[col.Key] = col
+	}
+	for _, one := range cards {
+		if c.picks(&one) {
+			at[one.Column].Cards = append(at[one.Column].Cards, one)
+		}
+	}
+	for _, col := range c.Columns {
+		col.sort(c.Limit())
+	}
+	return c, nil
+}
+
+// picks reports whether a card is among those asked for.
+func (c *columns) picks(one *card) bool {
+	if want := c.Query.Get("status"); want != "" && want != string(one.Status) {
+		return false
+	}
+	if want := c.Query.Get("priority"); want != "" && want != one.Priority {
+		return false
+	}
+	for word := range strings.FieldsSeq(strings.ToLower(c.Query.Get("q"))) {
+		if !strings.Contains(strings.ToLower(one.ID+" "+one.Title+" "+one.Who), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// sort puts what is most urgent first, in what is done what ended last, and leaves out what is too much.
+func (col *column) sort(limit int) {
+	slices.SortFunc(col.Cards, func(a, b card) int {
+		if col.Key == "done" {
+			return strings.Compare(b.Since+b.ID, a.Since+a.ID)
+		}
+		return strings.Compare(a.order, b.order)
+	})
+	col.Count = len(col.Cards)
+	if col.Count > limit {
+		col.More, col.Cards = col.Count-limit, col.Cards[:limit]
+	}
+}
+
+// view are the parts of a page of columns.
+func (c *columns) view() (*view, error) {
+	v := &view{}
+	for _, col := range c.Columns {
+		list := part{id: "list-" + col.Key}
+		for _, one := range col.Cards {
+			html, err := render("card", one)
+			if err != nil {
+				return nil, err
+			}
+			list.items = append(list.items, item{"card-" + elem(one.ID), html})
+		}
+		v.parts = append(v.parts, list)
+		if err := v.add("head-"+col.Key, "column-head", col); err != nil {
+			return nil, err
+		}
+		if err := v.add("more-"+col.Key, "column-more", map[string]any{"More": col.More, "URL": c.MoreURL()}); err != nil {
+			return nil, err
+		}
+	}
+	return v, v.add("watcher", "watcher", c)
+}
+
+// columns is the page of all tasks.
+func (s *Server) columns(ctx context.Context, r *http.Request) (string, error) {
+	c, v, err := s.columnsView(ctx, r.URL.Query())
+	if err != nil {
+		return "", err
+	}
+	return render("columns", page{c, v, s.streamFor("/", r.URL.Query(), c.seq, 0), s.o.ReadOnly})
+}
+
+// columnsView is that page in parts. Tabs that show the same share it.
+func (s *Server) columnsView(ctx context.Context, query url.Values) (*columns, *view, error) {
+	key := query.Encode()
+	s.shared.Lock()
+	defer s.shared.Unlock()
+	if was, ok := s.views[key]; ok && was.c.seq == s.tasks.count() {
+		return was.c, was.v, nil
+	}
+	c, err := s.columnsOf(ctx, query)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := c.view()
+	if err == nil {
+		if len(s.views) > 20 {
+			clear(s.views)
+		}
+		s.views[key] = shown{c, v}
+	}
+	return c, v, err
+}
+
+// shown is a page of columns that was made.
+type shown struct {
+	c *columns
+	v *view
+}

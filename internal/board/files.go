@@ -1,0 +1,151 @@
+package board
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// filePage is a file of a task, and what a person makes of it.
+type filePage struct {
+	ID, Name string
+	Text     string // what stands there, or what the person wrote
+	Was      string // the sum of what it said when it was loaded; "": there was none
+	Edited   bool
+	Markdown bool
+	Binary   bool
+	Problems []trellis.Problem
+	MayKeep  bool
+	Now      string // what it says now, where that is not what was loaded
+	Changed  bool
+	Saved    bool
+	Reads    bool
+}
+
+// file is the page of a file of a task.
+func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
+	id, name := r.PathValue("id"), r.PathValue("name")
+	dir, err := s.known(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	f := filePage{ID: id, Name: name, Markdown: strings.HasSuffix(name, ".md"), Reads: s.o.ReadOnly}
+	if _, no := app.EditedFile(name); no == nil {
+		was, text, err := s.p.Edits().Text(dir, name)
+		if err != nil {
+			return "", err
+		}
+		f.Text, f.Was, f.Edited = string(text), sumOf(was), true
+	} else if f.Text, err = s.listed(dir, name); err != nil {
+		return "", err
+	}
+	f.Binary = !utf8.ValidString(f.Text)
+	return render("file", page{Data: f, Reads: s.o.ReadOnly})
+}
+
+// listed is the text of a file that the page of files lists: no other is read.
+func (s *Server) listed(dir, name string) (string, error) {
+	files, err := s.p.Edits().Files(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if f.Name == name {
+			return s.p.Document(dir, filepath.FromSlash(name))
+		}
+	}
+	return "", app.AsKind(app.ErrNotFound, fmt.Errorf("there is no file %q in this task", clip(name, 100)))
+}
+
+// sumOf names a text; "" is one that is not there.
+func sumOf(text []byte) string {
+	if text == nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// save gives a file what a person wrote, if it still says what they were shown, and if that is right.
+func (s *Server) save(ctx context.Context, r *http.Request) (string, error) {
+	dir, err := s.known(ctx, r.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	if err := r.ParseForm(); err != nil {
+		return "", app.AsKind(app.ErrUsage, err)
+	}
+	name, err := app.EditedFile(r.PathValue("name"))
+	if err != nil {
+		return "", err
+	}
+	f := filePage{ID: r.PathValue("id"), Name: name, Was: r.PostFormValue("was"), Edited: true, Markdown: strings.HasSuffix(name, ".md")}
+	was, _, err := s.p.Edits().Text(dir, name)
+	if err != nil {
+		return "", err
+	}
+	f.Text = lines(r.PostFormValue("text"), string(was))
+	err = s.take(ctx, dir, &f, was, r.PostFormValue("keep") != "")
+	html, renderErr := render("editor", page{Data: f})
+	return html, errors.Join(err, renderErr)
+}
+
+// take saves what a person wrote; what is wrong stands in the page then, and the text stays in it.
+func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, keep bool) error {
+	if sumOf(was) != f.Was {
+		return f.changed(was)
+	}
+	if err := app.CheckText(f.Name, f.Text); err != nil {
+		return err
+	}
+	var err error
+	if f.Problems, err = s.p.Edits().Check(ctx, dir, f.Name, []byte(f.Text)); err != nil {
+		return err
+	}
+	if f.MayKeep = s.p.Edits().MayKeep(dir); mistakes(f.Problems) > 0 && (!keep || !f.MayKeep) {
+		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: what you wrote does not hold"))
+	}
+	s.order.Lock()
+	defer s.order.Unlock()
+	err = s.p.Edits().Save(dir, f.Name, was, []byte(f.Text))
+	if now, _, readErr := s.p.Edits().Text(dir, f.Name); err != nil && readErr == nil && sumOf(now) != f.Was {
+		return f.changed(now)
+	}
+	if err == nil {
+		f.Saved, f.Was = true, sumOf([]byte(f.Text))
+	}
+	return err
+}
+
+// changed shows what the file says now beside what the person wrote, who decides then.
+func (f *filePage) changed(now []byte) error {
+	f.Changed, f.Now, f.Was = true, string(now), sumOf(now)
+	return app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile: nothing is saved", f.Name))
+}
+
+func mistakes(problems []trellis.Problem) (n int) {
+	for _, p := range problems {
+		if !p.Warning {
+			n++
+		}
+	}
+	return n
+}
+
+// lines has what a browser sent end its lines as the file did: browsers end them all in their own way.
+func lines(sent, was string) string {
+	sent = strings.ReplaceAll(sent, "\r\n", "\n")
+	if strings.Contains(was, "\r\n") {
+		return strings.ReplaceAll(sent, "\n", "\r\n")
+	}
+	return sent
+}

@@ -1,0 +1,108 @@
+package board
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// policy lets a page load what this server has, and run and send nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// data is below where all is that is known of tasks.
+const data = "/v/"
+
+// maxForm is how much a browser may send.
+const maxForm = 4 << 20
+
+// guard lets in who may come in.
+type guard struct {
+	hosts []string // by which the board may be called
+	key   [sha256.Size]byte
+	read  bool // and never written
+	cross *http.CrossOriginProtection
+	wrong limit
+	next  http.Handler
+}
+
+func newGuard(hosts []string, key string, readOnly bool, now func() time.Time, next http.Handler) *guard {
+	return &guard{hosts: hosts, key: sha256.Sum256([]byte(key)), read: readOnly, cross: http.NewCrossOriginProtection(), wrong: limit{most: 20, per: time.Minute, now: now}, next: next}
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if code, why := g.refuses(r); code != 0 {
+		http.Error(w, why, code)
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, data) {
+		h.Set("Cache-Control", "no-store")
+		if code, why := g.unknown(r); code != 0 {
+			h.Set("WWW-Authenticate", "Bearer")
+			http.Error(w, why, code)
+			return
+		}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	g.next.ServeHTTP(w, r)
+}
+
+// refuses says why a request is no business of this board, whoever sends it.
+func (g *guard) refuses(r *http.Request) (code int, why string) {
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case !slices.Contains(g.hosts, r.Host):
+		return http.StatusMisdirectedRequest, "this board is not called " + r.Host
+	case g.cross.Check(r) != nil, strings.HasPrefix(r.URL.Path, data) && site != "" && site != "same-origin":
+		return http.StatusForbidden, "another site asked for this"
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
+		return http.StatusMethodNotAllowed, "a board is read, and told by POST"
+	case g.read && r.Method == http.MethodPost:
+		return http.StatusForbidden, "this board is for reading: it was started with --read-only"
+	}
+	return 0, ""
+}
+
+// unknown says why a request does not come from who has the key. Whoever has it is never made to wait for those who guess.
+func (g *guard) unknown(r *http.Request) (code int, why string) {
+	said, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum := sha256.Sum256([]byte(said))
+	switch {
+	case subtle.ConstantTimeCompare(sum[:], g.key[:]) == 1:
+		return 0, ""
+	case !g.wrong.allows():
+		return http.StatusTooManyRequests, "too many wrong keys"
+	}
+	return http.StatusUnauthorized, "open the address that trellis board printed: it has the key"
+}
+
+// limit allows something so many times in a time.
+type limit struct {
+	most int
+	per  time.Duration
+	now  func() time.Time
+
+	mu    sync.Mutex
+	times []time.Time
+}
+
+func (l *limit) allows() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.now()
+	l.times = slices.DeleteFunc(l.times, func(t time.Time) bool { return at.Sub(t) >= l.per })
+	if len(l.times) >= l.most {
+		return false
+	}
+	l.times = append(l.times, at)
+	return true
+}

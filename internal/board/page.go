@@ -1,0 +1,138 @@
+package board
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+//go:embed pages/*.html
+var pages embed.FS
+
+//go:embed static
+var static embed.FS
+
+// templates are parsed when the first page is asked for: other commands don't pay for them.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("board").Funcs(template.FuncMap{
+		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "markdown": markdown,
+		"join": strings.Join, "word": word, "icon": icon, "add": func(a, b int) int { return a + b },
+		"list": func(all ...string) []string { return all }, "pair": func(name string, items []string) named { return named{name, items} },
+	}).ParseFS(pages, "pages/*.html"))
+})
+
+// named is a list with its heading.
+type named struct {
+	Name  string
+	Items []string
+}
+
+// elem is the id of the element of a task, whatever its directory is called.
+func elem(id string) string {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return fmt.Sprintf("t%x", h.Sum64())
+}
+
+// render is what a template makes of data.
+func render(name string, data any) (string, error) {
+	var b bytes.Buffer
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("rendering %s: %w", name, err)
+	}
+	return b.String(), nil
+}
+
+// assets are the files that pages are made of. They are the same for everybody.
+func assets() http.Handler {
+	files := http.FileServerFS(static)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", version())
+		files.ServeHTTP(w, r)
+	})
+}
+
+// version changes when any of the files does.
+var version = sync.OnceValue(func() string {
+	h := fnv.New64a()
+	entries, err := static.ReadDir("static")
+	for _, e := range entries {
+		data, readErr := static.ReadFile("static/" + e.Name())
+		err = errors.Join(err, readErr)
+		h.Write(data)
+	}
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	return fmt.Sprintf(`"%x"`, h.Sum64())
+})
+
+// shell is the page that anybody gets: it holds no data, and asks for it with the key that it has.
+func (s *Server) shell(w http.ResponseWriter, r *http.Request) {
+	page, err := render("shell", nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	fmt.Fprint(w, page)
+}
+
+// answer gives what a handler makes, or says what is wrong.
+func (s *Server) answer(do func(context.Context, *http.Request) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := do(r.Context(), r)
+		code := http.StatusOK
+		if err != nil {
+			if code = codeOf(err); body == "" {
+				body, err = render("error", trouble{Why: err.Error(), Next: app.HintsOf(err)})
+			}
+		}
+		if body == "" {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+}
+
+// trouble is an error as a page shows it.
+type trouble struct {
+	Why  string
+	Next []string
+}
+
+// codeOf is the code by which a browser is told of an error.
+func codeOf(err error) int {
+	var large *http.MaxBytesError
+	switch kind := app.KindOf(err); {
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge
+	case kind == app.ErrNotFound:
+		return http.StatusNotFound
+	case kind == app.ErrUsage:
+		return http.StatusBadRequest
+	case kind == app.ErrFailed:
+		return http.StatusInternalServerError
+	}
+	return http.StatusConflict
+}

@@ -1,0 +1,90 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+)
+
+// Server answers browsers.
+type Server struct {
+	http.Handler
+	p     *app.Project
+	o     Options
+	name  string // of the repository
+	born  string // tells one run of this server from another
+	tasks *tasks
+	logs  logs
+	order sync.Mutex // one order at a time
+
+	shared sync.Mutex
+	views  map[string]shown // pages of columns, by query
+
+	streams chan struct{} // one for each that is open
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+}
+
+// maxStreams is how many tabs may listen at the same time.
+const maxStreams = 256
+
+// New is a server for browsers that call it by one of these hosts. It follows what happens in the project until ctx is done
+// or it is closed.
+func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Server, error) {
+	o.Now = orNow(o.Now)
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Server{p: p, o: o, name: base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
+	s.logs.p = p
+	s.tasks = newTasks(p, o.Now)
+	feed, err := p.Events(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s.ended.Go(func() { s.tasks.follow(ctx, feed) })
+	s.Handler = newGuard(hosts, o.Key, o.ReadOnly, o.Now, s.routes())
+	return s, nil
+}
+
+// Close ends the streams, and waits until nothing is followed any more. It may be called again.
+func (s *Server) Close() {
+	s.end()
+	s.tasks.close()
+	s.ended.Wait()
+}
+
+func orNow(now func() time.Time) func() time.Time {
+	if now == nil {
+		return time.Now
+	}
+	return now
+}
+
+func base(path string) string { return cmp.Or(path[strings.LastIndexByte(path, '/')+1:], path) }
+
+// routes are all that is answered: pages that hold nothing, what they are made of, and below data all that is known.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /static/", assets())
+	for _, page := range []string{"/{$}", "/task/{id}", "/task/{id}/{tab}", "/task/{id}/files/{name...}", "/plan", "/objectives", "/stats"} {
+		mux.HandleFunc("GET "+page, s.shell)
+	}
+	mux.HandleFunc("GET /v/{$}", s.answer(s.columns))
+	mux.HandleFunc("GET /v/task/{id}", s.answer(s.task))
+	mux.HandleFunc("GET /v/task/{id}/{tab}", s.answer(s.task))
+	mux.HandleFunc("GET /v/task/{id}/files/{name...}", s.answer(s.file))
+	mux.HandleFunc("GET /v/plan", s.answer(s.newPlan))
+	mux.HandleFunc("GET /v/objectives", s.answer(s.objectives))
+	mux.HandleFunc("GET /v/stats", s.answer(s.stats))
+	mux.HandleFunc("GET /v/stream", s.stream)
+	mux.HandleFunc("POST /v/task/{id}/files/{name...}", s.answer(s.save))
+	mux.HandleFunc("POST /v/do/{order}/{id}", s.answer(s.give))
+	mux.HandleFunc("POST /v/plan", s.answer(s.plan))
+	return mux
+}

@@ -1,0 +1,309 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// clock is a time of day, as the machine tells it.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.TimeOnly)
+}
+
+// noTask is the error of a task that there is not.
+func noTask(id string) error {
+	return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("there is no task %q", trellis.Visible(clip(id, 100)))), "trellis list")
+}
+
+// taskPage is what is known of one task.
+type taskPage struct {
+	status.Task
+	Card     card
+	Tab      string
+	Next     string // command
+	Orders   []order
+	Review   *status.Review // nil: its plan can't be read
+	Stuck    string         // why not
+	Criteria []criterion
+	Spans    []span
+	Longest  float64
+	Usage    []fact
+	Facts    []fact
+	Files    []app.TaskFile
+	Report   string
+	ReportOf string // the file that it stands in
+	Proofs   *proofs
+	Log      []logLine
+	Early    bool // there is more log than is shown
+	Reads    bool
+}
+
+// fact is a thing that is known.
+type fact struct{ Name, Says string }
+
+// criterion is a criterion, and what the last run found of it.
+type criterion struct{ ID, Text, Command, Level, Verdict, Evidence string }
+
+// Tabs are the pages of a task.
+func (t *taskPage) Tabs() []string { return []string{"", "log", "diff", "report", "files", "proofs"} }
+
+// Named is what a tab is called.
+func (t *taskPage) Named(tab string) string {
+	return map[string]string{"": "Overview", "log": "Log", "diff": "Diff", "report": "Report", "files": "Files", "proofs": "Proofs"}[tab]
+}
+
+// Width is how wide the bar of a phase is, of a hundred.
+func (t *taskPage) Width(s span) int {
+	if t.Longest <= 0 {
+		return 1
+	}
+	return max(1, int(100*s.Seconds/t.Longest))
+}
+
+// known is the directory of a task that a request names, which must be one that was found on disk.
+func (s *Server) known(ctx context.Context, id string) (dir string, err error) {
+	if !s.tasks.knows(ctx, id) {
+		return "", noTask(id)
+	}
+	return filepath.Join(s.p.Store.Tasks(), id), nil
+}
+
+// task is a page of a task.
+func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
+	id, tab := r.PathValue("id"), r.PathValue("tab")
+	if _, err := s.known(ctx, id); err != nil {
+		return "", err
+	}
+	seq := s.tasks.count()
+	of := &taskStream{s, id, tab}
+	t, err := of.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	v, err := t.view()
+	if err != nil {
+		return "", err
+	}
+	end := 0
+	if tab == "log" || tab == "" {
+		t.Log, end, _ = s.logs.of(id).since(0, firstShow)
+		t.Early = end > len(t.Log)
+	}
+	return render("task", page{t, v, s.streamFor(strings.TrimSuffix("/task/"+id+"/"+tab, "/"), nil, seq, end), s.o.ReadOnly})
+}
+
+// taskStream is the page of a task as it is kept up to date.
+type taskStream struct {
+	s       *Server
+	id, tab string
+}
+
+func (t *taskStream) task() string { return t.id }
+
+func (t *taskStream) next(ctx context.Context, whole bool, log int) (v *view, besides string, end int, err error) {
+	if end = log; t.tab == "log" || t.tab == "" {
+		if besides, end, err = t.news(log); err != nil {
+			return nil, "", end, err
+		}
+	}
+	if !whole {
+		return nil, besides, end, nil
+	}
+	p, err := t.read(ctx)
+	if err != nil {
+		return nil, "", end, err
+	}
+	v, err = p.view()
+	return v, besides, end, err
+}
+
+// news are the lines of the log that a tab has not been told.
+func (t *taskStream) news(from int) (string, int, error) {
+	lines, end, whole := t.s.logs.of(t.id).since(from, 0)
+	if len(lines) == 0 {
+		return "", end, nil
+	}
+	html, err := render("log-lines", lines)
+	var b strings.Builder
+	how := "beforeend"
+	if whole {
+		how = "innerHTML"
+	}
+	put(&b, "log", how, html)
+	return b.String(), end, err
+}
+
+// read reads what the page of the task says now.
+func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
+	s, dir := t.s, filepath.Join(t.s.p.Store.Tasks(), t.id)
+	task, err := readTask(s.p, s.p.Reader(), t.id)
+	if err != nil {
+		return nil, err
+	}
+	p := &taskPage{Task: task, Tab: t.tab, Reads: s.o.ReadOnly, Card: newCard(&task, s.o.Now())}
+	p.ID = p.Card.ID
+	p.Next, _ = s.p.Next(ctx, dir) // where nothing comes next, nothing is said
+	p.Orders = ordersFor(&task)
+	p.facts()
+	switch t.tab {
+	case "":
+		p.overview(ctx, s, dir)
+	case "files":
+		p.Files, err = s.p.Edits().Files(dir)
+	case "report":
+		err = p.report(s, dir)
+	case "proofs":
+		p.Proofs, err = proofsOf(ctx, s.p, dir)
+	case "log", "diff":
+	default:
+		err = app.AsKind(app.ErrNotFound, errNoPage)
+	}
+	return p, err
+}
+
+func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
+	if r, err := s.p.Review(ctx, dir); err != nil {
+		p.Stuck = err.Error()
+	} else {
+		p.Review = &r
+	}
+	found := map[string]status.Verdict{}
+	for _, v := range status.Verdicts(dir) {
+		found[v.Text] = v
+	}
+	for _, c := range p.Task.Criteria {
+		v := found[c.Text]
+		p.Criteria = append(p.Criteria, criterion{c.ID, c.Text, c.Verify, c.Level, cmp.Or(v.Verdict, "open"), text.Clip(v.Evidence, 1000)})
+	}
+	p.Spans = s.logs.of(p.ID).phases()
+	for _, one := range p.Spans {
+		p.Longest = max(p.Longest, one.Seconds)
+	}
+}
+
+// facts are what is said of it in few words.
+func (p *taskPage) facts() {
+	add := func(list *[]fact, name, says string) {
+		if says != "" {
+			*list = append(*list, fact{name, says})
+		}
+	}
+	add(&p.Facts, "type", p.DevType)
+	add(&p.Facts, "package", p.Package)
+	add(&p.Facts, "priority", p.Priority)
+	add(&p.Facts, "assignee", p.Assignee)
+	add(&p.Facts, "branch", p.Branch)
+	add(&p.Facts, "base", p.BaseBranch)
+	add(&p.Facts, "depends on", strings.Join(p.DependsOn, ", "))
+	add(&p.Facts, "parent", p.Parent)
+	add(&p.Facts, "children", strings.Join(p.Children, ", "))
+	add(&p.Facts, "pull request", p.PRURL)
+	u := p.Task.Usage
+	if u.Tokens() == 0 && u.Seconds == 0 {
+		return
+	}
+	add(&p.Usage, "time", text.Seconds(u.Seconds))
+	add(&p.Usage, "tokens in", text.Tokens(u.InputTokens))
+	add(&p.Usage, "tokens out", text.Tokens(u.OutputTokens))
+	add(&p.Usage, "from cache", text.Tokens(u.CachedTokens))
+	cost := "unknown"
+	if u.CostUSD != nil {
+		cost = text.Cost(u)
+	}
+	add(&p.Usage, "cost", cost)
+}
+
+func (p *taskPage) report(s *Server, dir string) error {
+	for _, name := range []string{taskdir.Report, taskdir.Rejected} {
+		said, err := s.p.Document(dir, name)
+		if err != nil {
+			return err
+		}
+		if said != "" {
+			p.Report, p.ReportOf = said, name
+			return nil
+		}
+	}
+	return nil
+}
+
+// view are the parts of the page that change while somebody looks at it.
+func (p *taskPage) view() (*view, error) {
+	v := &view{}
+	list := []string{"task-head", "task-now", "task-orders"}
+	switch p.Tab {
+	case "":
+		list = append(list, "task-plan", "task-criteria", "task-timeline", "task-facts")
+	case "report":
+		list = append(list, "task-report")
+	case "files":
+		list = append(list, "task-files")
+	case "proofs":
+		list = append(list, "task-proofs")
+	}
+	for _, name := range list {
+		if err := v.add(name, name, p); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// proofs are what the records of the task's checks prove.
+type proofs struct {
+	Nothing  bool
+	Says     string
+	Findings []fact
+	Open     []fact
+	Records  []proven
+}
+
+// proven is a record of a check.
+type proven struct {
+	Step, Kind, Command, At string
+	Exit                    int
+	Checks                  []fact
+}
+
+func proofsOf(ctx context.Context, p *app.Project, dir string) (*proofs, error) {
+	r, err := runner.VerifyTask(ctx, p.Store, p.Repo.Refs(), dir)
+	if err != nil {
+		return nil, err
+	}
+	all := &proofs{Nothing: r.Nothing, Says: fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record"))}
+	for _, f := range r.Findings {
+		all.Findings = append(all.Findings, fact{string(f.Fault), f.Message})
+	}
+	for _, f := range r.Unproven {
+		if f.Step != "" {
+			all.Open = append(all.Open, fact{f.Step, f.Message})
+		}
+	}
+	for _, rec := range r.Records {
+		one := proven{rec.Step, rec.Kind, rec.Command, rec.Ended.Local().Format(time.DateTime), rec.Exit, nil}
+		for _, c := range rec.Checks {
+			one.Checks = append(one.Checks, fact{c.Kind, fmt.Sprintf("%s (exit %d)", c.Command, c.Exit)})
+		}
+		all.Records = append(all.Records, one)
+	}
+	return all, nil
+}
+
+// Document is prd.md laid out.
+func (p *taskPage) Document() template.HTML { return markdown(p.Review.Document) }

@@ -1,0 +1,276 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// tasks is what is known of all tasks, kept up to date by what happens.
+type tasks struct {
+	p   *app.Project
+	now func() time.Time
+
+	mu      sync.Mutex
+	cards   map[string]card // by directory name
+	watcher string
+	seq     uint64 // counts what happened
+	tabs    map[*tab]bool
+	loaded  chan struct{} // closed once all were read
+	failed  error         // why they can't be
+	shut    bool
+}
+
+// tab is a page that is open somewhere.
+type tab struct {
+	task  string        // the one it is about; "": all
+	wake  chan struct{} // something happened
+	ended chan struct{}
+
+	mu    sync.Mutex
+	whole bool // more than what its agent says and does
+}
+
+func newTasks(p *app.Project, now func() time.Time) *tasks {
+	return &tasks{p: p, now: now, cards: map[string]card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
+}
+
+// follow reads all tasks, and then again those to which something happens.
+func (t *tasks) follow(ctx context.Context, feed <-chan events.Event) {
+	t.load()
+	for e := range feed {
+		changed, said := map[string]bool{}, []events.Event{}
+		take := func(e events.Event) {
+			if spoken(e) {
+				said = append(said, e)
+			} else {
+				changed[e.Task] = true
+			}
+		}
+		for take(e); len(changed) < 200; {
+			select {
+			case next, ok := <-feed:
+				if ok {
+					take(next)
+					continue
+				}
+			default:
+			}
+			break
+		}
+		t.take(changed, said)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// spoken reports whether an event tells of an agent at work, which changes nothing of where its task stands.
+func spoken(e events.Event) bool {
+	return e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage || e.Kind == events.Notice
+}
+
+func (t *tasks) load() {
+	r := t.p.Reader()
+	list, err := r.Tasks(status.Filter{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed, t.watcher = err, watcherOf(r)
+	for i := range list {
+		c := newCard(&list[i], t.now())
+		t.cards[c.ID] = c
+	}
+	t.seq++
+	close(t.loaded)
+}
+
+// take reads the tasks that changed, and those that wait for them, and wakes the tabs that show them.
+func (t *tasks) take(changed map[string]bool, said []events.Event) {
+	r := t.p.Reader()
+	r.Known = t.statuses()
+	read := map[string]*card{}
+	for id := range changed {
+		read[id] = t.read(r, id)
+	}
+	for _, id := range t.behind(read) {
+		read[id] = t.read(r, id)
+		changed[id] = true
+	}
+	t.mu.Lock()
+	for id, c := range read {
+		if c == nil {
+			delete(t.cards, id)
+		} else {
+			t.cards[id] = *c
+		}
+	}
+	for _, e := range said {
+		if c, there := t.cards[e.Task]; there {
+			t.cards[e.Task] = c.said(e)
+		}
+	}
+	t.watcher = watcherOf(r)
+	t.seq++
+	for tab := range t.tabs {
+		tab.tell(changed, said)
+	}
+	t.mu.Unlock()
+}
+
+// read is a task as it stands now, nil when it is gone. A planning goes by the name that the task gets in the end.
+func (t *tasks) read(r status.Reader, id string) *card {
+	task, err := readTask(t.p, r, id)
+	if err != nil {
+		return nil
+	}
+	c := newCard(&task, t.now())
+	t.mu.Lock()
+	c.Doing = t.cards[id].Doing
+	t.mu.Unlock()
+	r.Known[id] = task.Status
+	return &c
+}
+
+// readTask reads a task by its directory name, also while it is planned.
+func readTask(p *app.Project, r status.Reader, id string) (status.Task, error) {
+	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
+	t, err := r.Task(filepath.Join(p.Store.Tasks(), id))
+	if errors.Is(err, taskdir.ErrNotFound) {
+		if draft, draftErr := r.Task(filepath.Join(p.Store.Tasks(), taskdir.DraftPrefix+id)); draftErr == nil && draft.Source != nil {
+			return draft, nil
+		}
+	}
+	return t, err
+}
+
+// behind are the tasks that wait for tasks whose status has changed.
+func (t *tasks) behind(read map[string]*card) (list []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	moved := map[string]bool{}
+	for id, c := range read {
+		if c == nil || c.Status != t.cards[id].Status {
+			moved[id] = true
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	for id, c := range t.cards {
+		for _, on := range c.dependsOn {
+			if moved[on] && read[id] == nil {
+				list = append(list, id)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (t *tasks) statuses() map[string]trellis.Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := make(map[string]trellis.Status, len(t.cards))
+	for id, c := range t.cards {
+		known[id] = c.Status
+	}
+	return known
+}
+
+// all are the cards of all tasks once they were read, with what they were counted by.
+func (t *tasks) all(ctx context.Context) (map[string]card, uint64, string, error) {
+	select {
+	case <-t.loaded:
+	case <-ctx.Done():
+		return nil, 0, "", ctx.Err()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.cards), t.seq, t.watcher, t.failed
+}
+
+// knows reports whether there is a task of this directory name.
+func (t *tasks) knows(ctx context.Context, id string) bool {
+	select {
+	case <-t.loaded:
+	case <-ctx.Done():
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, there := t.cards[id]
+	return there
+}
+
+func (t *tasks) count() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seq
+}
+
+// open has a tab told of what happens. nil: the server ends.
+func (t *tasks) open(task string) *tab {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shut {
+		return nil
+	}
+	tab := &tab{task: task, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	t.tabs[tab] = true
+	return tab
+}
+
+func (t *tasks) leave(tab *tab) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.tabs, tab)
+}
+
+// close ends all tabs.
+func (t *tasks) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shut {
+		return
+	}
+	t.shut = true
+	for tab := range t.tabs {
+		close(tab.ended)
+	}
+}
+
+// tell wakes a tab if it shows one of the tasks to which something happened.
+func (t *tab) tell(changed map[string]bool, said []events.Event) {
+	whole, spoke := t.task == "" || changed[t.task], false
+	for _, e := range said {
+		spoke = spoke || e.Task == t.task
+	}
+	if !whole && !spoke {
+		return
+	}
+	t.mu.Lock()
+	t.whole = t.whole || whole
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take is what happened since the last call.
+func (t *tab) take() (whole bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	whole, t.whole = t.whole, false
+	return whole
+}

@@ -1,0 +1,125 @@
+package board
+
+import (
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// view is what a tab shows, in parts of which those are sent again that change.
+type view struct{ parts []part }
+
+// part is what an element of a page holds.
+type part struct {
+	id    string // of the element
+	html  string
+	items []item // of a list, which can change one by one
+}
+
+// item is an element of a list.
+type item struct{ id, html string }
+
+// add adds a part that a template makes.
+func (v *view) add(id, template string, data any) error {
+	html, err := render(template, data)
+	v.parts = append(v.parts, part{id: id, html: html})
+	return err
+}
+
+// Part is what stands in an element when the page is shown first. What is in it was escaped by the template it comes from.
+func (v *view) Part(id string) template.HTML {
+	for _, p := range v.parts {
+		if p.id == id {
+			return template.HTML(p.all())
+		}
+	}
+	return ""
+}
+
+func (p part) all() string {
+	if p.items == nil {
+		return p.html
+	}
+	var b strings.Builder
+	for _, i := range p.items {
+		b.WriteString(i.html)
+	}
+	return b.String()
+}
+
+// page is what the template of a page gets.
+type page struct {
+	Data   any
+	View   *view
+	Stream string // the address of what happens from then on
+	Reads  bool   // it can't be told anything
+}
+
+// streamFor is the address at which a page is told of what happened since it was made.
+func (s *Server) streamFor(path string, query url.Values, seq uint64, log int) string {
+	q := url.Values{"path": {path}, "at": {s.mark(seq, log)}}
+	if len(query) > 0 {
+		q.Set("query", query.Encode())
+	}
+	return data + "stream?" + q.Encode()
+}
+
+// mark says how far a tab has been told.
+func (s *Server) mark(seq uint64, log int) string { return fmt.Sprintf("%s.%d.%d", s.born, seq, log) }
+
+// sent is what a tab has been sent: sums of parts, and of the items of lists.
+type sent struct {
+	sums  map[string]uint64
+	lists map[string][]string
+}
+
+func newSent() *sent { return &sent{map[string]uint64{}, map[string][]string{}} }
+
+// news are the parts of a view that differ from what was sent, as a browser puts them in place.
+func (s *sent) news(v *view) string {
+	var b strings.Builder
+	for _, p := range v.parts {
+		if p.items == nil && s.lists[p.id] == nil {
+			if s.differs(p.id, p.html) {
+				put(&b, p.id, "innerMorph", p.html)
+			}
+			continue
+		}
+		s.list(&b, p)
+	}
+	return b.String()
+}
+
+func (s *sent) list(b *strings.Builder, p part) {
+	ids := make([]string, len(p.items))
+	for i, one := range p.items {
+		ids[i] = one.id
+	}
+	same := s.lists[p.id] != nil && slices.Equal(ids, s.lists[p.id])
+	s.lists[p.id] = ids
+	for _, one := range p.items {
+		if s.differs(one.id, one.html) && same {
+			put(b, one.id, "outerMorph", one.html)
+		}
+	}
+	if !same {
+		put(b, p.id, "innerMorph", p.all())
+	}
+}
+
+func (s *sent) differs(id, html string) bool {
+	h := fnv.New64a()
+	h.Write([]byte(html))
+	sum := h.Sum64()
+	was, there := s.sums[id]
+	s.sums[id] = sum
+	return !there || was != sum
+}
+
+// put has a browser put HTML into an element, or in its place.
+func put(b *strings.Builder, id, how, html string) {
+	fmt.Fprintf(b, "<hx-partial hx-target=\"#%s\" hx-swap=\"%s\">%s</hx-partial>\n", id, how, html)
+}
