@@ -56,10 +56,10 @@ func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error
 	}
 	b.Write(bytes.TrimSuffix(line, []byte("\n")))
 	b.WriteByte('\n')
-	if err := d.write(f, path, b.Bytes()); err != nil {
+	if err := d.Write(f, path, b.Bytes()); err != nil {
 		return err
 	}
-	return d.sync(f, path)
+	return d.Sync(f, path)
 }
 
 // openForAppend opens and locks the file, so that no two appenders see each other's halves.

@@ -95,10 +95,10 @@ func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
 			return err
 		}
 	}
-	if err := d.write(f, path, data); err != nil {
+	if err := d.Write(f, path, data); err != nil {
 		return err
 	}
-	return d.sync(f, path)
+	return d.Sync(f, path)
 }
 
 // createTemp makes the file that is going to become path, and locks it. It has a fixed name, so that
@@ -138,26 +138,25 @@ func removeAbandoned(name string) {
 	}
 }
 
-func (d *Disk) write(f *os.File, path string, data []byte) error {
+// Write writes data to a file that the caller has opened, by the steps of Fault.
+func (d *Disk) Write(f *os.File, path string, data []byte) error {
+	parts := [][]byte{data}
 	if d != nil && d.Fault != nil {
-		half := len(data) / 2
-		if err := writeStep(d, f, path, data[:half]); err != nil {
+		parts = [][]byte{data[:len(data)/2], data[len(data)/2:]}
+	}
+	for _, part := range parts {
+		if err := d.Step("write", path); err != nil {
 			return err
 		}
-		data = data[half:]
+		if _, err := f.Write(part); err != nil {
+			return err
+		}
 	}
-	return writeStep(d, f, path, data)
+	return nil
 }
 
-func writeStep(d *Disk, f *os.File, path string, data []byte) error {
-	if err := d.Step("write", path); err != nil {
-		return err
-	}
-	_, err := f.Write(data)
-	return err
-}
-
-func (d *Disk) sync(f *os.File, path string) error {
+// Sync syncs a file that the caller has opened.
+func (d *Disk) Sync(f *os.File, path string) error {
 	if err := d.Step("sync", path); err != nil {
 		return err
 	}
@@ -228,7 +227,7 @@ func (d *Disk) Rename(from, to string) error {
 		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
 	}
 	err := renameExclusive(from, to)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+	if noExchange(err) {
 		err = renameChecked(from, to)
 	}
 	if err != nil {

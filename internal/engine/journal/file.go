@@ -65,7 +65,7 @@ func (j *file) cut() error {
 	if err := j.f.Truncate(j.size); err != nil {
 		return err
 	}
-	return j.sync()
+	return j.disk.Sync(j.f, j.path)
 }
 
 // fenced says why the journal is no longer ours: the lock or the file was removed or replaced (git
@@ -98,7 +98,10 @@ func (j *file) append(r *record) error {
 	r.N, r.Prev = j.n+1, j.prev
 	line, err := json.Marshal(r)
 	if err == nil {
-		err = j.write(append(line, '\n'), r.synced())
+		err = j.disk.Write(j.f, j.path, append(line, '\n'))
+	}
+	if err == nil && r.synced() {
+		err = j.disk.Sync(j.f, j.path)
 	}
 	if err == nil {
 		err = j.book.add(r)
@@ -117,39 +120,10 @@ func (j *file) settle() error {
 	if j.broken != nil || !j.unsynced {
 		return j.broken
 	}
-	if err := j.sync(); err != nil {
+	if err := j.disk.Sync(j.f, j.path); err != nil {
 		j.broken = suspended(fmt.Errorf("syncing %s: %w", j.path, err))
 		return j.broken
 	}
 	j.unsynced = false
 	return nil
-}
-
-func (j *file) write(line []byte, sync bool) error {
-	if j.disk != nil && j.disk.Fault != nil { // two halves, so that a fault can tear the line
-		half := len(line) / 2
-		if err := j.writeStep(line[:half]); err != nil {
-			return err
-		}
-		line = line[half:]
-	}
-	if err := j.writeStep(line); err != nil || !sync {
-		return err
-	}
-	return j.sync()
-}
-
-func (j *file) writeStep(data []byte) error {
-	if err := j.disk.Step("write", j.path); err != nil {
-		return err
-	}
-	_, err := j.f.Write(data)
-	return err
-}
-
-func (j *file) sync() error {
-	if err := j.disk.Step("sync", j.path); err != nil {
-		return err
-	}
-	return j.f.Sync()
 }
