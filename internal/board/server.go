@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/stats"
 )
 
 // Server answers browsers.
@@ -21,6 +22,7 @@ type Server struct {
 	born  string // tells one run of this server from another
 	tasks *tasks
 	logs  logs
+	took  *stats.Reader
 	order sync.Mutex // one order at a time
 
 	shared sync.Mutex
@@ -40,7 +42,7 @@ func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Serve
 	o.Now = orNow(o.Now)
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{p: p, o: o, name: base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
-	s.logs.p = p
+	s.logs.p, s.took = p, p.Stats()
 	s.tasks = newTasks(p, o.Now)
 	feed, err := p.Events(ctx)
 	if err != nil {
@@ -72,6 +74,7 @@ func base(path string) string { return cmp.Or(path[strings.LastIndexByte(path, '
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/", assets())
+	mux.HandleFunc("GET /static/plot.css", plotStyle)
 	for _, page := range []string{"/{$}", "/task/{id}", "/task/{id}/{tab}", "/task/{id}/files/{name...}", "/plan", "/objectives", "/stats"} {
 		mux.HandleFunc("GET "+page, s.shell)
 	}

@@ -2,10 +2,47 @@ package board
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/stats"
+	"github.com/trellis-tasks/trellis/internal/stats/plot"
 )
 
+// statsPage is what tasks took since a time, as drawings with their tables.
+type statsPage struct {
+	Since    string // as the person said it, "" for all time
+	Periods  []period
+	Figures  []plot.Figure
+	Problems []string
+}
+
+// period is a choice of since when numbers count.
+type period struct{ Since, Says string }
+
 // stats is the page of numbers.
-func (s *Server) stats(context.Context, *http.Request) (string, error) {
-	return render("stats", page{Reads: s.o.ReadOnly})
+func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
+	p := statsPage{Since: r.URL.Query().Get("since"), Periods: []period{{"", "all time"}, {"90d", "90 days"}, {"30d", "30 days"}, {"7d", "7 days"}, {"24h", "a day"}}}
+	var since time.Time
+	if p.Since != "" {
+		var err error
+		if since, err = stats.ParseSince(p.Since, s.o.Now()); err != nil {
+			return "", app.AsKind(app.ErrUsage, err)
+		}
+	}
+	record, err := s.took.Read(since)
+	if err != nil {
+		return "", err
+	}
+	p.Figures, p.Problems = plot.Figures(record), record.Problems
+	return render("stats", page{Data: p, Reads: s.o.ReadOnly})
+}
+
+// plotStyle is the style sheet of the drawings.
+func plotStyle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = io.WriteString(w, plot.Style) // a browser that is gone needs none
 }

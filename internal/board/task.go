@@ -49,6 +49,7 @@ type taskPage struct {
 	Report   string
 	ReportOf string // the file that it stands in
 	Proofs   *proofs
+	Diff     *diffPage
 	Log      []logLine
 	Early    bool // there is more log than is shown
 	Reads    bool
@@ -101,6 +102,11 @@ func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 		return "", err
 	}
 	end := 0
+	if tab == "diff" {
+		if t.Diff, err = s.diffOf(ctx, filepath.Join(s.p.Store.Tasks(), id), r.URL.Query()); err != nil {
+			return "", err
+		}
+	}
 	if tab == "log" || tab == "" {
 		t.Log, end, _ = s.logs.of(id).since(0, firstShow)
 		t.Early = end > len(t.Log)

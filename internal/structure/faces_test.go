@@ -57,7 +57,7 @@ var faces = map[string][]string{
 var screens = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
 // boards is what the board may import, so too.
-var boards = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
+var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
 func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
 func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }

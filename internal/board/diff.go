@@ -1,0 +1,124 @@
+package board
+
+import (
+	"context"
+	"html/template"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/trellis-tasks/trellis/internal/diffview"
+)
+
+// diffPage is what a task changed: every file with what was done to it, and the lines of as many as fit on a page.
+type diffPage struct {
+	Began          bool // something was done for the task
+	Only           string
+	Split          bool
+	Files          []diffFile
+	Added, Deleted int
+}
+
+// diffFile is a file of a diff, with the lines of it that are shown.
+type diffFile struct {
+	*diffview.File
+	Rows  []diffview.Row  // below each other,
+	Pairs []diffview.Pair // or side by side
+	More  int             // lines that come after them
+	Rest  template.URL    // the query that shows those
+}
+
+const (
+	fileRows = 400  // of a file, beside others
+	pageRows = 3000 // of all files together
+	onlyRows = 5000 // of a file that is shown alone
+	maxShown = 2000 // files that are listed
+)
+
+// diffOf reads what a task changed. The query may name one file, from which row on it is shown, and the layout.
+func (s *Server) diffOf(ctx context.Context, dir string, query url.Values) (*diffPage, error) {
+	p := &diffPage{Only: query.Get("file"), Split: query.Get("layout") == "split"}
+	from, err := strconv.Atoi(query.Get("from"))
+	if err != nil || p.Only == "" {
+		from = 0
+	}
+	in, out := io.Pipe()
+	read := make(chan error, 1)
+	go func() {
+		err := diffview.Read(in, func(f *diffview.File) error {
+			p.take(f, from)
+			return nil
+		})
+		_ = in.CloseWithError(err) // who writes hears of it, and its error is the one that counts
+		read <- err
+	}()
+	p.Began, err = s.p.Diff(ctx, dir, false, out)
+	_ = out.CloseWithError(err) // nil says that this was all
+	if readErr := <-read; err == nil {
+		err = readErr
+	}
+	return p, err
+}
+
+// take lists a file, with the lines of it for which there is room.
+func (p *diffPage) take(f *diffview.File, from int) {
+	p.Added, p.Deleted = p.Added+f.Added, p.Deleted+f.Deleted
+	if len(p.Files) == maxShown {
+		return
+	}
+	one, most := diffFile{File: f}, min(fileRows, pageRows-p.rows())
+	switch p.Only {
+	case "":
+	case f.Name():
+		most = onlyRows
+	default:
+		most = 0
+	}
+	if p.Split {
+		one.Pairs, one.More = f.Split(from, most)
+	} else {
+		one.Rows, one.More = f.Unified(from, most)
+	}
+	if one.More > 0 {
+		one.Rest = p.query(f.Name(), from+len(one.Rows)+len(one.Pairs))
+	}
+	f.Hunks = nil // what is shown of them stands in the rows
+	p.Files = append(p.Files, one)
+}
+
+func (p *diffPage) rows() (n int) {
+	for _, f := range p.Files {
+		n += len(f.Rows) + len(f.Pairs)
+	}
+	return n
+}
+
+// query is that of a page with one file from a row on, in the layout of this one.
+func (p *diffPage) query(file string, from int) template.URL {
+	q := url.Values{"file": {file}}
+	if from > 0 {
+		q.Set("from", strconv.Itoa(from))
+	}
+	if p.Split {
+		q.Set("layout", "split")
+	}
+	return template.URL(q.Encode())
+}
+
+// Alone is the query of a page with this file alone.
+func (p *diffPage) Alone(file string) template.URL { return p.query(file, 0) }
+
+// Layout is the query of this page in the other layout.
+func (p *diffPage) Layout() template.URL {
+	q := url.Values{}
+	if p.Only != "" {
+		q.Set("file", p.Only)
+	}
+	if !p.Split {
+		q.Set("layout", "split")
+	}
+	return template.URL(q.Encode())
+}
+
+// Shown reports whether any line of a file is shown.
+func (f diffFile) Shown() bool { return len(f.Rows)+len(f.Pairs) > 0 }
