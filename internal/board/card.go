@@ -95,8 +95,13 @@ func columnOf(t *status.Task) string {
 	switch t.Status {
 	case "", trellis.Review, trellis.Failed:
 		return "needs"
-	case trellis.InProgress, trellis.Planning:
-		if t.HeldBy == nil && t.Status == trellis.InProgress {
+	case trellis.Planning:
+		if t.HeldBy == nil { // it was cut off
+			return "needs"
+		}
+		return "working"
+	case trellis.InProgress:
+		if t.HeldBy == nil {
 			return "queued"
 		}
 		return "working"
@@ -141,6 +146,8 @@ func waitsOf(t *status.Task, now time.Time) string {
 		return "waits for approval of its plan"
 	case t.WaitingFor != "":
 		return "waits for " + t.WaitingFor
+	case t.Status == trellis.Planning && t.HeldBy == nil:
+		return strings.TrimSuffix("its planning was cut off: "+t.Failure.Detail, ": ")
 	case t.Retry != "":
 		return t.Retry
 	}

@@ -1,0 +1,205 @@
+package board_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// script has the first two tries of the work fail, and the next hold.
+const script = `roles:
+  evaluate:
+    - answer: {decision: accept, category: "", details: fine, suggestions: [], size: tiny, confidence: 0.9}
+  research:
+    - answer: |
+        ## Codebase Context
+
+        test.sh is the test.
+
+        ## Implementation Approach
+
+        Write hello.txt.
+
+        ## Step Breakdown
+
+        1. hello.txt
+
+        ## implement.jsonl
+
+        - path: test.sh, reason: how it is tested
+
+        ## check.jsonl
+
+        - path: test.sh, reason: how it is tested
+
+        ## debug.jsonl
+
+        - path: test.sh, reason: how it is tested
+
+        ## Suggested Scope
+
+        hello
+
+        ## Technical Notes
+
+        none
+
+        ## Verification Plan
+
+        - test: ` + "`sh test.sh`" + `
+
+        ## Risks
+
+        None.
+  prd:
+    - answer: {title: Say hello, summary: hello.txt says hello., requirements: [hello], acceptance: [{criterion: hello.txt says hello}]}
+  implement:
+    - {files: {hello.txt: "bad\n"}, answer: "I wrote <b>hello.txt</b>."}
+  check:
+    - answer: ALL_CHECKS_FINISH
+  debug:
+    - {files: {hello.txt: "worse\n"}, answer: "Now it should hold."}
+    - {files: {hello.txt: "hello\n"}, answer: "Now it holds."}
+  accept:
+    - answer: {criteria: [{id: A1, verdict: met, evidence: "hello.txt:1"}]}
+`
+
+// TestWholeWay goes from an empty board through a plan that is approved, work that fails and is retried, to a branch, by the
+// board alone, beside a watcher.
+func TestWholeWay(t *testing.T) {
+	self, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": script, "test.sh": "[ ! -e hello.txt ] || grep -q '^hello$' hello.txt\n",
+		".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nplanning: {approval: plan}\nsandbox: off\n"})
+	w.o.Self = self
+	w.watcher(self)
+	w.serve()
+	columns := w.open("/").live()
+	columns.shows("0 tasks")
+	p := w.open("/plan")
+	p.until("document.getElementById('requirement')")
+	p.evaluate("(() => { document.getElementById('requirement').value = 'Say hello in hello.txt'; document.getElementById('name').value = 'hello' })()")
+	p.click("#plan-form button")
+	p.shows("planning in the background")
+	columns.until("document.querySelector('#list-needs .card.s-waiting')")
+	columns.click("#list-needs a.open")
+	columns.until("location.pathname.startsWith('/task/')")
+	columns.live()
+	columns.shows("This plan waits for approval")
+	columns.click("#approve")
+	columns.shows("approved by")
+	columns.until("document.querySelector('#task-head .badge.s-failed')")
+	columns.shows("verify")
+	columns.until("document.querySelector('#log').innerText.includes('I wrote <b>hello.txt</b>.')")
+	columns.until("document.querySelector('[hx-post*=\"/do/retry/\"]')")
+	columns.click(`[hx-post*="/do/retry/"]`)
+	columns.until("document.querySelector('#task-head .badge.s-review')")
+	columns.shows("✓ met")
+	w.bigLog(columns)
+}
+
+// bigLog has an agent leave 100 MB, which the page of the log shows the end of.
+func (w *world) bigLog(p *tab) {
+	found, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/*/run/*/*/*/*/stream.jsonl"))
+	if more, moreErr := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/*/run/*/*/*/stream.jsonl")); err == nil && moreErr == nil {
+		found = append(found, more...)
+	}
+	if err != nil || len(found) == 0 {
+		w.Fatalf("no stream: %v", err)
+	}
+	f, err := os.OpenFile(found[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	line := fmt.Sprintf(`{"type":"text","text":%q}`+"\n", strings.Repeat("x", 1000))
+	for range 100 {
+		if _, err := f.WriteString(strings.Repeat(line, 1000)); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.end()
+	w.serve()
+	runtime.GC()
+	id := strings.TrimPrefix(p.evaluate("location.pathname"), "/task/")
+	began := time.Now()
+	q := w.open("/task/" + id + "/log").live()
+	q.until("document.querySelectorAll('#log li').length > 10")
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	w.Logf("a log of 100 MB: %v until it is shown, %d MB of memory in use by the program, %d MB taken", time.Since(began), now.HeapAlloc>>20, now.Sys>>20)
+	if now.Sys>>20 > 150 {
+		w.Errorf("%d MB of memory were taken, want at most 150", now.Sys>>20)
+	}
+}
+
+// watcher runs a watcher until the test ends.
+func (w *world) watcher(self string) {
+	w.Helper()
+	cmd := exec.Command(self, "watch", "--plain")
+	cmd.Dir, cmd.Env = w.Dir, w.p.Env.Vars
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // one that has ended is waited for all the same
+		_ = cmd.Wait()
+		if w.Failed() {
+			w.Log(said.String())
+		}
+	})
+}
+
+// TestTenThousand holds the first paint, an event, and a board at rest to their limits.
+func TestTenThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 task directories")
+	}
+	w := newWorld(t, nil)
+	for i := range 10_000 {
+		dir := filepath.Join(w.Dir, ".trellis", "tasks", fmt.Sprintf("02-01-task-%05d", i))
+		doc := fmt.Sprintf(`{"title": "Task number %d", "status": %q}`, i, []string{"completed", "ready", "failed", "review"}[i%4])
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(doc), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.serve()
+	p := w.open("/").live()
+	p.shows("10000 tasks")
+	p.close()
+	began := time.Now()
+	p = w.open("/")
+	p.until("document.querySelector('.card')")
+	t.Logf("first cards after %v; in the page %s ms", time.Since(began), p.evaluate("Math.round(performance.now())"))
+	if ms := p.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime < 1000"); ms != "true" {
+		t.Error("the first paint took more than a second")
+	}
+	p.live()
+	slowest := time.Duration(0)
+	for i := range 5 {
+		title := fmt.Sprintf("Aaa %d is new", i)
+		w.Write(".trellis/tasks/02-01-task-00002/task.json", fmt.Sprintf(`{"title": %q, "status": "failed", "priority": "P0"}`, title))
+		began := time.Now()
+		p.shows(title)
+		slowest = max(slowest, time.Since(began))
+	}
+	t.Logf("an event is on the page after %v at most", slowest)
+	if limit := 2 * time.Second; slowest > limit { // 300 ms on a machine that does nothing else
+		t.Errorf("an event took %v, want at most %v", slowest, limit)
+	}
+}
