@@ -1,0 +1,25 @@
+package board_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestTablesOfReports(t *testing.T) {
+	w := newWorld(t, nil)
+	w.task("02-01-said", `{"title": "Said", "name": "said", "status": "review"}`, map[string]string{"report.md": "# Report\n\nBefore\n\n| check | <i>result</i> |\n|---|:-:|\n| `go vet \\| tee` | **passed** |\n\n```\n| no | table |\n|---|---|\n```\n\nafter\n"})
+	w.serve()
+	code, body := w.ask(http.MethodGet, "/v/task/02-01-said/report", nil)
+	if code != http.StatusOK {
+		t.Fatalf("got %d %s", code, body)
+	}
+	for _, want := range []string{"<p>Before</p>", "<th>check</th>", "<td><code>go vet | tee</code></td>", "<td><strong>passed</strong></td>", "| no | table |", "<p>after</p>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%q is not in %s", want, body)
+		}
+	}
+	if strings.Contains(body, "<i>") || strings.Count(body, "<table>") != 1 {
+		t.Errorf("HTML was taken, or there is not one table: %s", body)
+	}
+}
