@@ -245,6 +245,8 @@ func TestUIActions(t *testing.T) {
 	if got := s.read(".trellis/tasks/02-03-no/REJECTED.md"); !strings.Contains(got, "the API goes") {
 		t.Errorf("REJECTED.md is\n%s", got)
 	}
+	p.press("h") // from the plan that was rejected
+	p.until("[now]")
 
 	p.choose("02-04-off")
 	p.press("c")
