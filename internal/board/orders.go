@@ -65,11 +65,9 @@ func (s *Server) give(ctx context.Context, r *http.Request) (string, error) {
 	if err := r.ParseForm(); err != nil {
 		return "", app.AsKind(app.ErrUsage, err)
 	}
-	s.order.Lock()
-	defer s.order.Unlock()
 	a, err := s.carryOut(context.WithoutCancel(ctx), r.PathValue("order"), dir, r)
 	if errors.Is(err, runner.ErrPlanChanged) {
-		err = app.WithHints(app.AsKind(app.ErrUnmet, errors.New("the plan was changed since it was shown: nothing is decided, and below is what it says now")), "read it again")
+		err = app.AsKind(app.ErrUnmet, errors.New("it was changed since it was shown: nothing is decided, and below is what it says now"))
 	}
 	if err != nil {
 		a = answer{Says: err.Error(), Next: strings.Join(app.HintsOf(err), " · "), Wrong: true}
@@ -78,40 +76,42 @@ func (s *Server) give(ctx context.Context, r *http.Request) (string, error) {
 	return html, errors.Join(err, renderErr)
 }
 
+// carryOut carries out an order: those that lead to hooks and other programs by this program in a process of its own, as
+// long as that takes; the others here, one at a time.
 func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request) (answer, error) {
-	var did app.Ordered
-	var err error
 	id := r.PathValue("id")
-	d := app.Decision{Step: r.PostFormValue("step"), Shown: r.PostFormValue("shown"), Reason: r.PostFormValue("reason")}
 	switch name {
-	case "approve", "reject":
-		if d.Step == "" && d.Shown == "" {
-			return answer{}, app.Usagef("a decision names the plan that was shown, and this one names none: load the page again")
-		}
-		if name == "approve" {
-			did, err = s.p.Orders().Approve(ctx, dir, d)
-		} else {
-			did, err = s.p.Orders().Reject(ctx, dir, d)
-		}
-	case "stop":
-		did, err = s.p.Orders().Stop(ctx, dir)
-	case "retry":
-		return s.retry(ctx, dir, r)
-	case "revise":
-		return s.revise(ctx, id, r)
 	case "start":
 		return s.run(ctx, "start", "--detach", "--", id)
-	case "cancel", "deliver": // they lead to hooks and programs
+	case "cancel", "deliver":
 		return s.run(ctx, name, "--", id)
-	default:
-		return answer{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
+	case "revise":
+		return s.revise(ctx, id, r)
 	}
+	s.order.Lock()
+	defer s.order.Unlock()
+	did, err := s.tell(ctx, name, dir, r)
 	return answer{Says: did.Says, Next: did.Next}, err
 }
 
-func (s *Server) retry(ctx context.Context, dir string, r *http.Request) (answer, error) {
-	did, err := s.p.Orders().Retry(ctx, dir, r.PostFormValue("fresh") != "")
-	return answer{Says: did.Says, Next: did.Next}, err
+func (s *Server) tell(ctx context.Context, name, dir string, r *http.Request) (app.Ordered, error) {
+	orders := s.p.Orders()
+	switch name {
+	case "approve", "reject":
+		d := app.Decision{Step: r.PostFormValue("step"), Shown: r.PostFormValue("shown"), Reason: r.PostFormValue("reason")}
+		if d.Shown == "" {
+			return app.Ordered{}, app.Usagef("a decision names what was shown, and this one names nothing: load the page again")
+		}
+		if name == "approve" {
+			return orders.Approve(ctx, dir, d)
+		}
+		return orders.Reject(ctx, dir, d)
+	case "stop":
+		return orders.Stop(ctx, dir)
+	case "retry":
+		return orders.Retry(ctx, dir, false)
+	}
+	return app.Ordered{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
 }
 
 // revise has a task planned again with what a person says about its plan.

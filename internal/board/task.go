@@ -38,6 +38,7 @@ type taskPage struct {
 	Tab      string
 	Next     string // command
 	Orders   []order
+	Step     *waiting       // nil: no step waits for a person
 	Review   *status.Review // nil: its plan can't be read
 	Stuck    string         // why not
 	Criteria []criterion
@@ -54,6 +55,21 @@ type taskPage struct {
 	Early    bool // there is more log than is shown
 	Reads    bool
 }
+
+// waiting is a step that waits for a person, and what a yes to it is bound to.
+type waiting struct {
+	Path, Title, Description, Hash string
+	Lets                           []string // the steps that then run
+}
+
+// decision is what the form gets by which a person decides.
+type decision struct {
+	ID, Hash, Step string
+	Reads          bool
+}
+
+// Decide is what a form about what has this hash gets: about a step, or with "" about the plan.
+func (t *taskPage) Decide(hash, step string) decision { return decision{t.ID, hash, step, t.Reads} }
 
 // fact is a thing that is known.
 type fact struct{ Name, Says string }
@@ -184,6 +200,9 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 }
 
 func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
+	if q := status.Asked(dir, s.o.Now()); q != nil {
+		p.Step = &waiting{q.Path, q.Title, q.Description, q.Hash, q.Lets}
+	}
 	if r, err := s.p.Review(ctx, dir); err != nil {
 		p.Stuck = err.Error()
 	} else {
