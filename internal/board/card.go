@@ -193,17 +193,3 @@ func icon(s trellis.Status) string {
 	return map[trellis.Status]string{"": "⚠", trellis.Planning: "✎", trellis.Ready: "○", trellis.Waiting: "◔", trellis.InProgress: "▶", trellis.Paused: "Ⅱ", trellis.Review: "◉",
 		trellis.Completed: "✓", trellis.Failed: "✗", trellis.Cancelled: "⊘", trellis.Rejected: "⊘"}[s]
 }
-
-// watcherOf says how the watcher of the repository is.
-func watcherOf(r status.Reader) string {
-	switch w := r.Watcher; {
-	case !w.Alive:
-		return "no watcher"
-	case w.Hangs:
-		return "the watcher hangs"
-	case w.Beat.PID == 0:
-		return "a watcher is there"
-	default:
-		return fmt.Sprintf("watcher: %d of %d busy", len(w.Beat.Running), w.Beat.Parallel)
-	}
-}

@@ -85,7 +85,7 @@ func (t *tasks) load() {
 	list, err := r.Tasks(status.Filter{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed, t.watcher = err, watcherOf(r)
+	t.failed, t.watcher = err, r.Watcher.String()
 	for i := range list {
 		c := newCard(&list[i], t.now())
 		t.cards[c.ID] = c
@@ -119,7 +119,7 @@ func (t *tasks) take(changed map[string]bool, said []events.Event) {
 			t.cards[e.Task] = c.said(e)
 		}
 	}
-	t.watcher = watcherOf(r)
+	t.watcher = r.Watcher.String()
 	t.seq++
 	for tab := range t.tabs {
 		tab.tell(changed, said)

@@ -103,6 +103,19 @@ type State struct {
 	Beat   Beat // of the one that is there; without one zero, as far as it can be read
 }
 
+// String is how the watcher is, in few words.
+func (s State) String() string {
+	switch {
+	case !s.Alive:
+		return "no watcher"
+	case s.Hangs:
+		return "the watcher hangs"
+	case s.Beat.PID == 0:
+		return "a watcher is there"
+	}
+	return fmt.Sprintf("watcher: %d of %d busy", len(s.Beat.Running), s.Beat.Parallel)
+}
+
 // Look looks for the watcher of the repository at root.
 func Look(root string, now time.Time) State {
 	lock := Lock(root)

@@ -50,21 +50,7 @@ func (p *project) Tasks() (*Reading, error) {
 		dirs, n = dirs[len(some):], 2*n
 		return r.Some(some), len(dirs) > 0
 	}
-	return &Reading{Of: len(dirs), Watcher: watcher(r), Next: next}, nil
-}
-
-// watcher says how the watcher of the repository is.
-func watcher(r status.Reader) string {
-	switch w := r.Watcher; {
-	case !w.Alive:
-		return "no watcher"
-	case w.Hangs:
-		return "the watcher hangs"
-	case w.Beat.PID == 0:
-		return "a watcher is there"
-	default:
-		return fmt.Sprintf("watcher: %d of %d busy", len(w.Beat.Running), w.Beat.Parallel)
-	}
+	return &Reading{Of: len(dirs), Watcher: r.Watcher.String(), Next: next}, nil
 }
 
 // path is the directory of a task.
