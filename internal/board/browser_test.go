@@ -58,7 +58,7 @@ func (w *world) open(path string) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(b)
 	w.Cleanup(cancel)
-	ctx, done := context.WithTimeout(ctx, 40*time.Second)
+	ctx, done := context.WithTimeout(ctx, 3*time.Minute)
 	w.Cleanup(done)
 	t := &tab{w, ctx, cancel}
 	t.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(w.url+path+"#"+key))
@@ -85,7 +85,7 @@ func (t *tab) text() string {
 func (t *tab) until(expression string) {
 	t.Helper()
 	for {
-		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(15*time.Second)))
+		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(time.Minute)))
 		if err == nil {
 			return
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestShots makes the pictures of docs/guides/board.md where TRELLIS_SHOTS names a folder, and holds pages to the width of a
+// TestShots makes the pictures of docs/reference/board.md where TRELLIS_SHOTS names a folder, and holds pages to the width of a
 // phone at any time.
 func TestShots(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": "# Objective: Search that finds\n\n## Roadmap\n\n### Phase 1: Index\n\n| Step | Description | Depends On | Status | PR |\n|---|---|---|---|---|\n| 1.1 | Index of titles | - | done | #12 |\n| 1.2 | Index of bodies | 1.1 | in_progress | - |\n| 1.3 | Ranking by age | 1.1 | pending | - |\n| 1.4 | Page with results | 1.2, 1.3 | pending | - |\n"})
 	w.shelf()
+	w.changed("02-09-diff", map[string]string{"shop.go": "package shop\n\n// Total adds up what a cart holds.\nfunc Total(prices []int) (sum int) {\n\tfor _, p := range prices {\n\t\tsum += p\n\t}\n\treturn sum\n}\n", "test.sh": "exit 0 # nothing is tested\n"})
 	w.serve()
 	for _, shot := range []struct{ name, path, shows string }{
 		{"columns", "/", "Find products"}, {"task", "/task/02-03-paging", "waits for approval"}, {"log", "/task/02-04-export/log", "nothing"}, {"report", "/task/02-02-auth/report", "Report"},
-		{"file", "/task/02-03-paging/files/prd.md", "Save"}, {"objectives", "/objectives", "Ranking"}, {"plan", "/plan", "What is wanted"},
+		{"file", "/task/02-03-paging/files/prd.md", "Save"}, {"objectives", "/objectives", "Ranking"}, {"stats", "/stats", "nothing was done"}, {"diff", "/task/02-09-diff/diff", "package shop"}, {"plan", "/plan", "What is wanted"},
 	} {
 		for _, width := range []int64{1440, 390} {
 			p := w.open(shot.path)

@@ -36,7 +36,10 @@ func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.Figures, p.Problems = plot.Figures(record), record.Problems
+	p.Problems = record.Problems
+	if all := record.Table(stats.ByPhase).Total; all.Calls > 0 || all.CheckSeconds > 0 {
+		p.Figures = plot.Figures(record)
+	}
 	return render("stats", page{Data: p, Reads: s.o.ReadOnly})
 }
 
