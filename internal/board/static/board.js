@@ -201,6 +201,7 @@
     '?': () => byId('keys').showModal(), f: () => follow(!following),
   };
   document.addEventListener('keydown', e => {
+    if (e.key === 'Escape') typed = null; // who leaves the search is not put back by the list that it brings
     if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
     if (e.target.closest('input, textarea, select')) {
       if (e.key === 'Escape') e.target.blur();
