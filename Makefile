@@ -15,7 +15,7 @@ PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 export GORACE ?= atexit_sleep_ms=0
 # The compiler works a sixth less when it may leave more garbage; its largest package takes 1.2 GB then, instead of 0.75.
 GARBAGE = 400
-# Vet and the programs that tests build go without C's library: one set of compiled packages beside the race detector's, not two.
+# Vet looks at the packages that the tests are built of: one set of compiled packages beside that of the program, not two.
 # What takes longest begins first, so that no processor waits for it in the end.
 LONGEST = ./internal/runner ./e2e ./internal/cli ./internal/scheduler ./faults ./agents/agentstest
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
@@ -27,7 +27,7 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
 test: export GOGC = $(GARBAGE)
 test: setup
-	CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) vet $(RACE) ./...
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')
 	scripts/memory.sh $(GO) test $(RACE) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 30m $(LONGEST) ./...
 demo: build

@@ -1,6 +1,7 @@
 package structure
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +11,8 @@ import (
 
 // sourceCode is what tests of the source look at, with its types: all of them share it.
 var sourceCode = sync.OnceValues(func() ([]*packages.Package, error) {
-	return packages.Load(&packages.Config{Mode: packages.LoadSyntax},
+	// what is imported is compiled for this, as it is for the program that other tests build: once for all
+	return packages.Load(&packages.Config{Mode: packages.LoadSyntax, Env: append(os.Environ(), "CGO_ENABLED=0")},
 		"./testdata/impure", "../../internal/...", "../../taskdir", "../../contextfiles", "../../specs", "../../templates", "../../agents")
 })
 
