@@ -189,7 +189,7 @@ func (a *Caller) resume(base string, attempt int) (*Reply, string, error) {
 			if json.Unmarshal(raw, &r) == nil {
 				return &r, "", nil
 			}
-			err = fs.ErrNotExist // a power cut took what was in it, see note: the call is made again
+			err = fs.ErrNotExist // a power cut took what was in it, see keepUnsynced: the call is made again
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)

@@ -40,7 +40,7 @@ func (p *Project) SettingsFile() *SettingsFile {
 			f.Config.Data = data
 			return f
 		},
-		made: func(before, after []byte) { p.Gate.Unowned(p.Gate.setBy(before, after)) },
+		made: func(before, after []byte) { p.Gate.WarnNotRecorded(p.Gate.setBy(before, after)) },
 	}
 }
 
@@ -194,7 +194,7 @@ func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([
 }
 
 // setBy remembers what the settings say after a command's change and did not say before: that is a person's of this clone.
-func (g *Gate) setBy(before, after []byte) error {
+func (g *TrustGate) setBy(before, after []byte) error {
 	j, err := g.Judge()
 	if err != nil {
 		return err

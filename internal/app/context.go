@@ -13,7 +13,7 @@ import (
 // saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
 func (p *Project) ChangeContext(dir, name string, change func([]byte) ([]byte, error)) error {
 	_, inside := proc.InsideRun(p.Env.Vars)
-	return p.Gate.Owning(dir, name, func() (before, after []byte, err error) {
+	return p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
 		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
 			edit := func() error {
 				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {

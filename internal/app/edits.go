@@ -144,7 +144,7 @@ func (e Edits) MayKeep(dir string) bool {
 func (e Edits) Save(dir, name string, was, text []byte) error {
 	_, inside := proc.InsideRun(e.p.Env.Vars)
 	edit := func() error { return e.p.Store.Disk.Replace(filepath.Join(dir, name), was, text) }
-	return e.p.Gate.Owning(dir, name, func() (before, after []byte, err error) {
+	return e.p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
 		if _, broken := e.p.Store.Load(dir); broken != nil { // nobody runs it, and no update can read it
 			return was, text, edit()
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Gate decides what of that which came into a project by git may run, and remembers what was made here.
-type Gate struct {
+// TrustGate decides what of that which came into a project by git may run, and remembers what was made here.
+type TrustGate struct {
 	env   *Env
 	repo  *git.Repo
 	store taskdir.Store
@@ -32,8 +32,8 @@ type Gate struct {
 	unkept sync.Once           // says that settings can't be kept
 }
 
-// made is the judge if anything asked for one, else nil.
-func (g *Gate) made() *trust.Judge {
+// existingJudge is the judge if anything asked for one, else nil.
+func (g *TrustGate) existingJudge() *trust.Judge {
 	if g == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (g *Gate) made() *trust.Judge {
 }
 
 // Judge judges what came into a project by git. It is made once, whoever asks first.
-func (g *Gate) Judge() (*trust.Judge, error) {
+func (g *TrustGate) Judge() (*trust.Judge, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.judge != nil {
@@ -69,7 +69,7 @@ func (g *Gate) Judge() (*trust.Judge, error) {
 }
 
 // everything reports whether all that is checked out may run: for this process, or below these folders.
-func (g *Gate) everything(folders []string) (bool, error) {
+func (g *TrustGate) everything(folders []string) (bool, error) {
 	switch said := g.env.Get("TRELLIS_TRUST"); said {
 	case "":
 	case "checkout":
@@ -88,7 +88,7 @@ func (g *Gate) everything(folders []string) (bool, error) {
 }
 
 // trustedKeys are the keys whose decisions count.
-func (g *Gate) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
+func (g *TrustGate) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
 	for _, file := range files {
 		data, err := durable.Read(g.env.atHome(file), durable.MaxDocument)
 		if err != nil {
@@ -127,7 +127,7 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := p.Gate.kept()
+	kept, err := p.Gate.trustedSettingsDir()
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +191,8 @@ func (p *Project) trustedPrograms(ctx context.Context) error {
 	return err
 }
 
-// SayBefore says that settings of before are in force.
-func (p *Project) SayBefore(ctx context.Context) {
+// WarnOldSettings says that settings of before are in force.
+func (p *Project) WarnOldSettings(ctx context.Context) {
 	v, err := p.Gate.judge.Subject(ctx, subject.Settings())
 	var untrusted *trust.UntrustedError
 	if err == nil && errors.As(v.Err(), &untrusted) {

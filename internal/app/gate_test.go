@@ -80,7 +80,7 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 			if from == "main" && (err != nil || q.Settings.judged == nil || !strings.Contains(string(q.Settings.judged.Config.Data), "echo mine")) {
 				t.Errorf("got %+v, %v", q, err)
 			}
-			kept, err := p.Gate.kept()
+			kept, err := p.Gate.trustedSettingsDir()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestKeptSettingsAreThoseJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := p.Gate.kept()
+	kept, err := p.Gate.trustedSettingsDir()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (p *Project) instruct(ctx context.Context) func(trellis.Role) (runner.Instr
 	known := map[string]bool{}
 	return func(role trellis.Role) (runner.Instructions, error) {
 		words, err := wordsFor(p.Settings.Dir(), role)
-		if err != nil || p.Gate.made() == nil || p.Settings.Kept != "" {
+		if err != nil || p.Gate.existingJudge() == nil || p.Settings.Kept != "" {
 			return words.instructions(role, err)
 		}
 		mu.Lock()

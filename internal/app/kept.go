@@ -14,7 +14,7 @@ import (
 
 // keepJudged keeps settings that are trusted, if they are those that were judged. Where nothing can be kept they run all the
 // same: only there are none of before when others are checked out, which is said once.
-func (g *Gate) keepJudged(dir string, judged map[string]string, unread error) {
+func (g *TrustGate) keepJudged(dir string, judged map[string]string, unread error) {
 	now, err := settingFiles(g.store.Root)
 	if err == nil && unread == nil && !maps.Equal(judged, now) {
 		return // somebody is writing them: the next look keeps them
@@ -27,8 +27,8 @@ func (g *Gate) keepJudged(dir string, judged map[string]string, unread error) {
 	}
 }
 
-// kept is where the settings of a project that were trusted last are kept, "" when nothing can be.
-func (g *Gate) kept() (string, error) {
+// trustedSettingsDir is where the settings of a project that were trusted last are kept, "" when nothing can be.
+func (g *TrustGate) trustedSettingsDir() (string, error) {
 	dir := g.env.stateFile("settings")
 	if dir == "" {
 		return "", nil
@@ -38,7 +38,7 @@ func (g *Gate) kept() (string, error) {
 }
 
 // keep keeps settings for the time when others are checked out.
-func (g *Gate) keep(now map[string]string, dir string) error {
+func (g *TrustGate) keep(now map[string]string, dir string) error {
 	kept, err := settingFiles(dir)
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (g *Gate) keep(now map[string]string, dir string) error {
 }
 
 // ForgetSettings has no settings of before come into force.
-func (g *Gate) ForgetSettings() error {
-	kept, err := g.kept()
+func (g *TrustGate) ForgetSettings() error {
+	kept, err := g.trustedSettingsDir()
 	if err == nil && kept != "" {
 		err = os.RemoveAll(kept)
 	}

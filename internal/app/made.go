@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
-// Owning has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
+// RecordEdit has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
 // git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
-func (g *Gate) Owning(dir, name string, write func() (before, after []byte, err error)) error {
+func (g *TrustGate) RecordEdit(dir, name string, write func() (before, after []byte, err error)) error {
 	before, after, err := write()
 	if _, inside := proc.InsideRun(g.env.Vars); err == nil && !inside {
-		g.Unowned(g.wrote(dir, name, before, after))
+		g.WarnNotRecorded(g.recordWritten(dir, name, before, after))
 	}
 	return err
 }
 
-// wrote remembers what a file of a task says after a command's change of it and did not say before.
-func (g *Gate) wrote(dir, name string, before, after []byte) error {
+// recordWritten remembers what a file of a task says after a command's change of it and did not say before.
+func (g *TrustGate) recordWritten(dir, name string, before, after []byte) error {
 	j, err := g.Judge()
 	if err != nil {
 		return err
@@ -39,8 +39,8 @@ func (g *Gate) wrote(dir, name string, before, after []byte) error {
 	})...)
 }
 
-// Own remembers what files of a task say that a command has just made.
-func (g *Gate) Own(dir string, files []string) error {
+// RecordMade remembers what files of a task say that a command has just made.
+func (g *TrustGate) RecordMade(dir string, files []string) error {
 	j, err := g.Judge()
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (g *Gate) Own(dir string, files []string) error {
 	return j.Record(trust.Made, filepath.Base(dir), now...)
 }
 
-// Unowned tells why what a command wrote is not remembered as made here: git may tell so later.
-func (g *Gate) Unowned(err error) {
+// WarnNotRecorded tells why what a command wrote is not remembered as made here: git may tell so later.
+func (g *TrustGate) WarnNotRecorded(err error) {
 	if err != nil && !errors.Is(err, trust.ErrNowhere) {
 		g.env.say("%v", err)
 	}

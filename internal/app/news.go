@@ -20,7 +20,7 @@ const (
 	newsImpatience = time.Second // when a person wants the command to end
 )
 
-// News tells what becomes of a project's tasks to those that the settings name. What has no news doesn't pay.
+// News tells what becomes of a project's tasks to those that the settings name. The notifier is made when the first news comes.
 type News struct {
 	p    *Project
 	once sync.Once

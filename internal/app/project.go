@@ -24,7 +24,7 @@ type Project struct {
 	Root     string // the main checkout, also when the folder asked about is a linked worktree
 	Store    taskdir.Store
 	Settings Settings
-	Gate     *Gate
+	Gate     *TrustGate
 	News     *News
 }
 
@@ -58,7 +58,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 	}
 	repo.Env = e.Vars
 	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
-	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &Gate{env: e, repo: repo, store: store}}
+	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
 	p.News = &News{p: p}
 	p.Store.Changed = p.News.changed
 	return p, nil

@@ -23,7 +23,7 @@ func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 		return nil, err
 	}
 	if q.Settings.Kept != "" {
-		p.SayBefore(ctx)
+		p.WarnOldSettings(ctx)
 	}
 	return q.SiteWith(ctx)
 }
@@ -59,11 +59,11 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 		Default:  firstAgent(ctx, known),
 		Instruct: home.instruct(ctx),
 		LookPath: home.Env.LookPath,
-		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.made(),
+		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.existingJudge(),
 		Redact: proc.NewRedactor(secret).String, Secrets: secret,
 		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
 		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
-	if p.Gate.made() != nil {
+	if p.Gate.existingJudge() != nil {
 		s.TrustedPrograms, s.Keys, s.Account = p.trustedPrograms, p.Gate.keys, thisAccount()
 	}
 	return s

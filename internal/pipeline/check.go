@@ -10,7 +10,7 @@ import (
 )
 
 // check lets a fresh session review the change and mend what it finds. It returns the markers that are
-// missing at the end of its report, which count when there is no command to decide.
+// missing at the end of its report (its last 2 KB), which count when there is no command to decide. observe makes the markers.
 func (r *run) check(f flow.Flow) (missing []string, err error) {
 	content, err := r.observe(f, "check")
 	if err != nil {

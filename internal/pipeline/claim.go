@@ -53,7 +53,7 @@ type claimer struct {
 }
 
 // claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
-// whose yes is needed.
+// whose yes is needed. It is no lock: who opened the run's journal has that.
 func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	var j Job
 	_, err := cl.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) (err error) {

@@ -96,7 +96,15 @@ func (e *Effects) Begin(revision int64, p Progress) {
 	e.guard.Objects(p.Since, p.Borrowed)
 }
 
-// Activities are all that a run does besides its agents' calls.
+// Activities are all that a run does besides its agents' calls. A step of the flow, its activity and the effect have one name,
+// but for these, whose names are in journals (the string) or had to differ:
+//
+//	run.enter       writeStatus "status"            statusWriter.write
+//	run.accept      prove "criteria", ground        prover
+//	run.final       final "final-verify"            finalVerifier.final
+//	run.update      unresolvedConflicts "unmended"  updater
+//	run.handOver    deliver                         deliverer.deliver
+//	run.end         conclude "report"               reporter.conclude
 func (e *Effects) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
 		verify.With(e.verifier.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),

@@ -28,7 +28,7 @@ type observeIn struct {
 	Job         Job    `json:"job"`
 	Phase       string `json:"phase"`
 	Asked       bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
-	SeenContent string `json:"known,omitempty"` // content that the run has taken in before
+	SeenContent string `json:"known,omitempty"` // content that the run has taken in before; journals have it by this name
 }
 
 // Content is what people wrote, frozen: the copy below run/inputs is what phases read.

@@ -26,7 +26,7 @@ type prepareIn struct {
 type Prepared struct {
 	Notes       []string          `json:"notes,omitempty"`
 	Lost        bool              `json:"lost,omitempty"`    // what earlier runs did is gone
-	Fingerprint map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
+	Fingerprint map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed; journals have it by this name
 	Results     []CommandResult   `json:"results,omitempty"` // preconditions of the plan
 	Made        *git.WorktreeID   `json:"made,omitempty"`    // the worktree, told from what may be put in its place
 	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took

@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Standards are what a task's work is judged by, as it lies in the main checkout: lines by the name of where they stand.
-// What can't be read now has no entry: the run comes to no verdict with it either.
+// Standards are what decides whether a task's work is accepted, read from the main checkout: lines by the name of where they
+// stand. A file that can't be read has no entry: no run is judged by it.
 type Standards map[string][]string
 
 // byCommands names the commands that decide, wherever they stand.

@@ -37,7 +37,7 @@ func StateWritten(activity string, in json.RawMessage) (s TaskState, ok bool) {
 	return s, activity == string(writeStatus) && json.Unmarshal(in, &s) == nil
 }
 
-// Why is the standing's failure in words, "" without one.
+// Why is the failure in words, "" without one.
 func (s TaskState) Why() string {
 	if s.Failure == nil {
 		return ""

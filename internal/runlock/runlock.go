@@ -1,5 +1,6 @@
 // Package runlock takes the lock of a task's run, which says who is at work on the task. Whoever takes it, for a run
-// or for a moment, first ends what a holder that died left running: agents, and commands of git.
+// or for a moment, first ends what a holder that died left running: agents, and commands of git. What runs a task takes it
+// by journal.Open, with Clear; Take here is for short operations.
 package runlock
 
 import (

@@ -31,9 +31,9 @@ type Approvals struct {
 	now      func() time.Time
 }
 
-// asks reports whether a run that is under way asked people about a step, and which it is as long as they have not
+// openStep reports whether a run that is under way asked people about a step, and which it is as long as they have not
 // decided. Whether they agreed to its plan is not asked then.
-func (ap Approvals) asks(dir string, h *journal.History) (asked bool, step string, err error) {
+func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step string, err error) {
 	if !underWay(h) {
 		return false, "", nil
 	}
@@ -54,8 +54,8 @@ func underWay(h *journal.History) bool {
 	return h != nil && h.Run != "" && h.Flow == pipeline.Flow && !h.Ended
 }
 
-// agreement is what people say to the plan of a task as it is on disk now. h is its journal, nil without one.
-func (ap Approvals) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
+// planAgreement is what people say to the plan of a task as it is on disk now. h is its journal, nil without one.
+func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
 	var claimed pipeline.Job
 	if underWay(h) {
 		p, err := pipeline.ReadProgress(h)
@@ -80,12 +80,12 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	if err != nil {
 		return g, err
 	}
-	return ap.agreement(t, h)
+	return ap.planAgreement(t, h)
 }
 
-// approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
-func (ap Approvals) approval(t *taskdir.Task, h *journal.History) (string, error) {
-	g, err := ap.agreement(t, h)
+// missingApproval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
+func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (string, error) {
+	g, err := ap.planAgreement(t, h)
 	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
 		return "", err
 	}
@@ -102,9 +102,9 @@ func (ap Approvals) approval(t *taskdir.Task, h *journal.History) (string, error
 	return what + ": trellis approve " + t.ID, nil
 }
 
-// answers are messages to those waits of a run that what is on disk answers, each named by its wait: however often
+// messagesForWaits are messages to those waits of a run that what is on disk answers, each named by its wait: however often
 // people are asked the same, and say the same, every time they are asked is answered.
-func (ap Approvals) answers(dir string, j *journal.Run) (list []journal.Message) {
+func (ap Approvals) messagesForWaits(dir string, j *journal.Run) (list []journal.Message) {
 	var h *journal.History
 	for _, w := range j.Waits() {
 		signal, ok := strings.CutPrefix(w.Activity, "await:"+pipeline.Approval)
@@ -114,7 +114,7 @@ func (ap Approvals) answers(dir string, j *journal.Run) (list []journal.Message)
 		if h == nil {
 			h = j.History()
 		}
-		a, err := ap.answer(dir, h, pipeline.Approval+signal)
+		a, err := ap.answerToSignal(dir, h, pipeline.Approval+signal)
 		if err != nil || a.State == workflow.Pending {
 			continue // looked at again
 		}
@@ -125,8 +125,8 @@ func (ap Approvals) answers(dir string, j *journal.Run) (list []journal.Message)
 	return list
 }
 
-// answer is what people said to what a run waits for with a signal.
-func (ap Approvals) answer(dir string, h *journal.History, signal string) (workflow.Answer, error) {
+// answerToSignal is what people said to what a run waits for with a signal.
+func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string) (workflow.Answer, error) {
 	if signal == pipeline.Approval {
 		return ap.planAnswer(dir, h)
 	}
@@ -147,7 +147,7 @@ func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer,
 	if err != nil {
 		return workflow.Answer{}, err
 	}
-	g, err := ap.agreement(t, h)
+	g, err := ap.planAgreement(t, h)
 	switch {
 	case err != nil:
 		return workflow.Answer{}, err
@@ -251,7 +251,7 @@ func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err
 // matches [ErrPlanChanged]. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
 // it altogether: of a yes and a no the first one counts.
 func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
-	if q, err = ap.asked(dir, a.Step); err != nil {
+	if q, err = ap.findRequest(dir, a.Step); err != nil {
 		return q, said, err
 	}
 	if a.Hash != "" && a.Hash != q.Hash {
@@ -283,8 +283,8 @@ func (ap Approvals) say(dir string, a proof.Approval) (err error) {
 	return err
 }
 
-// asked is the request for a step of a run.
-func (ap Approvals) asked(dir, step string) (q workflow.Request, err error) {
+// findRequest is the request for a step of a run.
+func (ap Approvals) findRequest(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) {

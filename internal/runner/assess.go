@@ -50,7 +50,7 @@ type Assessment struct {
 	journal   *journal.History      // nil without one
 }
 
-func (l Assessment) Because(msg, hint string) Assessment {
+func (l Assessment) WithProblem(msg, hint string) Assessment {
 	l.Problems = []trellis.Problem{{File: filepath.Join(".trellis", "tasks", filepath.Base(l.Dir), taskdir.TaskJSON), Message: msg, Hint: hint}}
 	return l
 }
@@ -63,9 +63,9 @@ func (l Assessment) foreign(err error) (Assessment, error) {
 	return l, err
 }
 
-// Settle assesses a task directory. It moves ready tasks that wait for something to waiting, and back when that
+// AssessAndUpdate assesses a task directory. It moves ready tasks that wait for something to waiting, and back when that
 // has come.
-func (as Assessor) Settle(ctx context.Context, dir string) (Assessment, error) {
+func (as Assessor) AssessAndUpdate(ctx context.Context, dir string) (Assessment, error) {
 	l, err := as.Assess(ctx, dir)
 	if as.seen != nil && l.Task != nil {
 		as.seen(l.Task)
@@ -76,10 +76,10 @@ func (as Assessor) Settle(ctx context.Context, dir string) (Assessment, error) {
 	if err != nil {
 		return l, err
 	}
-	return l, as.take(l)
+	return l, as.applyStatus(l)
 }
 
-func (as Assessor) take(l Assessment) error {
+func (as Assessor) applyStatus(l Assessment) error {
 	if l.To == "" || l.From == l.To {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
-		return l.Because("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
+		return l.WithProblem("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
 	case errors.Is(err, journal.ErrDamaged):
 		l.Run = true // which fails it, with its work backed up
 		return l, nil
@@ -140,7 +140,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 		return l.foreign(err)
 	}
 	if h.Ended {
-		return l.Because("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
+		return l.WithProblem("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
 	}
 	l.Run = true
 	return l, nil
@@ -152,7 +152,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrDamaged):
-		return l.Because(err.Error(), "trellis retry "+l.Task.ID), nil
+		return l.WithProblem(err.Error(), "trellis retry "+l.Task.ID), nil
 	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
 	}
@@ -160,7 +160,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 		return l.foreign(err)
 	}
 	if unplanned(h) {
-		return l.Because("its planning is not at its end", "trellis plan --retry "+as.store.Rel(l.Dir)), nil
+		return l.WithProblem("its planning is not at its end", "trellis plan --retry "+as.store.Rel(l.Dir)), nil
 	}
 	if l, done, err := as.finished(ctx, l, h); done || err != nil {
 		return l, err
@@ -172,7 +172,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 		}
 		return l, err
 	}
-	asked, step, err := as.approvals.asks(l.Dir, h)
+	asked, step, err := as.approvals.openStep(l.Dir, h)
 	if step != "" {
 		l.Waits = fmt.Sprintf("approval of the step %s: trellis approve %s --step %[1]s", step, l.Task.ID)
 	} else if err == nil && !asked {
@@ -210,9 +210,9 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	}
 	switch {
 	case l.Task.Pipeline.Revision < p.Revision:
-		return l.Because(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
+		return l.WithProblem(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
 	case done != "":
-		return l.Because("the task is ready, but its journal says "+string(done)+": it is not run twice", retry), true, nil
+		return l.WithProblem("the task is ready, but its journal says "+string(done)+": it is not run twice", retry), true, nil
 	case h != nil && h.Flow == pipeline.Flow:
 		return l, false, nil
 	}
@@ -224,12 +224,12 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	if err != nil || made == "" {
 		return l, false, err
 	}
-	return l.Because("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
+	return l.WithProblem("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
 }
 
 // waits says what a ready task has to wait for, a person's yes or other tasks, "" for nothing. h is its journal, nil without one.
 func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
-	if why, err := as.approvals.approval(t, h); err != nil || why != "" || len(t.Pipeline.DependsOn) == 0 {
+	if why, err := as.approvals.missingApproval(t, h); err != nil || why != "" || len(t.Pipeline.DependsOn) == 0 {
 		return why, err
 	}
 	_, why, err := beginsAt(ctx, as.bases, t, h)

@@ -112,7 +112,7 @@ func (n next) planned() bool {
 }
 
 func (n next) runnable(ctx context.Context) (string, error) {
-	if _, step, err := n.as.approvals.asks(n.t.Dir, n.h); err != nil || step != "" {
+	if _, step, err := n.as.approvals.openStep(n.t.Dir, n.h); err != nil || step != "" {
 		return n.say("approve") + " --step " + step, err
 	}
 	l, err := n.as.Assess(ctx, n.t.Dir)
@@ -135,7 +135,7 @@ func (n next) runnable(ctx context.Context) (string, error) {
 
 // waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
 func (n next) waits() (string, error) {
-	if why, err := n.as.approvals.approval(n.t, n.h); err != nil || why != "" {
+	if why, err := n.as.approvals.missingApproval(n.t, n.h); err != nil || why != "" {
 		return n.say("approve"), err
 	}
 	for _, id := range n.t.Pipeline.DependsOn {

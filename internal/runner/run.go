@@ -120,7 +120,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		err = errors.Join(err, perr)
 	}
 	s.Hooks().afterFinish(ctx, dir, after.Run, res.Status)
-	s.told(dir).ended(after, res)
+	s.eventsOf(dir).ended(after, res)
 	return res, err
 }
 
@@ -281,7 +281,7 @@ func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 		case pipeline.Stopped(t):
 			return []journal.Message{{Suspend: ErrStopped}}
 		}
-		return s.Approvals().answers(dir, j)
+		return s.Approvals().messagesForWaits(dir, j)
 	}
 }
 
@@ -289,7 +289,7 @@ func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
-		OnCheck: s.told(dir).checked,
+		OnCheck: s.eventsOf(dir).checked,
 		Step:    func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		OnState: func(st pipeline.TaskState) {
 			s.shared().phases.Store(dir, Phase{st.Phase, st.Round})

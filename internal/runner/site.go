@@ -167,6 +167,8 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
+// open takes the lock of a task's run, ends what an earlier holder left running, and opens the run's journal. A
+// *durable.HeldError means that another process has the task.
 func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
 	clone, err := s.Repo.CloneID()
@@ -179,7 +181,7 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 		}
 		return append(mailbox(j), raised...)
 	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
-		Waits: func(c journal.Entry) { s.told(dir).waits(j, c) },
+		Waits: func(c journal.Entry) { s.eventsOf(dir).waits(j, c) },
 		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
 	err = runlock.Await(func() (err error) {
 		j, err = journal.Open(o)

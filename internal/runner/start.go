@@ -101,7 +101,7 @@ func (st Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	case trellis.Paused:
 		err = st.wake(ctx, dir)
 	case trellis.Waiting:
-		_, err = st.assessor.Settle(ctx, dir)
+		_, err = st.assessor.AssessAndUpdate(ctx, dir)
 	}
 	if err == nil { // a watcher sees that a person wants it, though nothing else about it may change
 		now := time.Now()
@@ -186,7 +186,7 @@ func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adop
 		return t, res, err
 	}
 	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-	return nil, res, st.assessor.take(l)
+	return nil, res, st.assessor.applyStatus(l)
 }
 
 // unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
@@ -214,7 +214,7 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 		return nil, res, l.Untrusted
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-		return nil, res, st.assessor.take(l)
+		return nil, res, st.assessor.applyStatus(l)
 	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retry:
 		return nil, res, &RefusedError{l.Problems[0].Message, retry}
 	}
@@ -297,7 +297,7 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}
 	}
 	if why := st.givenUp(dir); why != "" {
-		return Result{Dir: dir}, &NotReadyError{l.Because("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}
+		return Result{Dir: dir}, &NotReadyError{l.WithProblem("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}
 	}
 	res := taskState(st.store, l.Task)
 	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {

@@ -13,25 +13,25 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// teller tells what happens in a run as every face is told of it: checks when they end, waits when they begin, the end.
-type teller struct {
+// eventSender tells what happens in a run as every face is told of it: checks when they end, waits when they begin, the end.
+type eventSender struct {
 	dir    string
 	report string // relative to the main checkout
 	tell   func(Event)
 	now    func() time.Time
 }
 
-func (s *Site) told(dir string) teller {
-	return teller{dir, s.Store.Rel(filepath.Join(dir, taskdir.Report)), s.Tell, s.Clock}
+func (s *Site) eventsOf(dir string) eventSender {
+	return eventSender{dir, s.Store.Rel(filepath.Join(dir, taskdir.Report)), s.Tell, s.Clock}
 }
 
-func (t teller) event(e events.Event) {
+func (t eventSender) event(e events.Event) {
 	e.Time, e.Task = t.now(), filepath.Base(t.dir)
 	t.tell(Event{Task: e.Task, Round: e.Round, Told: &e})
 }
 
 // checked tells how a command ended that an activity runs.
-func (t teller) checked(c flow.Call, check events.Check) {
+func (t eventSender) checked(c flow.Call, check events.Check) {
 	phase := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
 	phase, _, _ = strings.Cut(phase, "#")
 	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // before the work, which can't have done it
@@ -39,7 +39,7 @@ func (t teller) checked(c flow.Call, check events.Check) {
 }
 
 // waits tells that the run waits.
-func (t teller) waits(j *journal.Run, c journal.Entry) {
+func (t eventSender) waits(j *journal.Run, c journal.Entry) {
 	h := j.History()
 	if w := pipeline.WaitOf(h, c); w != nil {
 		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // of a step: who waits says of which
@@ -50,7 +50,7 @@ func (t teller) waits(j *journal.Run, c journal.Entry) {
 }
 
 // ended tells how a run ended, when it did.
-func (t teller) ended(h *journal.History, r Result) {
+func (t eventSender) ended(h *journal.History, r Result) {
 	if !h.Ended || !r.Status.Ended() && r.Status != trellis.Review && r.Status != trellis.Failed {
 		return
 	}

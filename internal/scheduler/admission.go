@@ -36,8 +36,8 @@ type needs struct {
 	agents  []string // who play its roles; nil: nobody has asked yet
 }
 
-// claim is a glob of what a task changes, which runs or comes first.
-type claim struct{ glob, dir string }
+// fileUse is a glob of what a task changes, which runs or comes first.
+type fileUse struct{ glob, dir string }
 
 // limit is an agent whose provider is not asked until a time, as a paused task says.
 type limit struct {
@@ -120,25 +120,25 @@ func (a *admission) busy() []string {
 	return list
 }
 
-// claims are the globs of all that run.
-func (a *admission) claims() (list []claim) {
+// filesInUse are the globs of all that run.
+func (a *admission) filesInUse() (list []fileUse) {
 	for _, dir := range a.busy() {
-		list = a.claimed(list, dir)
+		list = a.withFilesOf(list, dir)
 	}
 	return list
 }
 
-func (a *admission) claimed(list []claim, dir string) []claim {
+func (a *admission) withFilesOf(list []fileUse, dir string) []fileUse {
 	for _, glob := range a.needs[dir].touches {
-		if !slices.ContainsFunc(list, func(c claim) bool { return c.glob == glob }) {
-			list = append(list, claim{glob, dir})
+		if !slices.ContainsFunc(list, func(c fileUse) bool { return c.glob == glob }) {
+			list = append(list, fileUse{glob, dir})
 		}
 	}
 	return list
 }
 
 // admit says why a task is not started now.
-func (a *admission) admit(l runner.Assessment, claims []claim) hold {
+func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
 	if h := a.exhausted(l); h.why != "" {
 		return h
 	}

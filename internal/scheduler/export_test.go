@@ -3,7 +3,7 @@ package scheduler
 import "time"
 
 // Unrest is when the watcher says what is wrong with a directory.
-type Unrest = unrest
+type Unrest = settling
 
 // Until is when to say what is wrong with a directory.
-func (u unrest) Until(dir string) time.Time { return u.until(dir) }
+func (u settling) Until(dir string) time.Time { return u.until(dir) }

@@ -111,8 +111,8 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, "the process that holds it", time.Time{})
 		}
 	}
-	for dir := range w.looks.under {
-		if w.looks.late(dir) {
+	for dir := range w.inspector.under {
+		if w.inspector.late(dir) {
 			add(dir, "its directory, which does not answer", time.Time{})
 		}
 	}

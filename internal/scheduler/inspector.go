@@ -142,7 +142,7 @@ type inspected struct {
 // inspect looks at a task directory, and listens to it. traced asks for files.
 func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced bool) (f inspected) {
 	f.deaf = e.add(dir)
-	f.Assessment, f.err = s.Assessor().Settle(ctx, dir)
+	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)
 	if !f.Run {
 		return f

@@ -30,7 +30,7 @@ func (w *watch) place(f inspected) {
 	}
 	w.admission.learn(f)
 	if len(l.Problems) == 0 {
-		w.unrest.end(dir)
+		w.settling.end(dir)
 	}
 	if f.gone {
 		w.forget(dir)
@@ -43,10 +43,10 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := w.unrest.until(dir); !w.options.Once && time.Now().Before(at) {
+		if at := w.settling.until(dir); !w.options.Once && time.Now().Before(at) {
 			w.schedule.put(dir, at, false)
 		} else {
-			w.unrest.end(dir)
+			w.settling.end(dir)
 			w.notices.warn(dir, problemText(l.Problems))
 		}
 		w.note(l)
@@ -91,25 +91,25 @@ func (w *watch) stalled(f inspected) bool {
 	return false
 }
 
-// rested is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
+// settleTime is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
 // file after the other is not done before.
-const rested = 2 * time.Second
+const settleTime = 2 * time.Second
 
-// longUnrest is how long the watcher waits at most for a directory that is wrong to rest: one that somebody writes to all
+// longestSettling is how long the watcher waits at most for a directory that is wrong to rest: one that somebody writes to all
 // the time is told of too.
-const longUnrest = 10 * time.Second
+const longestSettling = 10 * time.Second
 
-// unrest is since when directories that are wrong have been written to, as far as nothing was said of it.
-type unrest map[string]time.Time
+// settling is since when invalid directories have been written to, as far as nothing was said of it.
+type settling map[string]time.Time
 
 // until is when to say what is wrong with a directory.
-func (u unrest) until(dir string) time.Time {
+func (u settling) until(dir string) time.Time {
 	since, known := u[dir]
 	if !known {
 		since = time.Now()
 		u[dir] = since
 	}
-	at, latest := restedAt(dir), since.Add(longUnrest)
+	at, latest := settledAt(dir), since.Add(longestSettling)
 	if latest.Before(at) {
 		return latest
 	}
@@ -117,10 +117,10 @@ func (u unrest) until(dir string) time.Time {
 }
 
 // end begins anew with a directory.
-func (u unrest) end(dir string) { delete(u, dir) }
+func (u settling) end(dir string) { delete(u, dir) }
 
-// restedAt is when a directory has rested. What was written in the future has.
-func restedAt(dir string) time.Time {
+// settledAt is when nobody has written in a directory for long enough. What was written in the future counts as settled.
+func settledAt(dir string) time.Time {
 	var last time.Time
 	now := time.Now()
 	newer := func(info fs.FileInfo, err error) {
@@ -135,7 +135,7 @@ func restedAt(dir string) time.Time {
 			newer(e.Info())
 		}
 	}
-	return last.Add(rested)
+	return last.Add(settleTime)
 }
 
 // gone reports whether a directory was moved or removed: archived, or taken away by git. One without a task.json is there.
@@ -171,10 +171,10 @@ func (w *watch) note(l runner.Assessment) {
 func (w *watch) fill(ctx context.Context) {
 	now := w.s.Clock()
 	slices.SortFunc(w.queue, func(a, b runner.Assessment) int { return before(a.Task, b.Task, now) })
-	claims := w.admission.claims()
+	claims := w.admission.filesInUse()
 	var left []runner.Assessment
 	for i, l := range w.queue {
-		if w.admission.full() || ctx.Err() != nil || w.looks.at(l.Dir) { // which keeps its turn
+		if w.admission.full() || ctx.Err() != nil || w.inspector.at(l.Dir) { // which keeps its turn
 			left = append(left, w.queue[i:]...)
 			w.enqueue(w.queue[i:])
 			break
@@ -186,7 +186,7 @@ func (w *watch) fill(ctx context.Context) {
 			w.postpone(l, h)
 		}
 		if h.until.IsZero() {
-			claims = w.admission.claimed(claims, l.Dir)
+			claims = w.admission.withFilesOf(claims, l.Dir)
 		}
 		if h.why != "" && h.until.IsZero() {
 			left = append(left, l)
@@ -265,13 +265,13 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 
 // settled reports whether no look is under way or due that may find something to run.
 func (w *watch) settled() bool {
-	return !w.scanning() && !w.looks.waited(false) && len(w.queue) == 0 && len(w.admission.steps) == 0
+	return !w.scanning() && !w.inspector.waited(false) && len(w.queue) == 0 && len(w.admission.steps) == 0
 }
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
 func (w *watch) idle() bool {
-	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.looks.waited(false) {
+	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.waited(false) {
 		return false
 	}
-	return w.schedule.idle(w.looks.late)
+	return w.schedule.idle(w.inspector.late)
 }

@@ -29,21 +29,21 @@ func (w *watch) rescan() {
 
 // scanning reports whether a rescan is not at its end. It does not wait for what does not answer.
 func (w *watch) scanning() bool {
-	return w.scan.list && !w.looks.late(w.s.Store.Tasks()) || len(w.scan.left) > 0 || w.looks.waited(true)
+	return w.scan.list && !w.inspector.late(w.s.Store.Tasks()) || len(w.scan.left) > 0 || w.inspector.waited(true)
 }
 
 // inspect begins to look at what is due, and with the room that is left at what a rescan still has to see.
 func (w *watch) inspect(ctx context.Context) {
 	w.tellLate()
-	if tasks := w.s.Store.Tasks(); w.scan.list && !w.looks.at(tasks) {
+	if tasks := w.s.Store.Tasks(); w.scan.list && !w.inspector.at(tasks) {
 		w.scan.list = false
 		s := w.s // a reload takes another one
-		w.looks.begin(ctx, tasks, true, func(context.Context) inspected { return list(s) })
+		w.inspector.begin(ctx, tasks, true, func(context.Context) inspected { return list(s) })
 	}
-	for _, dir := range w.schedule.ready(w.looks.at) {
+	for _, dir := range w.schedule.ready(w.inspector.at) {
 		w.inspectAt(ctx, dir, false)
 	}
-	for len(w.scan.left) > 0 && w.looks.free() && ctx.Err() == nil {
+	for len(w.scan.left) > 0 && w.inspector.free() && ctx.Err() == nil {
 		dir := w.scan.left[0]
 		w.scan.left = w.scan.left[1:]
 		w.inspectAt(ctx, dir, true)
@@ -56,12 +56,12 @@ func (w *watch) inspect(ctx context.Context) {
 // inspectAt begins to look at a directory, unless it runs. One that there is no room for stays due, and one that is being
 // looked at is looked at once more: what it is asked for now may have happened after it was read.
 func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
-	if l := w.looks.under[dir]; l != nil {
+	if l := w.inspector.under[dir]; l != nil {
 		l.scan = l.scan || scan
 		w.schedule.now(dir)
 		return
 	}
-	if !w.admission.tasks[dir] && !w.looks.free() {
+	if !w.admission.tasks[dir] && !w.inspector.free() {
 		return
 	}
 	w.schedule.begin(dir)
@@ -71,12 +71,12 @@ func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 	}
 	s, events := w.s, w.events
 	_, stalled := w.stalls[dir]
-	w.looks.begin(ctx, dir, scan, func(ctx context.Context) inspected { return inspect(ctx, s, dir, events, stalled) })
+	w.inspector.begin(ctx, dir, scan, func(ctx context.Context) inspected { return inspect(ctx, s, dir, events, stalled) })
 }
 
 // tellLate says of which directories looking takes too long. Nobody waits for them any more.
 func (w *watch) tellLate() {
-	for _, dir := range w.looks.overdue() {
+	for _, dir := range w.inspector.overdue() {
 		w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
 		w.notices.fail(dir, fmt.Sprintf("looking at %s takes longer than %v: something in it, or a command of git, does not answer; the other tasks go on", w.s.Store.Rel(dir), lookLimit))
 		w.results.note(dir, runner.Result{Dir: dir})
@@ -85,7 +85,7 @@ func (w *watch) tellLate() {
 
 // take takes in what was found of a directory.
 func (w *watch) take(ctx context.Context, f inspected) {
-	of := w.looks.end(f.Dir)
+	of := w.inspector.end(f.Dir)
 	if ctx.Err() != nil {
 		return
 	}
@@ -115,15 +115,15 @@ func (w *watch) listed(f inspected) {
 // begin starts what fits, without what a rescan has found that is not at its end. For looks at what is due it waits a
 // moment: one of them may be more urgent.
 func (w *watch) begin(ctx context.Context) {
-	if len(w.queue) == 0 || !w.looks.waited(false) {
-		w.ripe = time.Time{}
-	} else if w.ripe.IsZero() {
-		w.ripe = time.Now().Add(settle)
+	if len(w.queue) == 0 || !w.inspector.waited(false) {
+		w.startDeadline = time.Time{}
+	} else if w.startDeadline.IsZero() {
+		w.startDeadline = time.Now().Add(settle)
 	}
-	if w.ripe.After(time.Now()) {
+	if w.startDeadline.After(time.Now()) {
 		return
 	}
-	w.ripe = time.Time{}
+	w.startDeadline = time.Time{}
 	all := w.queue
 	if w.scanning() {
 		found := func(l runner.Assessment) bool { return w.scan.found[l.Dir] }

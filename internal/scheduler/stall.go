@@ -81,5 +81,5 @@ func (s stall) problems(l runner.Assessment) []trellis.Problem {
 		what += ": it waits for " + s.why
 	}
 	what += "; it is begun again when something in its directory changes"
-	return l.Because(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems
+	return l.WithProblem(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems
 }

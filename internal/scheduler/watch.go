@@ -79,18 +79,18 @@ type watch struct {
 	pulls      pulls
 	promotion  promotion
 	scan       scan
-	looks      inspector
+	inspector  inspector
 	clocks     clocks
 
-	queue   []runner.Assessment
-	ripe    time.Time          // when what could begin waits no longer for looks at what is due; zero: it need not
-	waiting map[string]bool    // directories that wait for another task's end, or for trust
-	rest    map[string]rest    // directories that are left alone for a while
-	unrest  unrest             // directories that are wrong and written to
-	stalls  stalls             // directories whose runs came to nothing
-	failed  map[string]failing // directories with which something keeps going wrong
-	ended   chan ran
-	lost    error // why this watcher has to end
+	queue         []runner.Assessment
+	startDeadline time.Time          // when what could begin waits no longer for looks at what is due; zero: it need not
+	waiting       map[string]bool    // directories that wait for another task's end, or for trust
+	rest          map[string]rest    // directories that are left alone for a while
+	settling      settling           // invalid directories that are still written to
+	stalls        stalls             // directories whose runs came to nothing
+	failed        map[string]failing // directories with which something keeps going wrong
+	ended         chan ran
+	lost          error // why this watcher has to end
 }
 
 func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
@@ -103,11 +103,11 @@ func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
 		admission: newAdmission(c),
 		results:   results{map[string]runner.Result{}, map[string]bool{}},
 		promotion: newPromotion(),
-		looks:     newInspector(),
+		inspector: newInspector(),
 		clocks:    clocks{s.Clock().Round(0), time.Now()},
 		waiting:   map[string]bool{},
 		rest:      map[string]rest{},
-		unrest:    unrest{},
+		settling:  settling{},
 		stalls:    stalls{},
 		failed:    map[string]failing{},
 		ended:     make(chan ran),
@@ -209,7 +209,7 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 			}
 		case err := <-w.events.errors():
 			w.missed(err)
-		case f := <-w.looks.found:
+		case f := <-w.inspector.found:
 			w.take(ctx, f)
 		case r := <-w.ended:
 			w.end(r)
@@ -251,7 +251,7 @@ func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 
 // leave waits for all that is under way, whose contexts have ended, and says how things stand.
 func (w *watch) leave(why error) ([]runner.Result, error) {
-	w.looks.close()
+	w.inspector.close()
 	if w.pulls.asking {
 		<-w.pulls.ended
 	}
@@ -295,12 +295,12 @@ func (w *watch) reload() {
 }
 
 func (w *watch) untilNext() time.Duration {
-	if w.scan.list && !w.looks.at(w.s.Store.Tasks()) {
+	if w.scan.list && !w.inspector.at(w.s.Store.Tasks()) {
 		return 0
 	}
-	next := w.looks.next(time.Until(w.heartbeat.next()))
-	if !w.ripe.IsZero() {
-		next = min(next, time.Until(w.ripe))
+	next := w.inspector.next(time.Until(w.heartbeat.next()))
+	if !w.startDeadline.IsZero() {
+		next = min(next, time.Until(w.startDeadline))
 	}
 	if !w.reloadAt.IsZero() {
 		next = min(next, time.Until(w.reloadAt))
@@ -308,8 +308,8 @@ func (w *watch) untilNext() time.Duration {
 	if w.pulls.due() {
 		next = min(next, time.Until(w.pulls.next))
 	}
-	if w.looks.free() {
-		next = w.schedule.next(next, w.looks.at) // what is being looked at is due again when that is done
+	if w.inspector.free() {
+		next = w.schedule.next(next, w.inspector.at) // what is being looked at is due again when that is done
 	}
 	if at := w.objectives.next(); !at.IsZero() {
 		next = min(next, time.Until(at))

@@ -105,7 +105,7 @@ func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) 
 	if err == nil {
 		err = j.RecordFiles(subject.Shown(files...), files...)
 	}
-	p.Gate.Unowned(err)
+	p.Gate.WarnNotRecorded(err)
 }
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are

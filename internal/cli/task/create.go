@@ -58,7 +58,7 @@ func (cmd tasks) create(c *cli.Context) error {
 		return err
 	}
 	if !cmd.InsideRun() {
-		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
+		p.Gate.WarnNotRecorded(p.Gate.RecordMade(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
 	cmd.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
 	if !c.Bool("json") {

@@ -47,7 +47,7 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
-			return p.Gate.Owning(dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
+			return p.Gate.RecordEdit(dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
 				if after, err = json.Marshal(map[string]string{s.field: value}); err != nil {
 					return nil, nil, err
 				}

@@ -95,7 +95,7 @@ func run(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if begun.Settings.Kept != "" {
-		p.SayBefore(c.Context)
+		p.WarnOldSettings(c.Context)
 	}
 	files := begun.Settings.Files()
 	s, err := begun.SiteWith(c.Context)

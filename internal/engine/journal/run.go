@@ -42,6 +42,7 @@ func Open(o Options) (*Run, error) {
 	return r, nil
 }
 
+// hold takes the lock of a run without opening its journal.
 func hold(o Options) (*Run, error) {
 	if o.Now == nil {
 		o.Now = time.Now
