@@ -47,8 +47,8 @@ func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error 
 // regular file an error.
 //
 // The new file is swapped with the old one, and what came out is looked at before it goes: a save that came in
-// between is swapped in again, and so is a file that somebody still has open for writing. Of several saves within those
-// microseconds the last one stands. Two things are not known everywhere: who has a file open for writing (on Linux, in
+// between is swapped in again, and so is a file that somebody still has open for writing. Of several saves of other programs
+// within those microseconds the last one stands; those that replace files by this function do it one after the other. Two things are not known everywhere: who has a file open for writing (on Linux, in
 // files of one's own on a local disk, the kernel tells), so that elsewhere an editor that writes in place can lose
 // what it writes after the swap; and swapping (Linux and macOS, on the usual file systems): where it is missing, what is saved between
 // the last look and the rename, some microseconds, is lost. So is a save in the instant of the swap whose look a
@@ -90,7 +90,12 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 	}
 	name := temp.Name()
 	temp.Close() // so that whoever has it open for writing from now on is somebody else
-	err := exchange(name, path)
+	unlock, err := lockSwaps(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = exchange(name, path)
 	switch {
 	case noExchange(err):
 		return d.renameUnchanged(name, path, old)
@@ -100,6 +105,29 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 		return err
 	}
 	return d.settle(name, path, old, data)
+}
+
+// lockSwaps lets one process at a time swap files of path's folder, for ten seconds at most: of two that swap the same file, each
+// with a third's save in between, one would take the other's for an older save. The lock is flock(2) on the folder, which
+// leaves no file behind; where folders can't be locked (NFS), nothing is.
+func lockSwaps(path string) (unlock func(), err error) {
+	folder, err := os.Open(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = waitWriter(path, func() error {
+		if err := flock(folder, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+			return errWriting
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return func() { folder.Close() }, nil // which unlocks it
 }
 
 // settle looks at what was swapped out of path and has the name out now: at once, and again after the folder is synced,
