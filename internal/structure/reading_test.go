@@ -39,6 +39,7 @@ var openers = map[string]string{
 	"internal/durable.Disk.SyncDir":         durableOpened,
 	"internal/durable.OpenOwn":              durableOpened,
 	"internal/durable.openFolder":           durableOpened,
+	"internal/durable.lockSwaps":            durableOpened,
 	"internal/durable.createUnique":         durableOpened,
 	"internal/durable.readOnce":             durableOpened,
 	"internal/durable.createTemp":           durableOpened,
