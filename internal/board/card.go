@@ -1,9 +1,11 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/events"
@@ -34,6 +36,7 @@ type card struct {
 
 	dependsOn []string
 	order     string
+	html      func() (string, error) // of one that is kept
 }
 
 // segment is a phase in the bar of a card.
@@ -62,7 +65,24 @@ func newCard(t *status.Task, now time.Time) card {
 	c.Column, c.Waits = columnOf(t), clip(waitsOf(t, now), 240)
 	c.Bar = barOf(t)
 	c.order = fmt.Sprintf("%2s%s", orLast(t.Priority), c.ID)
+	if c.Column == "done" {
+		c.order = c.Since + c.ID
+	}
 	return c
+}
+
+// kept is a card that does not change any more, so that its HTML is made once, when somebody wants to see it.
+func (c card) kept() *card {
+	c.html = sync.OnceValues(func() (string, error) { return render("card", &c) })
+	return &c
+}
+
+// inOrder puts what is most urgent first, and in what is done what ended last.
+func inOrder(a, b *card) int {
+	if a.Column == "done" && b.Column == "done" {
+		a, b = b, a
+	}
+	return cmp.Or(strings.Compare(a.Column, b.Column), strings.Compare(a.order, b.order))
 }
 
 func orLast(priority string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +15,7 @@ type column struct {
 	Key, Name, Says string
 	Count           int
 	More            int // that are not shown
-	Cards           []card
+	Cards           []*card
 }
 
 // columns are all tasks that a search leaves.
@@ -71,17 +70,14 @@ func (s *Server) columnsOf(ctx context.Context, query url.Values) (*columns, err
 		return nil, err
 	}
 	c := &columns{Query: query, Columns: emptyColumns(), Total: len(cards), Watcher: watcher, Name: s.name, Reads: s.o.ReadOnly, seq: seq}
-	at := map[string]*column{}
+	at, limit := map[string]*column{}, c.Limit()
 	for _, col := range c.Columns {
 		at[col.Key] = col
 	}
 	for _, one := range cards {
-		if c.picks(&one) {
-			at[one.Column].Cards = append(at[one.Column].Cards, one)
+		if c.picks(one) {
+			at[one.Column].add(one, limit)
 		}
-	}
-	for _, col := range c.Columns {
-		col.sort(c.Limit())
 	}
 	return c, nil
 }
@@ -102,17 +98,12 @@ func (c *columns) picks(one *card) bool {
 	return true
 }
 
-// sort puts what is most urgent first, in what is done what ended last, and leaves out what is too much.
-func (col *column) sort(limit int) {
-	slices.SortFunc(col.Cards, func(a, b card) int {
-		if col.Key == "done" {
-			return strings.Compare(b.Since+b.ID, a.Since+a.ID)
-		}
-		return strings.Compare(a.order, b.order)
-	})
-	col.Count = len(col.Cards)
-	if col.Count > limit {
-		col.More, col.Cards = col.Count-limit, col.Cards[:limit]
+// add counts a card, and shows it where there is room.
+func (col *column) add(one *card, limit int) {
+	if col.Count++; len(col.Cards) < limit {
+		col.Cards = append(col.Cards, one)
+	} else {
+		col.More++
 	}
 }
 
@@ -122,7 +113,7 @@ func (c *columns) view() (*view, error) {
 	for _, col := range c.Columns {
 		list := part{id: "list-" + col.Key}
 		for _, one := range col.Cards {
-			html, err := render("card", one)
+			html, err := one.html()
 			if err != nil {
 				return nil, err
 			}

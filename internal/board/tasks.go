@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,11 @@ type tasks struct {
 	p   *app.Project
 	now func() time.Time
 
+	known map[string]trellis.Status // of all tasks, for the one goroutine that reads them
+
 	mu      sync.Mutex
-	cards   map[string]card // by directory name
+	cards   map[string]*card // by directory name; one that is here is never changed, but replaced
+	order   []*card          // the same, as columns show them
 	watcher string
 	seq     uint64 // counts what happened
 	tabs    map[*tab]bool
@@ -42,7 +46,7 @@ type tab struct {
 }
 
 func newTasks(p *app.Project, now func() time.Time) *tasks {
-	return &tasks{p: p, now: now, cards: map[string]card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
+	return &tasks{p: p, now: now, known: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
 }
 
 // follow reads all tasks, and then again those to which something happens.
@@ -87,9 +91,10 @@ func (t *tasks) load() {
 	defer t.mu.Unlock()
 	t.failed, t.watcher = err, r.Watcher.String()
 	for i := range list {
-		c := newCard(&list[i], t.now())
-		t.cards[c.ID] = c
+		c := newCard(&list[i], t.now()).kept()
+		t.cards[c.ID], t.known[c.ID] = c, c.Status
 	}
+	t.order = slices.SortedFunc(maps.Values(t.cards), inOrder)
 	t.seq++
 	close(t.loaded)
 }
@@ -97,7 +102,7 @@ func (t *tasks) load() {
 // take reads the tasks that changed, and those that wait for them, and wakes the tabs that show them.
 func (t *tasks) take(changed map[string]bool, said []events.Event) {
 	r := t.p.Reader()
-	r.Known = t.statuses()
+	r.Known = t.known
 	read := map[string]*card{}
 	for id := range changed {
 		read[id] = t.read(r, id)
@@ -108,15 +113,11 @@ func (t *tasks) take(changed map[string]bool, said []events.Event) {
 	}
 	t.mu.Lock()
 	for id, c := range read {
-		if c == nil {
-			delete(t.cards, id)
-		} else {
-			t.cards[id] = *c
-		}
+		t.put(id, c)
 	}
 	for _, e := range said {
-		if c, there := t.cards[e.Task]; there {
-			t.cards[e.Task] = c.said(e)
+		if c := t.cards[e.Task]; c != nil {
+			t.put(e.Task, c.said(e).kept())
 		}
 	}
 	t.watcher = r.Watcher.String()
@@ -127,18 +128,35 @@ func (t *tasks) take(changed map[string]bool, said []events.Event) {
 	t.mu.Unlock()
 }
 
+// put has a card in its place among the others, instead of what was known of its task; nil takes that away.
+func (t *tasks) put(id string, c *card) {
+	if was := t.cards[id]; was != nil {
+		at, _ := slices.BinarySearchFunc(t.order, was, inOrder)
+		t.order = slices.Delete(t.order, at, at+1)
+		delete(t.cards, id)
+	}
+	if c != nil {
+		at, _ := slices.BinarySearchFunc(t.order, c, inOrder)
+		t.order = slices.Insert(t.order, at, c)
+		t.cards[id] = c
+	}
+}
+
 // read is a task as it stands now, nil when it is gone. A planning goes by the name that the task gets in the end.
 func (t *tasks) read(r status.Reader, id string) *card {
 	task, err := readTask(t.p, r, id)
 	if err != nil {
+		delete(r.Known, id)
 		return nil
 	}
+	r.Known[id] = task.Status
 	c := newCard(&task, t.now())
 	t.mu.Lock()
-	c.Doing = t.cards[id].Doing
-	t.mu.Unlock()
-	r.Known[id] = task.Status
-	return &c
+	defer t.mu.Unlock()
+	if was := t.cards[id]; was != nil {
+		c.Doing = was.Doing
+	}
+	return c.kept()
 }
 
 // readTask reads a task by its directory name, also while it is planned.
@@ -159,7 +177,7 @@ func (t *tasks) behind(read map[string]*card) (list []string) {
 	defer t.mu.Unlock()
 	moved := map[string]bool{}
 	for id, c := range read {
-		if c == nil || c.Status != t.cards[id].Status {
+		if was := t.cards[id]; c == nil || was == nil || c.Status != was.Status {
 			moved[id] = true
 		}
 	}
@@ -177,18 +195,8 @@ func (t *tasks) behind(read map[string]*card) (list []string) {
 	return list
 }
 
-func (t *tasks) statuses() map[string]trellis.Status {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := make(map[string]trellis.Status, len(t.cards))
-	for id, c := range t.cards {
-		known[id] = c.Status
-	}
-	return known
-}
-
-// all are the cards of all tasks once they were read, with what they were counted by.
-func (t *tasks) all(ctx context.Context) (map[string]card, uint64, string, error) {
+// all are the cards of all tasks in their order once they were read, with what they were counted by.
+func (t *tasks) all(ctx context.Context) ([]*card, uint64, string, error) {
 	select {
 	case <-t.loaded:
 	case <-ctx.Done():
@@ -196,7 +204,7 @@ func (t *tasks) all(ctx context.Context) (map[string]card, uint64, string, error
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.cards), t.seq, t.watcher, t.failed
+	return slices.Clone(t.order), t.seq, t.watcher, t.failed
 }
 
 // knows reports whether there is a task of this directory name.

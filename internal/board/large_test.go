@@ -1,0 +1,89 @@
+package board_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestTenThousand holds the first paint, an event, and a board at rest to their limits.
+func TestTenThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 task directories")
+	}
+	w := newWorld(t, nil)
+	for i := range 10_000 {
+		dir := filepath.Join(w.Dir, ".trellis", "tasks", fmt.Sprintf("02-01-task-%05d", i))
+		doc := fmt.Sprintf(`{"title": "Task number %d", "status": %q}`, i, []string{"completed", "ready", "failed", "review"}[i%4])
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(doc), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.serve()
+	p := w.open("/").live()
+	p.shows("10000 tasks")
+	p.close()
+	began := time.Now()
+	p = w.open("/")
+	p.until("document.querySelector('.card')")
+	t.Logf("first cards after %v; in the page %s ms", time.Since(began), p.evaluate("Math.round(performance.now())"))
+	if ms := p.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime < 1000"); ms != "true" {
+		t.Error("the first paint took more than a second")
+	}
+	p.live()
+	var took []time.Duration
+	for i := range 15 {
+		title := fmt.Sprintf("Aaa %d is new", i)
+		w.Write(".trellis/tasks/02-01-task-00002/task.json", fmt.Sprintf(`{"title": %q, "status": "failed", "priority": "P0"}`, title))
+		began := time.Now()
+		p.shows(title)
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	half, slowest := took[len(took)/2], took[len(took)-1]
+	t.Logf("an event is on the page after %v, %v at most", half, slowest)
+	if limit, worst := 300*time.Millisecond, 2*time.Second; half > limit || slowest > worst { // the worst is for a busy machine
+		t.Errorf("events took %v, want half of them within %v and all within %v", took, limit, worst)
+	}
+}
+
+// A card goes to where it belongs when what it says changes, beside those that stay.
+func TestCardsMove(t *testing.T) {
+	w := newWorld(t, nil)
+	doc := func(status, priority string) string {
+		return fmt.Sprintf(`{"title": "One of three", "status": %q, "priority": %q}`, status, priority)
+	}
+	for _, id := range []string{"02-01-a", "02-02-b", "02-03-c"} {
+		w.task(id, doc("failed", "P2"), nil)
+	}
+	w.serve()
+	p := w.open("/").live()
+	order := func(list, want string) {
+		t.Helper()
+		p.until(fmt.Sprintf("[...document.querySelectorAll('#list-%s a.open')].map(a => a.dataset.task.slice(-1)).join('') === %q", list, want))
+	}
+	order("needs", "abc")
+	w.task("02-03-c", doc("failed", "P0"), nil)
+	order("needs", "cab")
+	w.task("02-01-a", doc("completed", "P2"), nil)
+	order("needs", "cb")
+	order("done", "a")
+	early := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(w.Dir, ".trellis/tasks/02-01-a/task.json"), early, early); err != nil {
+		t.Fatal(err)
+	}
+	w.task("02-02-b", doc("completed", "P2"), nil)
+	order("done", "ba") // what ended last is the first
+	w.task("02-01-a", doc("failed", "P1"), nil)
+	order("needs", "ca")
+	if err := os.RemoveAll(filepath.Join(w.Dir, ".trellis/tasks/02-03-c")); err != nil {
+		t.Fatal(err)
+	}
+	order("needs", "a")
+}
