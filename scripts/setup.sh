@@ -1,6 +1,6 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, tmux,
-# less and a browser (as root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be
+# less and a browser (as root, where there is apt), the agent programs and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,4 +37,10 @@ elif ! command -v npm >/dev/null; then
 	missing 'no npm, so the agent programs are not installed and their tests skip: install Node.js 20 or newer'
 elif ! scripts/agents.sh </dev/null; then
 	missing 'the agent programs could not be installed, so their tests skip'
+fi
+
+if ! command -v npm >/dev/null; then
+	missing 'no npm, so axe-core is not installed and the check of the board with it skips: install Node.js 20 or newer'
+elif ! scripts/axe.sh </dev/null; then
+	missing 'axe-core could not be installed, so the check of the board with it skips'
 fi

@@ -9,10 +9,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// roadmap is an objective that has begun.
+const roadmap = "# Objective: Search that finds\n\n## Roadmap\n\n### Phase 1: Index\n\n| Step | Description | Depends On | Status | PR |\n|---|---|---|---|---|\n| 1.1 | Index of titles | - | done | #12 |\n| 1.2 | Index of bodies | 1.1 | in_progress | - |\n| 1.3 | Ranking by age | 1.1 | pending | - |\n| 1.4 | Page with results | 1.2, 1.3 | pending | - |\n"
+
 // TestShots makes the pictures of docs/reference/board.md where TRELLIS_SHOTS names a folder, and holds pages to the width of a
 // phone at any time.
 func TestShots(t *testing.T) {
-	w := newWorld(t, map[string]string{".trellis/objectives/search.md": "# Objective: Search that finds\n\n## Roadmap\n\n### Phase 1: Index\n\n| Step | Description | Depends On | Status | PR |\n|---|---|---|---|---|\n| 1.1 | Index of titles | - | done | #12 |\n| 1.2 | Index of bodies | 1.1 | in_progress | - |\n| 1.3 | Ranking by age | 1.1 | pending | - |\n| 1.4 | Page with results | 1.2, 1.3 | pending | - |\n"})
+	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap})
 	w.shelf()
 	w.changed("02-09-diff", map[string]string{"shop.go": "package shop\n\n// Total adds up what a cart holds.\nfunc Total(prices []int) (sum int) {\n\tfor _, p := range prices {\n\t\tsum += p\n\t}\n\treturn sum\n}\n", "test.sh": "exit 0 # nothing is tested\n"})
 	w.serve()
