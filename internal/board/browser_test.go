@@ -50,6 +50,14 @@ type tab struct {
 // open opens a page of the board in a tab of its own.
 func (w *world) open(path string) *tab {
 	w.Helper()
+	t := w.blank()
+	t.do(chromedp.Navigate(w.url + path + "#" + key))
+	return t
+}
+
+// blank is a tab with nothing in it.
+func (w *world) blank() *tab {
+	w.Helper()
 	b, err := browser()
 	if err != nil && os.Getenv("CI") == "" {
 		w.Skipf("no chromium-headless-shell, which make setup installs: %v", err)
@@ -61,7 +69,7 @@ func (w *world) open(path string) *tab {
 	ctx, done := context.WithTimeout(ctx, 3*time.Minute)
 	w.Cleanup(done)
 	t := &tab{w, ctx, cancel}
-	t.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(w.url+path+"#"+key))
+	t.do(chromedp.EmulateViewport(1440, 900))
 	return t
 }
 

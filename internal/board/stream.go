@@ -36,7 +36,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), codeOf(err))
 		return
 	}
-	tab := s.tasks.open(of.task())
+	tab := s.tasks.open(of.task(), browserOf(r))
 	if tab == nil {
 		http.Error(w, "the board ends", http.StatusServiceUnavailable)
 		return
@@ -51,6 +51,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case <-tab.wake:
+		case <-tab.rest:
+			_ = c.rest() // a tab that is gone rests too
+			return
 		case <-tab.ended:
 			return
 		case <-r.Context().Done():
@@ -67,6 +70,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// browserOf is the browser that a tab says it is in, of all whose tabs share their connections. HTTP/2 has one for any number.
+func browserOf(r *http.Request) string {
+	if r.ProtoMajor > 1 {
+		return ""
+	}
+	return r.Header.Get("Trellis-Browser")
 }
 
 // lastMark says how far a tab has been told: by the last message that it got, or when its page was made.
@@ -135,6 +146,9 @@ func gone(err error) string {
 	return b.String()
 }
 
+// rest tells a tab that others are told instead.
+func (c *channel) rest() error { return c.send("event: rest\n\n") }
+
 // write sends a message. One without content tells that the stream is there.
 func (c *channel) write(html string, seq uint64) error {
 	var b strings.Builder
@@ -145,8 +159,12 @@ func (c *channel) write(html string, seq uint64) error {
 		}
 	}
 	b.WriteString("\n")
+	return c.send(b.String())
+}
+
+func (c *channel) send(message string) error {
 	_ = c.flush.SetWriteDeadline(time.Now().Add(30 * time.Second)) // a tab that takes nothing is let go
-	if _, err := c.w.Write([]byte(b.String())); err != nil {
+	if _, err := c.w.Write([]byte(message)); err != nil {
 		return err
 	}
 	return c.flush.Flush()

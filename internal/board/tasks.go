@@ -30,6 +30,7 @@ type tasks struct {
 	watcher string
 	seq     uint64 // counts what happened
 	tabs    map[*tab]bool
+	opened  int           // tabs so far
 	loaded  chan struct{} // closed once all were read
 	failed  error         // why they can't be
 	shut    bool
@@ -37,9 +38,12 @@ type tasks struct {
 
 // tab is a page that is open somewhere.
 type tab struct {
-	task  string        // the one it is about; "": all
-	wake  chan struct{} // something happened
-	ended chan struct{}
+	task    string        // the one it is about; "": all
+	browser string        // in which it is; "": nobody knows
+	number  int           // they were opened one after the other
+	wake    chan struct{} // something happened
+	rest    chan struct{} // closed when another tab of the browser needs its connection
+	ended   chan struct{}
 
 	mu    sync.Mutex
 	whole bool // more than what its agent says and does
@@ -226,16 +230,35 @@ func (t *tasks) count() uint64 {
 	return t.seq
 }
 
-// open has a tab told of what happens. nil: the server ends.
-func (t *tasks) open(task string) *tab {
+// maxOfBrowser is how many tabs of a browser listen at the same time: it has six connections for all, and one is for what
+// else they ask.
+const maxOfBrowser = 5
+
+// open has a tab told of what happens; the one of the browser that was opened first rests when there are too many. nil: the
+// server ends.
+func (t *tasks) open(task, browser string) *tab {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.shut {
 		return nil
 	}
-	tab := &tab{task: task, wake: make(chan struct{}, 1), ended: make(chan struct{})}
-	t.tabs[tab] = true
-	return tab
+	t.opened++
+	opened := &tab{task: task, browser: browser, number: t.opened, wake: make(chan struct{}, 1), rest: make(chan struct{}), ended: make(chan struct{})}
+	t.tabs[opened] = true
+	var first *tab
+	n := 0
+	for one := range t.tabs {
+		if browser != "" && one.browser == browser {
+			if n++; first == nil || one.number < first.number {
+				first = one
+			}
+		}
+	}
+	if n > maxOfBrowser {
+		close(first.rest)
+		delete(t.tabs, first)
+	}
+	return opened
 }
 
 func (t *tasks) leave(tab *tab) {

@@ -21,6 +21,10 @@
     }
   };
 
+  // Tabs of a browser share its connections: the server tells them by this.
+  const browser = localStorage.getItem('trellis-browser') || Math.random().toString(36).slice(2);
+  localStorage.setItem('trellis-browser', browser);
+
   const live = (state, says) => {
     const el = byId('live');
     if (el.dataset.state !== state) { el.dataset.state = state; el.textContent = says; }
@@ -39,7 +43,7 @@
 
   document.addEventListener('htmx:config:request', e => {
     const request = e.detail.ctx.request;
-    if (key && new URL(request.action, location.href).origin === location.origin) request.headers.Authorization = 'Bearer ' + key;
+    if (key && new URL(request.action, location.href).origin === location.origin) Object.assign(request.headers, {Authorization: 'Bearer ' + key, 'Trellis-Browser': browser});
   });
   const refused = code => {
     if (code !== 401 && code !== 429) return false;
@@ -50,20 +54,29 @@
     if (!refused(e.detail.connection.status)) live('on', 'live');
   });
   document.addEventListener('htmx:sse:before:connection', e => {
-    if (e.detail.connection.attempt > 0 && !document.hidden) live('wait', 'not connected: trying again');
+    if (document.hidden) e.detail.connection.cancelled = true; // it was opened where nobody looks, and listens when somebody does
+    else if (e.detail.connection.attempt > 0) live('wait', 'not connected: trying again');
   });
   document.addEventListener('htmx:sse:error', e => {
     if (!refused(e.detail.status)) live('wait', 'not connected: trying again');
   });
+  document.addEventListener('htmx:sse:after:message', e => { // whoever connects again has been told this
+    const stream = byId('stream'), url = new URL(stream.getAttribute('hx-sse:connect'), location.href);
+    url.searchParams.set('at', e.detail.message.id);
+    stream.setAttribute('hx-sse:connect', url.pathname + url.search);
+  });
+  document.addEventListener('htmx:sse:close', e => { if (e.detail.reason === 'message') live('rest', 'not live: other windows are'); });
+  const connect = () => {
+    const stream = byId('stream');
+    if (stream && !document.hidden && !(stream._htmx && stream._htmx.sse)) htmx.ajax('GET', stream.getAttribute('hx-sse:connect'), {source: stream});
+  };
+  window.addEventListener('focus', connect);
   let again = 0;
   const retry = () => {
     if (again || document.hidden) return;
     again = setTimeout(() => {
       again = 0;
-      const stream = byId('stream');
-      if (stream && stream._htmx && stream._htmx.sse) return;
-      if (stream) htmx.ajax('GET', stream.getAttribute('hx-sse:connect'), {source: stream});
-      else load();
+      if (byId('stream')) connect(); else load();
     }, 1500);
   };
   document.addEventListener('htmx:error', () => { live('wait', 'not connected: trying again'); retry(); });
@@ -75,7 +88,7 @@
     }
     if (ctx.sourceElement && ctx.sourceElement.id === 'stream') { live('wait', 'not connected: trying again'); retry(); }
   });
-  document.addEventListener('visibilitychange', () => { if (!document.hidden && asked && key && !byId('stream')) load(); });
+  document.addEventListener('visibilitychange', () => { if (!document.hidden && asked && key && !byId('stream')) load(); else connect(); });
 
   // Times go by while somebody is at work; while nobody is, nothing ticks.
   const words = s => s < 60 ? s + 's' : s < 3600 ? Math.floor(s / 60) + 'm' + String(s % 60).padStart(2, '0') + 's' : Math.floor(s / 3600) + 'h' + String(Math.floor(s % 3600 / 60)).padStart(2, '0') + 'm';

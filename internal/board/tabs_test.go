@@ -1,0 +1,151 @@
+package board_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// openAway opens a page in a tab that nobody looks at, as far as the page can tell.
+func (w *world) openAway(path string) *tab {
+	w.Helper()
+	t := w.blank()
+	t.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: "let away = true; Object.defineProperty(document, 'hidden', {get: () => away})"})
+		return err
+	}), chromedp.Navigate(w.url+path+"#"+key))
+	return t
+}
+
+// look has somebody look at a tab, or away from it.
+func (t *tab) look(at bool) {
+	t.Helper()
+	t.evaluate(fmt.Sprintf("away = %t, document.dispatchEvent(new Event('visibilitychange'))", !at))
+}
+
+// Of twenty tabs in a browser the one that somebody looks at is live, and is answered.
+func TestTwentyTabs(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.task("02-02-more", `{"title": "Another one", "status": "failed"}`, nil)
+	w.serve()
+	var tabs []*tab
+	for i := range 20 {
+		p := w.openAway([]string{"/", "/task/02-01-hello", "/task/02-02-more/log"}[i%3])
+		p.until("document.getElementById('stream')") // what is opened where nobody looks is there
+		if i%2 == 0 {
+			p.look(true)
+			p.live()
+			p.look(false)
+		}
+		tabs = append(tabs, p)
+	}
+	for _, i := range []int{0, 1, 19} { // of which the second was never looked at
+		p := tabs[i]
+		p.look(true)
+		p.live()
+		title := fmt.Sprintf("Seen in tab %d", i)
+		doc := w.Read(".trellis/tasks/02-01-hello/task.json")
+		_, rest, _ := strings.Cut(doc, `",`)
+		w.Write(".trellis/tasks/02-01-hello/task.json", fmt.Sprintf(`{"title": %q,%s`, title, rest))
+		p.shows(title)
+		p.look(false)
+	}
+	tabs[1].look(true)
+	tabs[1].live().click("#approve")
+	tabs[1].shows("is approved by")
+}
+
+// A browser has six connections: of more windows that all can be seen, those that were opened last are live, the others
+// say that they are not until somebody turns to them, and orders pass.
+func TestManyWindows(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	var windows []*tab
+	for range 8 {
+		windows = append(windows, w.open("/task/02-01-hello").live())
+	}
+	for i, p := range windows {
+		want := map[bool]string{true: "rest", false: "on"}[i < 3]
+		p.until(fmt.Sprintf("document.getElementById('live').dataset.state === %q", want))
+	}
+	windows[7].click("#approve")
+	for _, p := range windows[3:] {
+		p.until("!document.getElementById('approve')")
+	}
+	windows[0].evaluate("window.dispatchEvent(new Event('focus'))")
+	windows[0].live().until("!document.getElementById('approve')")
+	windows[3].until("document.getElementById('live').dataset.state === 'rest'")
+}
+
+// Streams that say the same of where they are share a browser's connections, and others don't.
+func TestTabsOfABrowserRest(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.serve()
+	listen := func(browser string) *bufio.Scanner {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v/stream?path=/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Trellis-Browser", browser)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		lines := bufio.NewScanner(res.Body)
+		lines.Scan()
+		if !strings.HasPrefix(lines.Text(), "id: ") {
+			t.Fatalf("got %q, want the beginning of a stream", lines.Text())
+		}
+		return lines
+	}
+	first, other, unknown := listen("a"), listen("b"), listen("")
+	for range 5 {
+		listen("a")
+		listen("")
+	}
+	rests := false
+	for first.Scan() {
+		rests = rests || first.Text() == "event: rest"
+	}
+	if !rests {
+		t.Error("the first stream of six ended without a word, want it told to rest")
+	}
+	w.task("02-02-more", `{"title": "Another one", "status": "failed"}`, nil)
+	for name, lines := range map[string]*bufio.Scanner{"of another browser": other, "of an unknown one": unknown} {
+		for lines.Scan() && !strings.Contains(lines.Text(), "Another one") {
+		}
+		if !strings.Contains(lines.Text(), "Another one") {
+			t.Errorf("the stream %s has ended", name)
+		}
+	}
+}
+
+// A page at which nothing happens asks for nothing.
+func TestIdlePageAsksNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello")
+	w.task("02-02-more", `{"title": "Another one", "status": "failed"}`, nil)
+	w.serve()
+	for _, path := range []string{"/", "/task/02-01-hello"} {
+		p := w.open(path).live()
+		p.until("performance.now() - Math.max(...performance.getEntriesByType('resource').map(r => r.startTime)) > 1000") // what belongs to its beginning is over
+		asked := p.evaluate("(since = performance.now(), performance.getEntriesByType('resource').length)")
+		p.until("performance.now() - since > 2500")
+		if got := p.evaluate("performance.getEntriesByType('resource').length"); got != asked {
+			t.Errorf("%s: %s requests, want the %s that there were", path, got, asked)
+		}
+		p.close()
+	}
+}
