@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -17,8 +18,7 @@ import (
 // first asked for and stays the same until its file is removed, so that a page that is open outlives the process that
 // serves it. The file is in the person's folder of state, which nobody else may read.
 func (e *Env) BoardKey(root string) (string, error) {
-	sum := sha256.Sum256([]byte(root))
-	file := e.stateFile(filepath.Join("board", hex.EncodeToString(sum[:8])))
+	file := e.boardFile(root)
 	if file == "" {
 		return rand.Text() + rand.Text(), nil // without a home it is that of this process
 	}
@@ -31,10 +31,31 @@ func (e *Env) BoardKey(root string) (string, error) {
 		return "", fmt.Errorf("reading the board's key: %w", err)
 	}
 	key = rand.Text() + rand.Text()
-	if err := e.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return "", fmt.Errorf("keeping the board's key: %w", err)
+	return key, e.keepForBoard(file, key+"\n")
+}
+
+// BoardDoor is a file that leads a browser to the board of the project at root. Its url holds the key, which all users of a
+// machine could read in the arguments of a browser; the file is beside the key's, for the person alone.
+func (e *Env) BoardDoor(root, url string) (file string, err error) {
+	if file = e.boardFile(root); file == "" {
+		return "", errors.New("opening the browser: there is no home to keep a file in")
 	}
-	return key, e.Disk.WriteFile(file, []byte(key+"\n"), 0o600)
+	file += ".html"
+	to := html.EscapeString(url)
+	return file, e.keepForBoard(file, `<!doctype html><meta charset="utf-8"><title>trellis board</title><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=`+to+`"><a href="`+to+`">trellis board</a>`+"\n")
+}
+
+// boardFile is where the board's key for the project at root is, "" when nobody says where a home is.
+func (e *Env) boardFile(root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return e.stateFile(filepath.Join("board", hex.EncodeToString(sum[:8])))
+}
+
+func (e *Env) keepForBoard(file, text string) error {
+	if err := e.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("keeping the board's key: %w", err)
+	}
+	return e.Disk.WriteFile(file, []byte(text), 0o600)
 }
 
 // minKey is how long a key is at least, in letters of five bits.

@@ -62,12 +62,12 @@ func runBoard(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	return board.Serve(c.Context, p, board.Options{Address: address, ReadOnly: c.Bool("read-only"), Self: self, Dir: a.Dir, Key: key, Now: a.Now, Ready: func(url string) {
-		sayBoard(a, c, url)
+		sayBoard(a, c, p.Root, url)
 	}})
 }
 
 // sayBoard prints where the board is, and opens it where that is wanted.
-func sayBoard(a *command.Console, c *cli.Context, url string) {
+func sayBoard(a *command.Console, c *cli.Context, root, url string) {
 	if err := a.Print(c.Bool("json"), map[string]string{"url": url}, func() error {
 		_, err := fmt.Fprintln(a.Stdout, url)
 		return err
@@ -78,14 +78,14 @@ func sayBoard(a *command.Console, c *cli.Context, url string) {
 		a.Say("open it in a browser; Ctrl-C ends the board, and tasks go on")
 	}
 	if c.Bool("open") {
-		if err := browse(a, url); err != nil {
+		if err := browse(a, root, url); err != nil {
 			a.Say("%v: open the address yourself", err)
 		}
 	}
 }
 
-// browse opens an address in the person's browser.
-func browse(a *command.Console, url string) error {
+// browse opens an address of the board in the person's browser.
+func browse(a *command.Console, root, url string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		program = "open"
@@ -93,7 +93,11 @@ func browse(a *command.Console, url string) error {
 	if err := a.Caller().LookPath(program); err != nil {
 		return err
 	}
-	cmd := exec.Command(program, url)
+	door, err := a.Caller().BoardDoor(root, url)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(program, door)
 	cmd.Env, cmd.Dir = a.Env, a.Dir
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("opening the browser: %w", err)
