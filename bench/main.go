@@ -113,6 +113,7 @@ func (b *bench) measure() error {
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
 		{"the terminal UI", func() error { return errors.Join(crowded.fill(0, most), b.ui(crowded, tasks, b.rest)) }},
+		{"the board", func() error { return errors.Join(crowded.fill(0, most), b.board(crowded, small, tasks, b.rest)) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"the defence of git's objects", b.defence},

@@ -20,7 +20,7 @@ var replacesWhole = map[string]string{
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
 	"internal/app/edits.go Check":                          "a copy of a task in a folder of .runtime that it has just made",
 	"internal/app/edits.go copyTo":                         "a copy of a task in a folder of .runtime that Check has just made",
-	"internal/app/boardkey.go BoardKey":                    "the board's key in the folder of the state, which nobody edits",
+	"internal/app/boardkey.go keepForBoard":                "the board's key in the folder of the state, and the file that leads there, which nobody edits",
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go answer":                  "run/",
