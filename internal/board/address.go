@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,11 @@ func (a Address) Check() error {
 }
 
 func (a Address) listen(ctx context.Context) (net.Listener, error) {
+	if a.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(a.Cert, a.Key); err != nil { // before anybody is told where the board is
+			return nil, app.AsKind(app.ErrUsage, fmt.Errorf("reading the certificate: %w", err))
+		}
+	}
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", net.JoinHostPort(a.Bind, strconv.Itoa(a.Port)))
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,6 +20,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/board"
 )
 
 // A board with a certificate speaks TLS alone, and the rules of who is let in hold.
@@ -38,6 +42,16 @@ func TestBoardWithTLS(t *testing.T) {
 		if res.StatusCode != http.StatusBadRequest {
 			t.Errorf("without TLS: got %s, want it refused", res.Status)
 		}
+	}
+}
+
+// What is no certificate is an error before anybody is told of an address.
+func TestBoardWithoutCertificate(t *testing.T) {
+	w := newWorld(t, nil)
+	w.o.Ready = func(url string) { t.Errorf("the board is said to be at %s", url) }
+	w.o.Address.Cert, w.o.Address.Key = filepath.Join(w.Dir, "test.sh"), filepath.Join(w.Dir, "none.pem")
+	if err := board.Serve(t.Context(), w.p, w.o); !errors.Is(err, app.ErrUsage) {
+		t.Errorf("got %v, want an error of kind usage", err)
 	}
 }
 
