@@ -11,8 +11,8 @@ import (
 
 const helloDoc = ".trellis/tasks/02-01-hello/task.json"
 
-// shown is a value of a form on a page.
-func (w *world) shown(path, name string) string {
+// valueOn is a value of a form on a page.
+func (w *world) valueOn(path, name string) string {
 	w.Helper()
 	_, body := w.ask(http.MethodGet, path, nil)
 	_, rest, there := strings.Cut(body, `name="`+name+`" value="`)
@@ -43,14 +43,14 @@ func TestHandEditsBesideThePage(t *testing.T) {
 	}
 
 	// What would be run is another now.
-	shown := w.shown("/v/task/02-01-hello", "shown")
+	shown := w.valueOn("/v/task/02-01-hello", "shown")
 	w.byHand(`"pipeline": {`, `"pipeline": {"verify": ["rm -r ."], `)
 	if code, said := approve(shown); code != http.StatusConflict || !strings.Contains(said, "changed since it was shown") {
 		t.Errorf("another check: got %d %s, want 409", code, said)
 	}
 
 	// The file is half written.
-	shown = w.shown("/v/task/02-01-hello", "shown")
+	shown = w.valueOn("/v/task/02-01-hello", "shown")
 	whole := w.Read(helloDoc)
 	w.Write(helloDoc, whole[:len(whole)/2])
 	if code, said := approve(shown); code != http.StatusBadRequest || !strings.Contains(said, "ends too early") {
@@ -63,7 +63,7 @@ func TestHandEditsBesideThePage(t *testing.T) {
 
 	// The page edits the file, too.
 	const file = "/v/task/02-01-hello/files/task.json"
-	was := w.shown(file, "was")
+	was := w.valueOn(file, "was")
 	w.byHand(`"title": "Say hello"`, `"title": "By hand"`)
 	mine := strings.Replace(whole, "Say hello", "By the page", 1)
 	if code, said := w.ask(http.MethodPost, file, nil, "was="+was, "text="+url.QueryEscape(mine)); code != http.StatusConflict || !strings.Contains(said, "By hand") || !strings.Contains(said, "By the page") {
@@ -74,7 +74,7 @@ func TestHandEditsBesideThePage(t *testing.T) {
 	}
 
 	// What is no part of the plan is kept beside a yes to it.
-	shown = w.shown("/v/task/02-01-hello", "shown")
+	shown = w.valueOn("/v/task/02-01-hello", "shown")
 	w.byHand(`"title": "By hand"`, `"title": "By hand", "mine": {"b": 1, "a": [2]}`)
 	if code, said := approve(shown); code != http.StatusOK {
 		t.Fatalf("a field of others: got %d %s, want 200", code, said)
