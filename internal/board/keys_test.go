@@ -10,15 +10,16 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// reachable is all that can be used on a page.
-const reachable = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')].filter(e => e.checkVisibility() && !e.disabled)`
+// reachable is all that can be used on a page, but for what another key goes through.
+const reachable = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')].filter(e => e.checkVisibility() && !e.disabled && e.tabIndex >= 0)`
 
 // Everything that can be used on a page is come to by the tab key, and is marked then.
 func TestTabReachesAll(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap})
 	w.shelf()
+	w.changed("02-09-diff", map[string]string{"test.sh": "exit 0 # more\n"})
 	w.serve()
-	for _, path := range []string{"/", "/plan", "/objectives", "/stats", "/task/02-03-paging", "/task/02-02-auth/log", "/task/02-02-auth/report", "/task/02-03-paging/files", "/task/02-03-paging/files/prd.md", "/task/02-02-auth/proofs"} {
+	for _, path := range []string{"/", "/plan", "/objectives", "/stats", "/task/02-03-paging", "/task/02-02-auth/log", "/task/02-02-auth/report", "/task/02-03-paging/files", "/task/02-03-paging/files/prd.md", "/task/02-02-auth/proofs", "/task/02-09-diff/diff"} {
 		p := w.open(path)
 		p.until("document.querySelector('#main h1') && document.getElementById('live').dataset.state !== 'wait'")
 		p.evaluate("window.open_ = new Set(" + reachable + "), window.plain = []")
