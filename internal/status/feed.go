@@ -51,7 +51,7 @@ const (
 	// feedSettle is how long changes of files are collected before they are told of together.
 	feedSettle = 50 * time.Millisecond
 	// feedLook is how often the journals and streams of those at work are looked at, whatever events say.
-	feedLook = 500 * time.Millisecond
+	feedLook = 150 * time.Millisecond
 	// feedPoll is how often all is looked at where there are no events.
 	feedPoll = 2 * time.Second
 )
