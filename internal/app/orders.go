@@ -88,6 +88,35 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 	if err := s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}); err != nil {
 		return done, err
 	}
+	return o.again(ctx, s, dir, will)
+}
+
+// maxSentBack is how much a person may say to the work of a task at once, in bytes.
+const maxSentBack = 48 << 10
+
+// SendBack asks for another run of a task that begins with what a person says to its work, also of one in review.
+func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, err error) {
+	switch {
+	case strings.TrimSpace(said) == "":
+		return done, Usagef("there is no feedback in it: say what should be different")
+	case len(said) > maxSentBack:
+		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(said), maxSentBack), "trellis edit "+filepath.Base(dir)+" prd")
+	}
+	if err := CheckText("the feedback", said); err != nil {
+		return done, err
+	}
+	s, err := o.p.Site(ctx)
+	if err != nil {
+		return done, err
+	}
+	if err := s.Orders().SendBack(ctx, dir, said); err != nil {
+		return done, err
+	}
+	return o.again(ctx, s, dir, "be worked on with what you said")
+}
+
+// again is what came of an order that asks for another run, and what that will do.
+func (o Orders) again(ctx context.Context, s *runner.Site, dir, will string) (Ordered, error) {
 	says := filepath.Base(dir) + " will " + will
 	if _, ok := s.Starter().Watcher(); ok {
 		return o.ordered(dir, says+"; the watcher picks it up", ""), nil

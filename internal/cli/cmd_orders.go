@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // orderCommand is a command that tells a task something and ends.
-func orderCommand(a *command.Console, name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, string) (app.Ordered, error)) *cli.Command {
-	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: append(flags, command.JSONFlag()), Description: command.Manual(text, exits, example),
+func orderCommand(a *command.Console, name, usage, text string, exits []int, examples []string, flags []cli.Flag, do func(*cli.Context, *app.Project, string) (app.Ordered, error)) *cli.Command {
+	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: append(flags, command.JSONFlag()), Description: command.Manual(text, exits, examples...),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			o, err := do(c, p, dir)
 			if err != nil {
@@ -29,7 +30,7 @@ func orderCommand(a *command.Console, name, usage, text string, exits []int, exa
 
 func stopCommand(a *command.Console) *cli.Command {
 	return orderCommand(a, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
-		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, []string{"trellis stop 02-03-paging"}, nil,
 		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
 			return p.Orders().Stop(c.Context, dir)
 		})
@@ -37,7 +38,7 @@ func stopCommand(a *command.Console) *cli.Command {
 
 func cancelCommand(a *command.Console) *cli.Command {
 	order := orderCommand(a, "cancel", "cancel a task", `A run ends its agents. Worktree and branch stay; trellis undo takes it back, trellis retry takes the task up again.`,
-		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, []string{"trellis cancel 02-03-paging"}, nil,
 		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
 			return p.Orders().Cancel(c.Context, dir)
 		})
@@ -49,16 +50,35 @@ func cancelCommand(a *command.Console) *cli.Command {
 }
 
 func retryCommand(a *command.Console) *cli.Command {
-	return orderCommand(a, "retry", "ask for another run of a task that failed or was cancelled",
+	return orderCommand(a, "retry", "ask for another run of a task that failed or was cancelled, or with --feedback of one in review",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
 refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
-wrong with the pull request, whatever delivery.react says.`,
-		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis retry 02-03-paging --fresh",
-		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
+wrong with the pull request, whatever delivery.react says. With --feedback the next run begins with what
+you say to the work so far, also of a task in review, which stays there when nothing comes of it.`,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, []string{"trellis retry 02-03-paging --fresh", "trellis retry 02-03-paging --feedback 'Count pages from 1.'"},
+		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"},
+			&cli.StringFlag{Name: "feedback", Usage: "what should be different about the work so far, as `TEXT`; - reads it from standard input"}},
 		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
-			return p.Orders().Retry(c.Context, dir, c.Bool("fresh"))
+			if !c.IsSet("feedback") {
+				return p.Orders().Retry(c.Context, dir, c.Bool("fresh"))
+			}
+			return sendBack(a, c, p, dir)
 		})
+}
+
+// sendBack asks for another run with what a person says to the work.
+func sendBack(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
+	if c.Bool("fresh") {
+		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+filepath.Base(dir)+" prd")
+	}
+	said := c.String("feedback")
+	if said == "-" {
+		if said, err = readInput(a, "-", "feedback"); err != nil {
+			return done, err
+		}
+	}
+	return p.Orders().SendBack(c.Context, dir, said)
 }
 
 func approveCommand(a *command.Console) *cli.Command {

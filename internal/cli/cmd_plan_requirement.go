@@ -66,11 +66,11 @@ func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text s
 	case flag == "TEXT":
 		text = c.Args().First()
 	case flag == "-":
-		text, err = readInput(a, "-")
+		text, err = readInput(a, "-", "requirement")
 	case flag == "--requirement":
 		text = c.String("requirement")
 	case flag == "--requirement-file":
-		text, err = readInput(a, c.String("requirement-file"))
+		text, err = readInput(a, c.String("requirement-file"), "requirement")
 	default:
 		if from, err = p.Issue(c.Context, c.String("from-issue")); err == nil {
 			text = from.Requirement()
@@ -103,10 +103,11 @@ func sayIssue(a *command.Console, i *app.Issue) {
 	}
 }
 
-func readInput(a *command.Console, name string) (string, error) {
+// readInput reads a file, or with - standard input, where a person types what it is called.
+func readInput(a *command.Console, name, called string) (string, error) {
 	if name == "-" {
 		if command.IsTerminal(a.Stdin) {
-			a.Say("the requirement is read from the terminal, up to Ctrl-D")
+			a.Say("the %s is read from the terminal, up to Ctrl-D", called)
 		}
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))
 		if err != nil {

@@ -158,7 +158,7 @@ func unmet(judged []Judged, tree string) *trouble {
 // nothingToDo ends a run that changed nothing: fine when each criterion is proven at base, by a command
 // or by evidence that names a file there. The bare claim that all is well is not enough.
 func (r *run) nothingToDo(f flow.Flow) error {
-	if r.in.React != nil {
+	if r.in.React != nil || r.in.Feedback != nil && r.in.seen() != "" {
 		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
 	}
 	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria})

@@ -32,8 +32,8 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	}
 	c := r.job.Choices[role]
 	session := ""
-	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && c.Agent == was.Agent {
-		session = was.Session // of who worked on the task before its pull request was found wanting
+	if agent, was := r.in.session(r.round, a.Trouble); role == trellis.Debug && agent == c.Agent {
+		session = was
 	}
 	req := agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
 		Session: session, RestartSession: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}

@@ -42,8 +42,11 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 		return nil, err
 	}
 	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.in.seen()}
-	if r.in.React != nil {
+	switch {
+	case r.in.React != nil:
 		in.Why = r.in.React.Code
+	case r.in.Feedback != nil && in.Seen != "":
+		in.Why = trellis.ChangesRequested
 	}
 	made, err := commit.Do(f, in)
 	if err != nil {

@@ -17,6 +17,8 @@ type trouble struct {
 	Unmet  []Judged        `json:"unmet,omitempty"`
 	Output agentcall.Ref   `json:"output,omitzero"` // a hook's
 	Tree   string          `json:"tree"`            // that it was found on
+	// Feedback is what people said to the work.
+	Feedback []agentcall.Ref `json:"feedback,omitempty"`
 }
 
 // same reports whether nothing has changed since: the same failure of the same tree.
@@ -44,6 +46,11 @@ func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
 	t := d.Trouble
 	if t.Code == trellis.Conflict && d.Job.Clash != nil {
 		slots["conflict"] = d.Job.Clash.Said
+	}
+	if len(t.Feedback) > 0 {
+		slots["failure"] = fmt.Sprintf("%s: %s\n", t.Code, t.Detail)
+		slots["feedback"], err = pr.task.feedback(t.Feedback)
+		return err
 	}
 	if t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested { // by the checks and reviewers of a pull request
 		slots["failure"] = fmt.Sprintf("%s: %s\n", t.Code, t.Detail)

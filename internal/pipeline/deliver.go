@@ -100,7 +100,7 @@ const (
 // verified takes up what an earlier run verified and could not deliver, unless something was changed since.
 func (r *run) verified(f flow.Flow) (bool, error) {
 	was := r.in.Undelivered
-	if was == nil {
+	if was == nil || r.in.Feedback != nil { // with what people say to it, it is worked on in any case
 		return false, nil
 	}
 	f = f.In("verified")

@@ -46,6 +46,9 @@ type Input struct {
 	React *React `json:"react,omitempty"`
 	// Reactions are those of earlier runs, and with React this one's.
 	Reactions Reactions `json:"reactions,omitzero"`
+	// Feedback is what people say to the work so far, nil for nothing. Work in review stands in Undelivered then, and stays in
+	// review, whatever comes of the run.
+	Feedback *Feedback `json:"feedback,omitempty"`
 }
 
 // Job is what a claim fixes for the whole run.

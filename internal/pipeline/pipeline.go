@@ -69,6 +69,7 @@ type run struct {
 	round       int
 	first       *trouble          // that the rounds begin with
 	spent       int               // rounds that steps used up
+	heeded      bool              // an agent was told what people say to the work
 	criteria    []Criterion       // of the content that was taken in last
 	named       []string          // verify commands that the task itself names
 	fingerprint map[string]string // what verdicts stand on, when the worktree was ready
@@ -96,6 +97,9 @@ func (r *run) work(f flow.Flow) (err error) {
 		}
 	}
 	if err := r.baseline(f); err != nil {
+		return err
+	}
+	if err := r.heed(f); err != nil {
 		return err
 	}
 	if err := r.implement(f); err != nil {
@@ -177,12 +181,14 @@ func (r *run) judged(f flow.Flow, missing []string) (*trouble, error) {
 	return nil, nil
 }
 
-// opening is what the rounds begin with: what a delivery met, what others found wrong with it, or what an earlier run
+// opening is what the rounds begin with: what a delivery met, what people say to the work, what others found wrong with it, or what an earlier run
 // left in conflict.
 func (r *run) opening(f flow.Flow) (*trouble, error) {
 	switch {
 	case r.first != nil:
 		return r.first, nil
+	case r.in.Feedback != nil && !r.heeded:
+		return r.in.Feedback.trouble(), nil
 	case r.in.React != nil:
 		return r.in.React.trouble(), nil
 	}

@@ -46,7 +46,7 @@ func (r *run) prepare(f flow.Flow) error {
 	}
 	r.rep.note(ready.Notes)
 	if ready.Lost {
-		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented = "", nil, nil, ""
+		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented, r.in.Begun = "", nil, nil, "", false
 	}
 	r.fingerprint = ready.Fingerprint
 	r.job.Preconditions, r.job.Assumed = nil, nil

@@ -36,6 +36,8 @@ type Progress struct {
 	Undelivered bool      // it is of a commit that was verified and could not be delivered
 	Reactions   Reactions
 	React       *React            // what the last run began with, nil once it was mended
+	Feedback    *Feedback         // that no agent was told of yet
+	Deliver     bool              // a person asked the last run to push
 	Agent       string            // who worked on the task last
 	Session     string            // and in which session
 	Hooks       map[string]string // that git would run, before an agent of any run was at work
@@ -59,7 +61,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
@@ -197,5 +199,5 @@ func (p *Progress) worked(e journal.Entry) error {
 	if reply.Session != "" {
 		p.Agent, p.Session = asked.Agent, reply.Session
 	}
-	return nil
+	return p.heard(asked, reply)
 }

@@ -33,12 +33,12 @@ func (r *React) trouble() *trouble {
 	return &trouble{Code: r.Code, Detail: r.Detail, Output: r.Text}
 }
 
-// seen is the commit that others have seen, "" when there is none.
+// seen is the commit that others have seen, pushed or in review, "" when there is none.
 func (in Input) seen() string {
 	switch was := in.Undelivered; {
 	case in.React != nil:
 		return in.React.Head
-	case was != nil && was.Delivery.Pushed:
+	case was != nil && (was.Delivery.Pushed || in.Feedback != nil):
 		return was.Commit
 	}
 	return ""
@@ -62,7 +62,10 @@ func (r *run) asSeen() {
 // stays delivered as it is.
 func (r *run) stands(f flow.Flow, fail *flow.Failure) error {
 	what := "the work stays as it was pushed: "
-	if r.in.React != nil {
+	switch {
+	case r.in.Feedback != nil:
+		what = "the work stays in review as it was: "
+	case r.in.React != nil:
 		what = "what was wrong with the pull request is not mended (" + r.in.React.Detail + "): "
 	}
 	code := trellis.Code(fail.Code)

@@ -99,7 +99,7 @@ func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (st
 	if err != nil {
 		return struct{}{}, err
 	}
-	text := trellis.Visible(w.task.redact(page(in, h, p)))
+	text := trellis.Visible(w.task.redact(page(in, h, p, w.asked(h))))
 	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
 }
 

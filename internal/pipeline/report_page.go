@@ -18,8 +18,8 @@ import (
 )
 
 // page is report.md: how the run ended, what was checked with which result, what the plan left to people, what
-// it took.
-func page(in concludeIn, h *journal.History, p *plan.Plan) string {
+// it took. said is what people said to the work before.
+func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 	var b strings.Builder
 	r := in.Report
 	fmt.Fprintf(&b, "# Report: %s\n\n", cmp.Or(in.Job.Title, in.Task))
@@ -40,6 +40,9 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 		}
 	}
 	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	if said != "" {
+		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said to the work before this run:\n\n%s\n\n", quote(said))
+	}
 	criteriaTable(&b, r.Criteria)
 	stepTable(&b, in, p, h.Code)
 	checks(&b, in)
@@ -302,6 +305,9 @@ func worthTelling(e journal.Entry) bool {
 	}
 	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
 }
+
+// quote is a text of somebody else in a page of Markdown: as it is, in a block that nothing in it ends.
+func quote(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
 func cell(s string) string {
 	return text.Cut(strings.ReplaceAll(text.OneLine(s), "|", "\\|"), 300)

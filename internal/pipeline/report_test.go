@@ -17,7 +17,7 @@ func reported(r Report, code int, calls ...journal.Entry) string {
 		r.Outcome = trellis.OutcomeFailed
 	}
 	p := &plan.Plan{Steps: []plan.Step{{ID: "add_flag", Prompt: "Add it."}, {ID: "run_tests", Command: "make test", Proof: &plan.Proof{Type: "test"}}}}
-	return page(concludeIn{Task: "02-01-bye", Job: Job{Verify: []string{"make test"}}, Report: r}, &journal.History{Code: code, Calls: calls}, p)
+	return page(concludeIn{Task: "02-01-bye", Job: Job{Verify: []string{"make test"}}, Report: r}, &journal.History{Code: code, Calls: calls}, p, "")
 }
 
 // What came of the steps, those that did not end well with their causes, and what is proven.
@@ -77,7 +77,7 @@ func TestReportOfNothingExecuted(t *testing.T) {
 		false: {Job: Job{Verify: []string{"make"}}},
 	} {
 		in.Report.Outcome = trellis.OutcomeFailed
-		if got := strings.Contains(page(in, &journal.History{}, nil), "Nothing was executed"); got != want {
+		if got := strings.Contains(page(in, &journal.History{}, nil, ""), "Nothing was executed"); got != want {
 			t.Errorf("%+v: %v", in.Job.Verify, got)
 		}
 	}
@@ -101,7 +101,7 @@ func TestReportedSandbox(t *testing.T) {
 // Edge C5: a run that was never claimed knows no title: its report is headed by the task.
 func TestReportWithoutATitle(t *testing.T) {
 	for title, want := range map[string]string{"": "# Report: 02-01-bye\n", "Say bye": "# Report: Say bye\n"} {
-		if got := page(concludeIn{Task: "02-01-bye", Job: Job{Title: title}, Report: Report{Outcome: trellis.OutcomeFailed}}, &journal.History{}, nil); !strings.HasPrefix(got, want) {
+		if got := page(concludeIn{Task: "02-01-bye", Job: Job{Title: title}, Report: Report{Outcome: trellis.OutcomeFailed}}, &journal.History{}, nil, ""); !strings.HasPrefix(got, want) {
 			t.Errorf("got %.40q", got)
 		}
 	}

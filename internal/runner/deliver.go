@@ -190,7 +190,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 func begunByDeliver(h *journal.History) bool {
 	var in pipeline.Input
 	err := json.Unmarshal(h.Input, &in)
-	return err == nil && in.Deliver && in.React == nil && in.Undelivered != nil
+	return err == nil && in.Deliver && in.React == nil && in.Feedback == nil && in.Undelivered != nil
 }
 
 // caughtUp reports whether work in review stands on its base as that is now, and has nothing that people did and nobody

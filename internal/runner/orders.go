@@ -89,7 +89,18 @@ func (s Orders) endLeftovers(dir string) error {
 // or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
 // wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
 func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
-	if err := s.retries(ctx, dir, fresh); err != nil {
+	return s.retry(ctx, dir, retrying{RunOptions: o, fresh: fresh})
+}
+
+// retrying is how another run is asked for.
+type retrying struct {
+	RunOptions
+	fresh bool
+	said  string // to the work so far, "" for nothing
+}
+
+func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
+	if err := s.retries(ctx, dir, o); err != nil {
 		return err
 	}
 	if err := s.guard().trustedRun(ctx, dir); err != nil {
@@ -98,7 +109,7 @@ func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions)
 	if err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
-	if t, err := s.Store.Load(dir); err == nil && mends(t) && !fresh {
+	if t, err := s.Store.Load(dir); err == nil && mends(t) && !o.fresh && o.said == "" {
 		return s.mendPull(ctx, dir)
 	}
 	j, err := s.reopen(dir)
@@ -114,26 +125,26 @@ func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions)
 	if err != nil {
 		return err
 	}
-	in, err := s.retried(ctx, dir, h, p, fresh, o)
+	in, err := s.retried(ctx, dir, h, p, o)
 	if err != nil {
 		return err
 	}
 	if err := beginRun(j, in); err != nil {
 		return err
 	}
-	return s.makeReady(dir, p.Revision) // last: who sees it may run it
+	return s.makeReady(dir, p.Revision, o) // last: who sees it may run it
 }
 
 // retries says why there is nothing to retry, before anything that a run would need is looked at, and what to do instead.
-func (s Orders) retries(ctx context.Context, dir string, fresh bool) error {
+func (s Orders) retries(ctx context.Context, dir string, o retrying) error {
 	if err := live(s.Store, dir); err != nil {
 		return err
 	}
 	t, err := s.Store.Load(dir)
-	if err != nil || mends(t) && !fresh {
+	if err != nil || mends(t) && !o.fresh {
 		return nil // what is wrong with it is told by who checks it
 	}
-	err = retryable(t)
+	err = o.refuses(t)
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 		refused.Hint, _ = s.Assessor().Next(ctx, dir) // it is refused with or without
 	}
@@ -162,49 +173,54 @@ func (s Orders) reopen(dir string) (*journal.Run, error) {
 }
 
 // retried is the input of another run after the one that h tells of, or why there can be none.
-func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, fresh bool, o RunOptions) (in pipeline.Input, err error) {
+func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o retrying) (in pipeline.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
 	}
-	if err := retryable(t); err != nil {
+	if err := o.refuses(t); err != nil {
 		return in, err
 	}
 	if t.Status == trellis.Review {
-		if p.React == nil && p.State.Failure == nil {
+		if p.React == nil && p.State.Failure == nil && o.said == "" {
 			return in, nothingToRetry(t)
 		}
 		if err := s.Deliveries().over(ctx, t); err != nil {
 			return in, err
 		}
-		o.Deliver = true // it was
+		o.Deliver = pushed(t, p) || o.said == "" && p.Deliver // it was
 	}
 	done, err := delivered(h)
 	if err != nil {
 		return in, err
 	}
-	if done != "" && t.Status == trellis.Paused && !fresh {
+	if done != "" && t.Status == trellis.Paused && !o.fresh {
 		return in, &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
 	}
-	if in, err = s.TaskRunner().input(ctx, t, h, p, o); err != nil {
+	if in, err = s.TaskRunner().input(ctx, t, h, p, o.RunOptions); err != nil {
 		return in, err
 	}
-	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh || p.Fresh, max(p.Revision, t.Pipeline.Revision)
+	in.Retries, in.Fresh, in.Revision = p.Retries+1, o.fresh || p.Fresh, max(p.Revision, t.Pipeline.Revision)
 	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
 	}
 	if in.Fresh {
 		in.Base, in.StackedOn = "", ""
-		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered, in.React = "", nil, false, nil, nil, nil
+		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered, in.React, in.Feedback = "", nil, false, nil, nil, nil, nil
 	}
 	in.Reactions.Rounds = 0 // a person grants as many again
-	return in, nil
+	if o.said != "" {
+		if err := s.sendBack(t, p, o.said, h.Number+1, &in); err != nil {
+			return in, err
+		}
+	}
+	return in, s.heeding(ctx, t, p, &in)
 }
 
 // makeReady lets a task run again, for what came after the revision that its last run was of.
-func (s Orders) makeReady(dir string, last int64) error {
+func (s Orders) makeReady(dir string, last int64, o retrying) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if err := retryable(t); err != nil {
+		if err := o.refuses(t); err != nil {
 			return err
 		}
 		now := trellis.Ready
@@ -217,10 +233,13 @@ func (s Orders) makeReady(dir string, last int64) error {
 	return err
 }
 
-// retryable says why there is nothing to retry.
-func retryable(t *taskdir.Task) error {
+// refuses says why there is nothing to retry.
+func (o retrying) refuses(t *taskdir.Task) error {
 	switch code := t.Pipeline.Failure.Code; t.Status {
 	case trellis.Review:
+		if o.said != "" {
+			return nil
+		}
 		if code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested {
 			return nothingToRetry(t)
 		}

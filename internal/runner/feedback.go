@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// SendBack asks for another run of a task, as Retry does, that begins with what a person says to the work. Work in review can
+// be sent back too: it stays there as it is when nothing comes of the run. What is said is told to an agent once, by
+// this run or, when that comes to none, by the next.
+func (s Orders) SendBack(ctx context.Context, dir, said string) error {
+	return s.retry(ctx, dir, retrying{said: said})
+}
+
+// sendBack puts what a person says into the input of the run that begins with it.
+func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
+	said = strings.TrimSpace(said)
+	if s.Redact != nil {
+		said = s.Redact(said)
+	}
+	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}
+	file := filepath.Join(t.Dir, taskdir.Run, ref.Path)
+	if err := s.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("making the folder of feedback: %w", err)
+	}
+	if err := s.Disk.WriteFile(file, []byte(said), 0o600); err != nil {
+		return err
+	}
+	told := pipeline.Feedback{}
+	if p.Feedback != nil {
+		told = *p.Feedback
+	}
+	if !slices.ContainsFunc(told.Said, func(r agentcall.Ref) bool { return r.SHA256 == ref.SHA256 }) { // else it was cut off, and is given again
+		told.Said = append(slices.Clone(told.Said), ref)
+	}
+	if t.Status == trellis.Review {
+		told.Agent, told.Session = p.Agent, p.Session
+	}
+	in.Feedback = &told
+	return nil
+}
+
+// heeding has a run that begins with what people say know what work that is about: what is in review stays as it is when
+// nothing comes of the run, what nobody has seen does not.
+func (s Orders) heeding(ctx context.Context, t *taskdir.Task, p pipeline.Progress, in *pipeline.Input) (err error) {
+	switch {
+	case in.Feedback == nil:
+	case t.Status == trellis.Review:
+		in.Undelivered, err = s.inReview(ctx, t, p)
+	case in.Undelivered != nil && !in.Undelivered.Delivery.Pushed:
+		in.Undelivered = nil
+	}
+	return err
+}
+
+// inReview is the work in review that a run goes on with: what was verified, with what people pushed to it since.
+func (s Orders) inReview(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
+	if p.Report == nil || p.React != nil {
+		return nil, nil
+	}
+	held := *p.Report
+	if !pushed(t, p) {
+		return &held, nil
+	}
+	_, in, err := s.Deliveries().deliverable(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	with, err := delivery.FindChanges(ctx, s.Repo, in)
+	if err != nil {
+		return nil, err
+	}
+	more, err := with.TakeIn(ctx, s.guard().trustedPush)
+	if err != nil {
+		return nil, err
+	}
+	s.Deliveries().tell(t.ID, more)
+	held.Delivery.Pushed = true
+	with.Hold(&held)
+	return &held, nil
+}
+
+// pushed reports whether others have seen the work of a task.
+func pushed(t *taskdir.Task, p pipeline.Progress) bool {
+	return t.PRURL != "" || p.Report != nil && p.Report.Delivery.Pushed
+}
