@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -16,17 +17,33 @@ import (
 
 // SendBack asks for another run of a task, as Retry does, that begins with what a person says to the work. Work in review can
 // be sent back too: it stays there as it is when nothing comes of the run. What is said is told to an agent once, by
-// this run or, when that comes to none, by the next.
+// this run or, when that comes to none, by the next; saying it twice before that is saying it once.
 func (s Orders) SendBack(ctx context.Context, dir, said string) error {
+	if by, held := Held(dir); held {
+		id := filepath.Base(dir)
+		return &RefusedError{fmt.Sprintf("%s is worked on now, by process %d on %s: what you say to its work is for when that has ended", id, by.PID, by.Host), "trellis stop " + id}
+	}
+	if said = strings.TrimSpace(said); s.Redact != nil {
+		said = s.Redact(said)
+	}
 	return s.retry(ctx, dir, retrying{said: said})
+}
+
+// given reports whether a run was asked for with these words that nobody has begun to work on.
+func (s Orders) given(dir string, h *journal.History, p pipeline.Progress, said string) (bool, error) {
+	if said == "" || h.Ended || len(h.Calls) > 0 || p.Feedback == nil || !says(p.Feedback.Said, said) {
+		return false, nil
+	}
+	t, err := s.Store.Load(dir)
+	return err == nil && (t.Status == trellis.Ready || t.Status == trellis.InProgress), err // else that was cut off
+}
+
+func says(list []agentcall.Ref, said string) bool {
+	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.Sum([]byte(said)) })
 }
 
 // sendBack puts what a person says into the input of the run that begins with it.
 func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
-	said = strings.TrimSpace(said)
-	if s.Redact != nil {
-		said = s.Redact(said)
-	}
 	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}
 	file := filepath.Join(t.Dir, taskdir.Run, ref.Path)
 	if err := s.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -39,7 +56,7 @@ func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, numb
 	if p.Feedback != nil {
 		told = *p.Feedback
 	}
-	if !slices.ContainsFunc(told.Said, func(r agentcall.Ref) bool { return r.SHA256 == ref.SHA256 }) { // else it was cut off, and is given again
+	if !says(told.Said, said) { // else it was cut off, and is given again
 		told.Said = append(slices.Clone(told.Said), ref)
 	}
 	if t.Status == trellis.Review {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -188,16 +189,36 @@ func TestSendBackIsCutOff(t *testing.T) {
 	}
 }
 
+// While somebody works on it nothing is said to the work.
+func TestSendBackOfATaskThatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, heeding)
+	dir := w.Hand("02-01-bye", runnertest.ByePRD)
+	w.Start(dir)
+	lock, err := runlock.Take(dir, w.Site.Clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	var refused *runner.RefusedError
+	if err := w.Site.Orders().SendBack(t.Context(), dir, remarks); !errors.As(err, &refused) || refused.Hint != "trellis stop 02-01-bye" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What a person said before a run that no agent came to is told by the next, with what they say then.
 func TestSendBackTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heeding)
 	dir := w.Hand("02-01-bye", runnertest.ByePRD)
 	w.Start(dir)
-	for _, said := range []string{"Say it louder.", "Say it twice."} {
+	for _, said := range []string{"Say it louder.", "Say it louder.\n", "Say it twice."} {
 		if err := w.Site.Orders().SendBack(t.Context(), dir, said); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got := w.File(dir, "run/journal.jsonl"); !strings.Contains(got, `"run":"02-01-bye/3"`) {
+		t.Errorf("it is counted otherwise: %.300s", got)
 	}
 	w.Start(dir)
 	if told := w.heard("Say it louder."); len(told) != 1 || !strings.Contains(told[0], "Say it louder.\n\nSay it twice.\n") {

@@ -125,6 +125,9 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if err != nil {
 		return err
 	}
+	if given, err := s.given(dir, h, p, o.said); given || err != nil {
+		return err
+	}
 	in, err := s.retried(ctx, dir, h, p, o)
 	if err != nil {
 		return err
