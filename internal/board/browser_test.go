@@ -97,7 +97,8 @@ func (t *tab) until(expression string) {
 		if err == nil {
 			return
 		}
-		if !strings.Contains(err.Error(), "context") || t.ctx.Err() != nil { // else the page was left meanwhile
+		left := strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")
+		if !left || t.ctx.Err() != nil { // else the page was left meanwhile
 			t.Fatalf("%s: %v\n%s", expression, err, t.text())
 		}
 	}

@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"html/template"
-	"io"
 	"net/url"
 	"strconv"
 
@@ -12,7 +11,8 @@ import (
 
 // diffPage is what a task changed: every file with what was done to it, and the lines of as many as fit on a page.
 type diffPage struct {
-	Began          bool // something was done for the task
+	Began          bool   // something was done for the task
+	Sum            string // names all of it, for comments on it
 	Only           string
 	Split          bool
 	Files          []diffFile
@@ -42,21 +42,10 @@ func (s *Server) diffOf(ctx context.Context, dir string, query url.Values) (*dif
 	if err != nil || p.Only == "" {
 		from = 0
 	}
-	in, out := io.Pipe()
-	read := make(chan error, 1)
-	go func() {
-		err := diffview.Read(in, func(f *diffview.File) error {
-			p.take(f, from)
-			return nil
-		})
-		_ = in.CloseWithError(err) // who writes hears of it, and its error is the one that counts
-		read <- err
-	}()
-	p.Began, err = s.p.Diff(ctx, dir, false, out)
-	_ = out.CloseWithError(err) // nil says that this was all
-	if readErr := <-read; err == nil {
-		err = readErr
-	}
+	p.Began, p.Sum, err = s.readDiff(ctx, dir, func(f *diffview.File) error {
+		p.take(f, from)
+		return nil
+	})
 	return p, err
 }
 

@@ -110,6 +110,8 @@ func (s *Server) tell(ctx context.Context, name, dir string, r *http.Request) (a
 		return orders.Stop(ctx, dir)
 	case "retry":
 		return orders.Retry(ctx, dir, false)
+	case "sendback":
+		return s.sendBack(ctx, dir, r)
 	}
 	return app.Ordered{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
 }

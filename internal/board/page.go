@@ -27,7 +27,7 @@ var static embed.FS
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("board").Funcs(template.FuncMap{
 		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "markdown": markdown,
-		"join": strings.Join, "word": word, "icon": icon, "add": func(a, b int) int { return a + b },
+		"number": func(n int, says bool) lineNumber { return lineNumber{n, says && n > 0} }, "join": strings.Join, "word": word, "icon": icon, "add": func(a, b int) int { return a + b },
 		"list": func(all ...string) []string { return all }, "pair": func(name string, items []string) named { return named{name, items} },
 	}).ParseFS(pages, "pages/*.html"))
 })
@@ -36,6 +36,12 @@ var templates = sync.OnceValue(func() *template.Template {
 type named struct {
 	Name  string
 	Items []string
+}
+
+// lineNumber is the number of a line of a diff, about which a person may say something.
+type lineNumber struct {
+	N    int
+	Says bool
 }
 
 // elem is the id of the element of a task, whatever its directory is called.

@@ -70,8 +70,8 @@ const script = `roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "hello.txt:1"}]}
 `
 
-// TestWholeWay goes from an empty board through a plan that is approved, work that fails and is retried, to a branch, by the
-// board alone, beside a watcher.
+// TestWholeWay goes from an empty board through a plan that is approved, work that fails, is commented on line by line and sent
+// back, to a branch that is delivered, by the board alone, beside a watcher.
 func TestWholeWay(t *testing.T) {
 	self, err := program()
 	if err != nil {
@@ -80,6 +80,10 @@ func TestWholeWay(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": script, "test.sh": "[ ! -e hello.txt ] || grep -q '^hello$' hello.txt\n",
 		".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nplanning: {approval: plan}\nsandbox: off\n"})
 	w.o.Self = self
+	origin := t.TempDir()
+	w.Git("init", "-q", "--bare", "-b", "main", origin)
+	w.Git("remote", "add", "origin", origin)
+	w.Git("push", "-q", "origin", "main")
 	w.watcher(self)
 	w.serve()
 	columns := w.open("/").live()
@@ -99,11 +103,50 @@ func TestWholeWay(t *testing.T) {
 	columns.until("document.querySelector('#task-head .badge.s-failed')")
 	columns.shows("verify")
 	columns.until("document.querySelector('#log').innerText.includes('I wrote <b>hello.txt</b>.')")
-	columns.until("document.querySelector('[hx-post*=\"/do/retry/\"]')")
-	columns.click(`[hx-post*="/do/retry/"]`)
+	columns.keys("3")
+	columns.until("document.querySelector('table.diff .no button')")
+	columns.comment("hello.txt", 1, "Say <b>hello</b>, and nothing else.")
+	columns.click("#send-back")
+	columns.until("location.pathname.split('/').length === 3") // the task's page again
+	columns.live()
 	columns.until("document.querySelector('#task-head .badge.s-review')")
 	columns.shows("✓ met")
+	w.told("Comment on hello.txt:1 (new)\nThe line:\n```\nworse\n```\nThe comment:\n```\nSay <b>hello</b>, and nothing else.\n```\n")
+	columns.click(`[hx-post*="/do/deliver/"]`)
+	columns.click("#sure")
+	columns.shows("pushed")
+	if got := w.Git("-C", origin, "show", "feature/hello:hello.txt"); got != "hello" {
+		t.Errorf("the remote has %q", got)
+	}
 	w.bigLog(columns)
+}
+
+// comment writes a comment on a line with the change.
+func (t *tab) comment(file string, line int, text string) {
+	t.Helper()
+	n := fmt.Sprint(line)
+	found := fmt.Sprintf("[...document.querySelectorAll('table.diff')].find(t => t.dataset.file === %q).querySelectorAll('tr')", file)
+	t.evaluate(fmt.Sprintf("[...%s].map(r => [...r.querySelectorAll('.no')].pop()).find(c => c && c.innerText.trim() === %q).querySelector('button').click()", found, n))
+	t.until("document.activeElement.matches('.comment-box textarea')")
+	t.keys(text)
+	t.until(fmt.Sprintf("document.activeElement.value === %q", text))
+}
+
+// told makes sure that one agent was told something, once.
+func (w *world) told(text string) {
+	w.Helper()
+	n := 0
+	err := filepath.WalkDir(filepath.Join(w.Dir, ".trellis", "tasks"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "prompt.md" {
+			return err
+		}
+		prompt, err := os.ReadFile(path)
+		n += strings.Count(string(prompt), text)
+		return err
+	})
+	if err != nil || n != 1 {
+		w.Errorf("agents were told %q %d times, %v", text, n, err)
+	}
 }
 
 // bigLog has an agent leave 100 MB, which the page of the log shows the end of.
