@@ -25,6 +25,10 @@ func TestShots(t *testing.T) {
 	} {
 		for _, width := range []int64{1440, 390} {
 			p := w.open(shot.path)
+			if shot.name == "diff" {
+				p.shows(shot.shows)
+				p.comment("shop.go", 4, "What about a price below zero? Refuse it here, and say which one it was.")
+			}
 			for _, scheme := range []string{"light", "dark"} {
 				p.scheme(scheme, width)
 				if shot.name != "log" {

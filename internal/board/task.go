@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,11 @@ func (t *taskPage) Tabs() []string { return []string{"", "log", "diff", "report"
 // Named is what a tab is called.
 func (t *taskPage) Named(tab string) string {
 	return map[string]string{"": "Overview", "log": "Log", "diff": "Diff", "report": "Report", "files": "Files", "proofs": "Proofs"}[tab]
+}
+
+// Commented reports whether the task can be sent back with comments on its diff, now or when who works on it has ended.
+func (t *taskPage) Commented() bool {
+	return !t.Reads && !slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Completed, trellis.Rejected}, t.Status)
 }
 
 // Width is how wide the bar of a phase is, of a hundred.

@@ -70,11 +70,8 @@ func (d *taskDir) feedback(said []agentcall.Ref) (string, error) {
 	var list []string
 	for _, ref := range said {
 		text, err := d.output(ref)
-		if err != nil {
-			return "", err
-		}
-		if agentcall.Sum([]byte(text)) != ref.SHA256 {
-			return "", flow.Fail(string(trellis.InvalidTask), "run/%s was changed since it was given as feedback", ref.Path)
+		if err != nil || agentcall.Sum([]byte(text)) != ref.SHA256 {
+			return "", flow.Fail(string(trellis.InvalidTask), "run/%s was changed since it was given as feedback: give it again, with `trellis retry --feedback`", ref.Path)
 		}
 		list = append(list, strings.TrimSpace(text))
 	}

@@ -56,9 +56,8 @@ func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, numb
 	if p.Feedback != nil {
 		told = *p.Feedback
 	}
-	if !says(told.Said, said) { // else it was cut off, and is given again
-		told.Said = append(slices.Clone(told.Said), ref)
-	}
+	same := func(r agentcall.Ref) bool { return r.SHA256 == ref.SHA256 } // it was cut off, or its file is gone, and it is given again
+	told.Said = append(slices.DeleteFunc(slices.Clone(told.Said), same), ref)
 	if t.Status == trellis.Review {
 		told.Agent, told.Session = p.Agent, p.Session
 	}
