@@ -55,14 +55,43 @@ func (p *Progress) heard(asked agentcall.Request, reply agentcall.Reply) error {
 	if p.Feedback == nil || reply.Failure != nil {
 		return nil
 	}
-	var told about
-	if err := json.Unmarshal(asked.Data, &told); err != nil {
-		return err
-	}
-	if told.Trouble != nil && len(told.Trouble.Feedback) > 0 {
+	told, err := feedbackIn(asked)
+	if len(told) > 0 {
 		p.Feedback = nil
 	}
-	return nil
+	return err
+}
+
+// feedbackIn is what people said that a request tells its agent of.
+func feedbackIn(asked agentcall.Request) ([]agentcall.Ref, error) {
+	var told about
+	if err := json.Unmarshal(asked.Data, &told); err != nil || told.Trouble == nil {
+		return nil, err
+	}
+	return told.Trouble.Feedback, nil
+}
+
+// FeedbackOf is what people said to the work that a call tells its agent of, by its journal and the texts in the run
+// directory, "" for nothing.
+func FeedbackOf(runDir string, c journal.Entry) string {
+	var asked agentcall.Request
+	if c.Activity != string(trellis.Debug) || json.Unmarshal(c.In, &asked) != nil {
+		return ""
+	}
+	said, err := feedbackIn(asked)
+	if err != nil || len(said) == 0 {
+		return ""
+	}
+	return readFeedback(&taskDir{runDir: runDir}, said)
+}
+
+// readFeedback are the texts of people, or why they can't be read.
+func readFeedback(d *taskDir, said []agentcall.Ref) string {
+	text, err := d.feedback(said)
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return text
 }
 
 // feedback are the texts of people, as they wrote them.
@@ -84,9 +113,5 @@ func (w *reporter) asked(h *journal.History) string {
 	if json.Unmarshal(h.Input, &in) != nil || in.Feedback == nil {
 		return ""
 	}
-	said, err := w.task.feedback(in.Feedback.Said)
-	if err != nil { // which is no reason to say nothing else
-		return "(" + err.Error() + ")"
-	}
-	return said
+	return readFeedback(w.task, in.Feedback.Said)
 }

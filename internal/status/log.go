@@ -46,8 +46,8 @@ type Line struct {
 	Event    *agents.Event `json:"event,omitempty"`
 	Seconds  float64       `json:"seconds,omitempty"`
 	Failure  *flow.Failure `json:"failure,omitempty"`
-	// In a few words, several lines where there is output. Start: why a planning asks once more, what a step is, and
-	// what an agent is to do in it.
+	// In a few words, several lines where there is output. Start: why a planning asks once more, what a person said to the
+	// work, what a step is, and what an agent is to do in it.
 	Text string `json:"text,omitempty"`
 	// Of an activity that ran the project's own commands, once it ended.
 	Checks []events.Check `json:"checks,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -45,6 +46,9 @@ func StepOf(id string) (path, rest string) {
 // it.
 func (r *runLog) told(c journal.Entry) string {
 	if path, _ := StepOf(c.ID); path == "" {
+		if said := pipeline.FeedbackOf(r.dir, c); said != "" {
+			return "a person says: " + text.Clip(text.OneLine(said), maxTold)
+		}
 		return againOf(c)
 	}
 	about := aboutStep(c)
