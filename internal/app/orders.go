@@ -96,7 +96,9 @@ const maxSentBack = 48 << 10
 
 // SendBack asks for another run of a task that begins with what a person says to its work, also of one in review.
 func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, err error) {
-	switch {
+	switch _, inside := proc.InsideRun(o.p.Env.Vars); {
+	case inside:
+		return done, Usagef("this runs inside a task or a run: only a person can say what should be different")
 	case strings.TrimSpace(said) == "":
 		return done, Usagef("there is no feedback in it: say what should be different")
 	case len(said) > maxSentBack:
