@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // wrote is what stands in the form in which the focus is.
@@ -81,7 +82,7 @@ func TestCommentsInBrowser(t *testing.T) {
 // A phone has room for a comment, also beside a line that is longer than the page is wide.
 func TestCommentsOnAPhone(t *testing.T) {
 	w := newWorld(t, nil)
-	w.changed("02-01-diff", map[string]string{"wide.txt": strings.Repeat("wide ", 200) + "\n", "b.txt": "new\n"})
+	w.changed("02-01-diff", map[string]string{"wide.txt": strings.Repeat("wide ", 200) + "\n", "b.txt": "new\n", "test.sh": "exit 1\n"})
 	w.serve()
 	for _, layout := range []string{"", "?layout=split"} {
 		p := w.open("/task/02-01-diff/diff" + layout)
@@ -93,6 +94,17 @@ func TestCommentsOnAPhone(t *testing.T) {
 		}
 		p.close()
 	}
+	// Of a line that was changed both sides are reached by keys.
+	q := w.open("/task/02-01-diff/diff?layout=split&file=test.sh")
+	q.until("document.querySelector('table.diff .no button')")
+	q.keys("j")
+	q.until("document.activeElement.ariaLabel === 'Comment on line 1 of test.sh, new'")
+	q.do(chromedp.KeyEvent(kb.ArrowLeft))
+	q.until("document.activeElement.ariaLabel === 'Comment on line 1 of test.sh, old'")
+	q.keys("c")
+	q.until(wrote)
+	q.until("document.querySelector('.comment-box label').innerText === 'Comment on test.sh:1 (old)'")
+	q.close()
 	// One on another page of the diff is listed, with the way there.
 	p := w.open("/task/02-01-diff/diff?file=b.txt")
 	defer p.close()

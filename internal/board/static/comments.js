@@ -23,17 +23,12 @@
   };
 
   // A line is found by its file, its side and its number; it may be on another page of the diff.
-  const tables = () => [...document.querySelectorAll('table.diff')];
-  const buttonOf = c => {
-    const table = tables().find(t => t.dataset.file === c.file);
-    if (!table) return null;
-    for (const row of table.rows) {
-      const cells = row.querySelectorAll('td.no');
-      const cell = cells.length === 2 && cells[c.side === 'old' ? 0 : 1];
-      const button = cell && cell.querySelector('button');
-      if (button && button.textContent === String(c.line)) return button;
-    }
-    return null;
+  let lines = new Map();
+  const keyOf = c => JSON.stringify([c.file, c.side, c.line]);
+  const buttonOf = c => lines.get(keyOf(c));
+  const find = () => {
+    lines = new Map();
+    for (const button of document.querySelectorAll('table.diff .no button')) lines.set(keyOf(lineOf(button)), button);
   };
   const lineOf = button => {
     const cell = button.closest('td'), row = cell.parentElement, first = row.querySelector('td.no') === cell;
@@ -134,6 +129,11 @@
     const all = row && row.querySelectorAll('.no button');
     if (all && all.length) { choose(all[all.length - 1]); row.scrollIntoView({block: 'nearest'}); }
   };
+  const across = by => {
+    const all = [...document.activeElement.closest('tr').querySelectorAll('.no button')];
+    const button = all[all.indexOf(document.activeElement) + by];
+    if (button) choose(button);
+  };
   const onLine = () => document.activeElement.matches('table.diff .no button');
 
   document.addEventListener('focusin', e => {
@@ -149,10 +149,11 @@
   document.addEventListener('keydown', e => {
     if (!byId('comments') || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.closest('input, textarea, select')) return;
     const by = {j: 1, k: -1}[e.key] || onLine() && {ArrowDown: 1, ArrowUp: -1}[e.key];
-    if (!by && !(e.key === 'c' && onLine())) return;
+    const side = onLine() && {ArrowLeft: -1, ArrowRight: 1}[e.key];
+    if (!by && !side && !(e.key === 'c' && onLine())) return;
     e.preventDefault();
     e.stopImmediatePropagation();
-    if (by) step(by); else begin(document.activeElement);
+    if (by) step(by); else if (side) across(side); else begin(document.activeElement);
   }, true);
   document.addEventListener('input', e => { if (e.target.id === 'general') keep(); });
 
@@ -167,7 +168,9 @@
     sending = false;
     const answer = e.detail.ctx.response;
     if (answer && answer.status === 200) {
-      sessionStorage.removeItem(place());
+      list = []; // who comes back to this page does not find them
+      byId('general').value = '';
+      draw();
       location.href = '/task/' + task;
     } else if (byId('comments')) keep();
   });
@@ -182,6 +185,7 @@
     try { kept = JSON.parse(sessionStorage.getItem(place())) || {}; } catch { kept = {}; }
     list = Array.isArray(kept.list) ? kept.list : [];
     byId('general').value = kept.general || '';
+    find();
     draw();
     const first = document.querySelector('table.diff .no button');
     if (first) first.tabIndex = 0;
