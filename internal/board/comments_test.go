@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runlock"
 )
 
 // failed is a task whose work is there and does not hold: hello.txt says bad.
@@ -74,6 +77,17 @@ func TestCommentsAreChecked(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(w.Dir, ".trellis/tasks", id, "run/feedback")); err == nil {
 		t.Error("something was taken")
+	}
+	// While somebody works on it nothing is taken, and it is said how to end that.
+	lock, err := runlock.Take(filepath.Join(w.Dir, ".trellis/tasks", id), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, said := w.send(id, shown, on("hello.txt", "new", 1, "x"), ""); code != http.StatusBadRequest || !strings.Contains(said, "is worked on now") || !strings.Contains(said, "next: <code>trellis stop "+id) {
+		t.Errorf("while it runs: got %d %s", code, said)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
 	}
 	// What an agent changed meanwhile is another diff.
 	at := regexp.MustCompile(`"worktree_path": "([^"]+)"`).FindStringSubmatch(w.Read(".trellis/tasks/" + id + "/task.json"))

@@ -322,7 +322,7 @@ func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag strin
 		h = nil // whoever runs it says so
 	}
 	p, err := pipeline.ReadProgress(h)
-	if err == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.State.Phase) {
+	if err == nil && p.Feedback == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.State.Phase) {
 		if held, err := s.undelivered(ctx, t, p); err == nil && held != nil {
 			return nil
 		}
