@@ -71,7 +71,7 @@ func TestOutlives(t *testing.T) {
 				t.Errorf("%s: it is there while the work is checked", names[word])
 			}
 			x.nobody(names)
-			if said := out + errs; !strings.Contains(said, "02-01-bye is done") {
+			if said := out + errs; !strings.Contains(said, "next: trellis diff 02-01-bye") {
 				t.Error(said)
 			}
 		})

@@ -268,7 +268,7 @@ func TestSpeaks(t *testing.T) {
 			x.play("echo '# work' >> greet.sh\n" + spoken(all) + byProxy(all) + "cat > verify.sh <<'END'\n" + spoken(verify.places(t, x, "2")) + "true\nEND\n" +
 				"cat > setup.sh <<'END'\n" + spoken(later) + byProxy(later) + "true\nEND\n")
 			_, out, errs := x.try(program, "start", victim)
-			if said := out + errs; !strings.Contains(said, "02-01-bye is done") {
+			if said := out + errs; !strings.Contains(said, "next: trellis diff 02-01-bye") {
 				t.Error(said)
 			}
 			may := remote

@@ -201,7 +201,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	screen := out.String()
-	for _, want := range []string{"02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "is done: commit"} {
+	for _, want := range []string{"02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "trellis: commit    "} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the terminal never showed %q:\n%q", want, screen)
 		}

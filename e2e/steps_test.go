@@ -346,7 +346,7 @@ func playedSteps(t *testing.T) *site {
 func TestStepWaits(t *testing.T) {
 	t.Parallel()
 	s := playedSteps(t)
-	if _, errs := s.trellis(8, "start", "02-01-bye"); !strings.Contains(errs, "02-01-bye waits for approval of the step ask: trellis approve 02-01-bye --step ask") {
+	if _, errs := s.trellis(8, "start", "02-01-bye"); !strings.Contains(errs, "02-01-bye waits for approval of the step ask; next: trellis approve 02-01-bye --step ask") {
 		t.Errorf("start said\n%s", errs)
 	}
 	out, _ := s.trellis(0, "status", "02-01-bye")

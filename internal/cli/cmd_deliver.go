@@ -96,7 +96,7 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	}
 	outcome.SayDelivery(a, res)
 	if url := res.Report.Delivery.PRURL; url != "" {
-		fmt.Fprintln(a.Stdout, url)
+		return a.Result(url)
 	}
 	return nil
 }

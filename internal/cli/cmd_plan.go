@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,8 @@ The requirement is TEXT, or - for standard input, or what --requirement, --requi
 terminal trellis plan alone opens $VISUAL or $EDITOR to write it in. A plan that waits for approval is shown there, and you
 are asked about it as trellis review does.
 
-The requirement is never seen by a shell. Its last line on standard output is the task's directory.`,
+The requirement is never seen by a shell. Its last line on standard output is the task's directory; a terminal
+shows that before.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis plan 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
@@ -120,8 +122,7 @@ func reviewPlanned(ctx context.Context, a *command.Console, p *app.Project, dir 
 	if t, unread := p.Store.Load(dir); err == nil && unread == nil && t.Status == trellis.Rejected {
 		err = app.Quiet(app.ErrRejected)
 	}
-	fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
-	return err
+	return cmp.Or(err, a.Result(p.Store.Rel(dir)))
 }
 
 // sayType says which type planning chose.

@@ -144,7 +144,7 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 	s := pulse.Look(p.Root, a.Now())
 	switch {
 	case !s.Alive:
-		return []string{"no watcher is running; ready tasks wait for: trellis watch"}
+		return []string{"no watcher is running; next: trellis watch"}
 	case s.Holder.PID == 0:
 		return []string{"a watcher is running"}
 	}

@@ -125,8 +125,7 @@ func planDetached(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	a.Say("planning in the background; next: trellis status %s", id)
-	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
-	return err
+	return a.Result(p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
 }
 
 // planFolder is where the planning goes on that --retry names, or a new one begins.

@@ -157,7 +157,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			p.until("trellis approve 02-03-asks")
 			p.until("\n1 waiting for approval: 02-03-asks")
 			p.let("02-01-mend")
-			p.until("merge     git merge feature/mend")
+			p.until("next: git merge feature/mend")
 			p.let("02-02-crash")
 			p.until("trellis: 02-02-crash: agent crashed")
 			shown := p.until("‖")
@@ -205,7 +205,7 @@ func TestStartFollowsWatcher(t *testing.T) {
 	p.until("02-01-mend: implement, round 1\n")
 	p.let("02-01-mend")
 	shown := p.until("ended with 0")
-	for _, want := range []string{" 02-01-mend: verify ✗ 1 of 1: sh check.sh (exit 1): FAIL: nothing says ok\n", " 02-01-mend: debug, round 2\n", " 02-01-mend: review in ", "merge     git merge feature/mend\n"} {
+	for _, want := range []string{" 02-01-mend: verify ✗ 1 of 1: sh check.sh (exit 1): FAIL: nothing says ok\n", " 02-01-mend: debug, round 2\n", " 02-01-mend: review in ", "next: git merge feature/mend\n"} {
 		if strings.Count(shown, want) != 1 {
 			t.Errorf("got %d times %q in\n%s", strings.Count(shown, want), want, shown)
 		}

@@ -233,7 +233,7 @@ func TestGuardAndTerminal(t *testing.T) {
 	if got := cmd.ProcessState.ExitCode(); got != 130 {
 		t.Errorf("got code %d, want 130", got)
 	}
-	if got := strings.Join(rest(out), " "); got != "stopped by SIGINT" {
+	if got := strings.Join(rest(out), " "); got != "stopped by Ctrl-C" {
 		t.Errorf("got last words %q", got)
 	}
 	wantGone(t, pids)

@@ -19,7 +19,12 @@ const echo = time.Second
 // SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
 
-func (e *SignalError) Error() string { return "stopped by " + unix.SignalName(e.Signal) }
+func (e *SignalError) Error() string {
+	if e.Signal == syscall.SIGINT {
+		return "stopped by Ctrl-C"
+	}
+	return "stopped by " + unix.SignalName(e.Signal)
+}
 
 // Code is the exit code that tells of the signal: 130 for SIGINT, 143 for SIGTERM.
 func (e *SignalError) Code() int { return codeSignal + int(e.Signal) }

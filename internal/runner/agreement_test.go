@@ -24,7 +24,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 		code trellis.Code // "" and no status: delivered
 		wait string       // for what
 	}{
-		"nobody agreed":    {line: "true", wait: "approval of the plan, which changes what is protected (greet.sh, go.sum): trellis approve 02-01-bye"},
+		"nobody agreed":    {line: "true", wait: "approval of the plan, which changes what is protected (greet.sh, go.sum); next: trellis approve 02-01-bye"},
 		"agreed":           {line: "echo x > go.sum", do: func(w *world, dir string) { w.Approve(dir, "ann") }},
 		"edited since":     {line: "true", wait: "go.sum", do: func(w *world, dir string) { w.Approve(dir, "ann"); w.replan(dir, "It waves.", "It waves twice.") }},
 		"another path":     {line: "echo x > go.mod", code: trellis.ProtectedPath, do: func(w *world, dir string) { w.Approve(dir, "ann") }},

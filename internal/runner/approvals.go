@@ -99,7 +99,7 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (string
 	if len(g.Protected) > 0 {
 		what += ", which changes what is protected (" + strings.Join(g.Protected, ", ") + ")"
 	}
-	return what + ": trellis approve " + t.ID, nil
+	return what + "; next: trellis approve " + t.ID, nil
 }
 
 // messagesForWaits are messages to those waits of a run that what is on disk answers, each named by its wait: however often

@@ -174,7 +174,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	}
 	asked, step, err := as.approvals.openStep(l.Dir, h)
 	if step != "" {
-		l.Waits = fmt.Sprintf("approval of the step %s: trellis approve %s --step %[1]s", step, l.Task.ID)
+		l.Waits = fmt.Sprintf("approval of the step %s; next: trellis approve %s --step %[1]s", step, l.Task.ID)
 	} else if err == nil && !asked {
 		l.Waits, err = as.waits(ctx, l.Task, h)
 	}

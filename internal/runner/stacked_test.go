@@ -71,7 +71,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	if err := w.Site.Orders().Retry(context.Background(), b, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled: trellis retry 02-01-a, or take it out of pipeline.depends_on" {
+	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled; next: trellis retry 02-01-a, or take it out of pipeline.depends_on" {
 		t.Errorf("afresh: %+v", res)
 	}
 	w.Edit(a, `"cancelled"`, `"completed"`)

@@ -27,7 +27,7 @@ func TestWatchLeavesWaitingSteps(t *testing.T) {
 		}
 		return all[0]
 	}
-	const how = "approval of the step ask: trellis approve 02-01-bye --step ask"
+	const how = "approval of the step ask; next: trellis approve 02-01-bye --step ask"
 	for range 2 {
 		if res := watch(); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how || w.Task(dir).Pipeline.Revision > 5 {
 			t.Fatalf("got %s, %q, revision %d", res.Status, res.Waits, w.Task(dir).Pipeline.Revision)

@@ -186,6 +186,7 @@ func (l *Live) tell(e workflow.Event) {
 	case l.live, n.kind == plan.Log && n.of == 0:
 	case e.Type == workflow.StepFinished:
 		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, text.Duration(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
+	case n.kind == plan.Approval && e.Type == workflow.StepStarted: // what is asked comes next
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
 		l.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))
 	case e.Type == workflow.StepOutput && e.Usage == nil:
@@ -199,7 +200,7 @@ func (l *Live) tell(e workflow.Event) {
 func (l *Live) plain(n *node, e workflow.Event) {
 	switch {
 	case e.State == workflow.Waiting:
-		l.print(e.Step + ": waits: " + e.Text)
+		l.print(e.Step + ": asks: " + e.Text)
 		return
 	case e.Tool != "":
 		l.print(e.Step + ": " + n.last)

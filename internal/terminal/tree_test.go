@@ -134,7 +134,7 @@ func TestTreeInAFile(t *testing.T) {
 	tr.end("each.1.build", workflow.Failed, 2, "its command ended with 3")
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +
-		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: waits: Publish?\ntrellis: each.1.build: failed: its command ended with 3\n"
+		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command ended with 3\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -151,6 +151,18 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+fmt.Sprintf(format, args...)))
 }
 
+// SeesAll reports whether a person reads results and everything else on one terminal.
+func (c *Console) SeesAll() bool { return IsTerminal(c.Stdout) && IsTerminal(c.Stderr) }
+
+// Result prints what a script takes from a command: a directory, an id, an address. Who sees all has read it before.
+func (c *Console) Result(text string) error {
+	if c.SeesAll() {
+		return nil
+	}
+	_, err := fmt.Fprintln(c.Stdout, text)
+	return err
+}
+
 // SayProblems says what is wrong beside the results, each with what to do about it.
 func (c *Console) SayProblems(problems []trellis.Problem) {
 	for _, p := range problems {

@@ -56,7 +56,7 @@ func (cmd objectives) writeNew(p *app.Project, name, title string) error {
 	} else if err != nil {
 		return err
 	}
-	cmd.Say("write its steps, then: trellis objective check %s", name)
+	cmd.Say("write its steps; next: trellis objective check %s", name)
 	_, err = fmt.Fprintln(cmd.Stdout, roadmap.File(name))
 	return err
 }

@@ -182,8 +182,7 @@ func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Sit
 	if end.Issue != nil {
 		cmd.Say("issue     %s", end.Issue.URL)
 	}
-	_, err := fmt.Fprintln(cmd.Stdout, p.Store.Rel(end.Dir))
-	return err
+	return cmd.Result(p.Store.Rel(end.Dir))
 }
 
 // dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.

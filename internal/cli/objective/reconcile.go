@@ -80,7 +80,7 @@ func (cmd objectives) reconcile(c *cli.Context) error {
 			cmd.sayReconciled(p, r, o.Dry)
 		}
 		if len(all) == 0 {
-			cmd.Say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
+			cmd.Say("no objective says auto_advance: true; next: trellis objective reconcile NAME")
 		}
 	}
 	return cmd.endOfReconcile(c.Context, p, all)

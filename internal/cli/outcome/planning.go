@@ -92,8 +92,7 @@ func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *run
 		if !end.Interrupted && len(end.Waits) == 0 {
 			end.Say(ctx, a, p, s)
 		}
-		_, err := fmt.Fprintln(a.Stdout, rel)
-		return err
+		return a.Result(rel)
 	})
 	if err != nil {
 		return err
@@ -198,7 +197,11 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 		return
 	}
 	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
-	a.Say("wrote %s", files(end))
+	if where := p.Store.Rel(end.Dir); a.SeesAll() {
+		a.Say("wrote %s: %s", where, files(end))
+	} else {
+		a.Say("wrote %s", files(end))
+	}
 	a.Say("%s", spent(end))
 	for _, why := range r.Skipped {
 		a.Say("skipped: %s", why)
@@ -218,12 +221,12 @@ func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 			a.Say("waits: %s", why)
 		}
 		a.Say("next: trellis review %s", id)
-		a.Say("agree to it: trellis approve %s", id)
-		a.Say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
+		a.Say("next: trellis approve %s", id)
+		a.Say("next: trellis plan --retry %s --feedback 'what should be different'", id)
 		return
 	}
 	if h, ok := s.Starter().Watcher(); ok {
-		a.Say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
+		a.Say("the watcher (pid %d) picks it up; next: trellis start %s", h.PID, id)
 		return
 	}
 	a.Say("no watcher is running; next: trellis start %s", id)

@@ -155,10 +155,9 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 		s.say("%s is in review: nothing to do", id)
 		return
 	}
-	s.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	s.say("commit    %.12s on %s", r.Commit, r.Branch)
 	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	s.say("worktree  %s", r.Worktree)
-	s.say("look      git diff %.12s...%s", r.Base, r.Branch)
 	if len(r.Checks.Defining) > 0 {
 		s.say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
 	}
@@ -166,8 +165,9 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 		s.say("stacked   on %s: merge that first", r.Stacked)
 	}
 	s.delivery(res)
+	s.say("next: trellis diff %s", id)
 	if r.Delivery.PRURL == "" {
-		s.say("merge     git merge %s", r.Branch)
+		s.say("next: git merge %s", r.Branch)
 	}
 }
 
@@ -224,6 +224,6 @@ func (s *said) delivery(res runner.Result) {
 		s.say("note      %s", n)
 	}
 	for _, c := range d.Commands {
-		s.say("type      %s", c)
+		s.say("next: %s", c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // choices are what becomes of a step that waits.
@@ -16,31 +17,32 @@ var choices = []command.Option{
 	{Key: "l", Word: "later", Means: "the run waits"},
 }
 
-// decide asks a person about the steps that a run waits with. goOn: they decided about all of them that wait for nobody else.
-func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.FileRun) (goOn bool, err error) {
-	for _, q := range res.Waits {
-		word, reason, err := a.AskOption(ctx, q.Path+": "+q.Title, choices...)
+// decide asks a person about the steps that a run waits with. left are those that it still waits with then.
+func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.FileRun) (left []workflow.Request, err error) {
+	for i, q := range res.Waits {
+		left = res.Waits[i:]
+		word, reason, err := a.AskOption(ctx, "do you agree to "+q.Path+"?", choices...)
 		if err != nil || word == "later" {
-			return false, err
+			return left, err
 		}
 		order, d := app.Orders.Approve, app.Decision{IsRun: true, Step: q.Path, Shown: q.Hash, Reason: reason}
 		if word == "no" {
 			if order = app.Orders.Reject; d.Reason == "" {
 				if d.Reason, err = a.Ask(ctx, "why?"); err == io.EOF || err == nil && d.Reason == "" {
-					return false, nil // they said nothing: it waits
+					return left, nil // they said nothing: it waits
 				} else if err != nil {
-					return false, err
+					return left, err
 				}
 			}
 		}
 		done, err := order(p.Orders(), ctx, res.Dir, d)
 		if err != nil {
-			return false, err
+			return left, err
 		}
 		a.Say("%s", done.Says)
 		if done.Waits {
-			return false, nil
+			return left, nil
 		}
 	}
-	return true, nil
+	return nil, nil
 }

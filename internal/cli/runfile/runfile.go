@@ -45,8 +45,8 @@ agents work in the current folder.
 
 A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
 failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
-that are as they were are taken over. The id is the last line on standard output. On a terminal a step that waits
-for a person is asked about at once.`,
+that are as they were are taken over. The id is the last line on standard output, but for a terminal, which shows
+it before. There a step that waits for a person is asked about at once.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {
@@ -119,8 +119,9 @@ func run(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for id := c.String("resume"); ; {
+	for id, known := c.String("resume"), false; ; known = true {
 		show := newFollowing(a, s, c.Bool("json"))
+		show.known = known
 		var res runner.FileRun
 		if id != "" {
 			res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
@@ -131,13 +132,15 @@ func run(a *command.Console, c *cli.Context) error {
 		if err != nil {
 			return outcome.RunError(a, p, res.ID, err)
 		}
-		end := show.end(c.Context, res)
-		if len(res.Waits) == 0 || c.Bool("json") || !a.CanAsk() || a.InsideRun() {
+		asked := len(res.Waits) > 0 && !res.Interrupted && res.Failure == nil && !c.Bool("json") && a.CanAsk() && !a.InsideRun()
+		end := show.end(c.Context, res, asked)
+		if !asked {
 			return end
 		}
-		goOn, err := decide(c.Context, a, p, res)
-		if err != nil || !goOn {
-			return cmp.Or(err, end)
+		left, err := decide(c.Context, a, p, res)
+		if err != nil || left != nil {
+			res.Waits = left
+			return cmp.Or(err, sayAnswers(a, res), end)
 		}
 		id, o = res.ID, runner.FileOptions{} // with what it began with
 	}

@@ -1,9 +1,11 @@
 package runfile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +23,9 @@ import (
 // object a line.
 type following struct {
 	*terminal.Live
-	a    *command.Console
-	json bool
+	a     *command.Console
+	json  bool
+	known bool // people know which run it is: they have just answered it
 
 	mu sync.Mutex // of the output
 }
@@ -61,20 +64,34 @@ func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	if res.Idle {
 		return
 	}
-	f.Say(fmt.Sprintf("run %s: %s", res.ID, title))
+	if !f.known {
+		f.Say(fmt.Sprintf("run %s: %s", res.ID, title))
+	}
 	f.Follow(title, res.Bundle.Resolved(), past)
 }
 
-// end says how the run ended, or where it stands.
-func (f *following) end(ctx context.Context, res runner.FileRun) error {
+// end says how the run ended, or where it stands. When people are asked about what it waits for, nothing is said of how else they
+// can answer, nor which run it is.
+func (f *following) end(ctx context.Context, res runner.FileRun, asked bool) error {
 	err := endOfFile(res)
 	if f.json {
 		f.print(finishedEvent(ctx, f.a, res, err))
 		return err
 	}
 	sayFile(f.a, res)
-	fmt.Fprintln(f.a.Stdout, res.ID)
-	return err
+	if asked {
+		return err
+	}
+	return cmp.Or(err, sayAnswers(f.a, res))
+}
+
+// sayAnswers says how people answer what a run waits for, and last which run it is.
+func sayAnswers(a *command.Console, res runner.FileRun) error {
+	for _, q := range res.Waits {
+		a.Say("next: trellis approve %s --step %s", res.ID, q.Path)
+		a.Say("next: trellis reject %s --step %s --reason TEXT", res.ID, q.Path)
+	}
+	return a.Result(res.ID)
 }
 
 // finishedEvent is the last event of a run.
@@ -117,16 +134,14 @@ func sayFile(a *command.Console, res runner.FileRun) {
 		a.Say("and %s more", text.Count(n, "step"))
 	}
 	for _, q := range res.Waits {
-		sayRequest(a, res.ID, q)
+		sayRequest(a, q)
 	}
 	switch {
 	case res.Idle:
 		a.Say("run %s has ended well: nothing to do", res.ID)
-	case res.Interrupted, res.Failure != nil:
-	case len(res.Waits) > 0:
-		a.Say("run %s waits; then: trellis run --resume %s", res.ID, res.ID)
+	case res.Interrupted, res.Failure != nil, len(res.Waits) > 0: // which is said
 	case !res.Until.IsZero():
-		a.Say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
+		a.Say("run %s sleeps until %s; next: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
 	case r.Failure() != nil:
 		a.Say("run %s failed: %s", res.ID, counts(r.Report))
 		a.Say("next: trellis run --resume %s", res.ID)
@@ -135,7 +150,7 @@ func sayFile(a *command.Console, res runner.FileRun) {
 	default:
 		a.Say("run %s is done: %s", res.ID, counts(r.Report))
 	}
-	if r.Head != "" {
+	if r.Head != "" && len(res.Waits) == 0 {
 		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, text.Count(res.Checks, "step"))
 	}
 }
@@ -164,17 +179,15 @@ func counts(r workflow.Report) string {
 	return strings.Join(list, ", ")
 }
 
-// sayRequest says what people are asked before a step, and how they answer.
-func sayRequest(a *command.Console, id string, q workflow.Request) {
-	a.Say("%s waits for approval: %s", q.Path, q.Title)
+// sayRequest says what people are asked before a step.
+func sayRequest(a *command.Console, q workflow.Request) {
+	a.Say("%s", strings.TrimSuffix(q.Path+" waits for approval: "+q.Title, ": "+q.Path))
 	if q.Description != "" {
 		a.Say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))
 	}
-	if len(q.Lets) > 0 {
+	if len(q.Lets) > 0 && !slices.Equal(q.Lets, []string{q.Path}) {
 		a.Say("  then runs: %s", strings.Join(q.Lets, ", "))
 	}
-	a.Say("next: trellis approve %s --step %s", id, q.Path)
-	a.Say("next: trellis reject %s --step %s --reason TEXT", id, q.Path)
 }
 
 // endOfFile is the error that the end of a file's run means for the exit code.

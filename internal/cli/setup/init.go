@@ -168,11 +168,10 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 func (cmd setups) afterInit(ctx context.Context, made int) error {
 	doctor.Tell(ctx, cmd.Console)
 	if made > 0 {
-		cmd.Say("made %s; read .trellis/config.yaml, then commit:", text.Count(made, "file"))
-		cmd.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
+		cmd.Say("made %s: read .trellis/config.yaml, and commit them", text.Count(made, "file"))
+		cmd.Say("next: git add .trellis && git commit -m %q", "Set up Trellis")
 	}
-	cmd.Say("then hand over the first task:")
-	cmd.Say("  trellis plan 'what is wanted'")
+	cmd.Say("next: trellis plan 'what is wanted'")
 	return ctx.Err()
 }
 

@@ -187,7 +187,7 @@ func (b Finder) dead(t *taskdir.Task) string {
 	case t.Status == trellis.Rejected:
 		return fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)
 	}
-	return fmt.Sprintf("%s, which is %s: trellis retry %s, or %s", t.ID, t.Status, t.ID, out)
+	return fmt.Sprintf("%s, which is %s; next: trellis retry %s, or %s", t.ID, t.Status, t.ID, out)
 }
 
 func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
