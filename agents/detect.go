@@ -146,7 +146,7 @@ func (o Options) shut(ctx context.Context, path string) string {
 		return network.err.Error()
 	}
 	last, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
-	return cmp.Or(last, fmt.Sprintf("it ended with %d", exit.Code))
+	return cmp.Or(last, fmt.Sprintf("it exited with %d", exit.Code))
 }
 
 // askProgram runs one of a program's own quick commands; ok is whether it exited 0.

@@ -83,7 +83,7 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 			return err
 		}
 		if exit.Code != 0 {
-			return network.explain(fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{Result: exit, stderr: logs.tail.String()}))
+			return network.explain(fail(trellis.AgentExit, "%q of the script failed: %s", script, ending{Result: exit, stderr: logs.tail.String()}))
 		}
 	}
 	return p.answer(r, c, t)

@@ -203,7 +203,7 @@ func TestTreeOnATerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	screen := out.String()
-	for _, want := range []string{"Steps: 0s · 1 of 4 steps", "✓ quick", "▸ each · 0s · 1 of 2", "▸ each.2 · 0s · web", "▸ build · 0s · building web", "· late", "trellis: bad: failed: its command ended with 3", "trellis:   no such luck",
+	for _, want := range []string{"Steps: 0s · 1 of 4 steps", "✓ quick", "▸ each · 0s · 1 of 2", "▸ each.2 · 0s · web", "▸ build · 0s · building web", "· late", "trellis: bad: failed: its command exited with 3", "trellis:   no such luck",
 		"trellis: late: blocked: blocked by bad, which failed", "failed: 4 done, 1 failed, 1 blocked"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the terminal never showed %q:\n%q", want, screen)

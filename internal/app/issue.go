@@ -56,7 +56,7 @@ func (p *Project) Issue(ctx context.Context, ref string) (*Issue, error) {
 	said := strings.TrimSpace(told.String())
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, WithHints(Usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
+		return nil, WithHints(Usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, and type gh auth login", "trellis plan --requirement-file FILE, with the issue's text in it")
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:

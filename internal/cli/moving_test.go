@@ -61,7 +61,7 @@ func TestMovingCorpus(t *testing.T) {
 	}
 	for range 2 {
 		code, said := run("init")
-		if code != command.ExitDone || !strings.Contains(said, "found "+text.Count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read: trellis doctor --repair") {
+		if code != command.ExitDone || !strings.Contains(said, "found "+text.Count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read; next: trellis doctor --repair") {
 			t.Errorf("got exit %d, %s", code, said)
 		}
 	}

@@ -322,7 +322,7 @@ func TestReviewIsLeft(t *testing.T) {
 	d = w.dialog(`echo "half a thought" >"$1"; exit 3`+"\n", "review", "later")
 	d.types(asked, "revise\n")
 	d.types("what should be different?", "\n")
-	d.expect("ended with exit status 3; what it left is in ")
+	d.expect("failed: exit status 3; what it left is in ")
 	d.types(asked, "l\n")
 	said := d.ends(command.ExitWaiting)
 	w.holds(regexp.MustCompile(`what it left is in (\S+)`).FindStringSubmatch(said)[1], "half a thought")

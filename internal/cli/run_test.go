@@ -129,7 +129,7 @@ vars: {n: fine}
 	if got := fmt.Sprintln(last["state"], result["exit"], result["done"], result["tolerated"], result["proven"]); got != "failed 1 7 1 true\n" {
 		t.Errorf("got %s", got)
 	}
-	if got := fmt.Sprint(result["failed"], result["blocked"]); got != "[map[code:3 detail:its command ended with 3 path:bad state:failed] map[code:1 detail:its command ended with 1 path:lint state:failed tolerated:true]]"+
+	if got := fmt.Sprint(result["failed"], result["blocked"]); got != "[map[code:3 detail:its command exited with 3 path:bad state:failed] map[code:1 detail:its command exited with 1 path:lint state:failed tolerated:true]]"+
 		" [map[because:[bad, which failed] detail:blocked by bad, which failed path:late state:blocked]]" {
 		t.Errorf("got %s", got)
 	}

@@ -207,7 +207,7 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judge
 				return nil, err
 			}
 			j.Verdict, j.Proven = "met", res.Code == 0
-			j.Evidence = fmt.Sprintf("`%s` ended with %d", cr.Verify, res.Code)
+			j.Evidence = fmt.Sprintf("`%s` exited with %d", cr.Verify, res.Code)
 			if res.Code != 0 {
 				j.Verdict = "unmet"
 				j.Evidence = strings.TrimSuffix(j.Evidence+": "+res.Tail, ": ")

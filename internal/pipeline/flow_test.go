@@ -99,7 +99,7 @@ func TestFlow(t *testing.T) {
 			status: trellis.Review, outcome: trellis.Delivered},
 		"verify is red on the same tree again": {change: map[string][]any{"verify": {red}},
 			calls:  "claim prepare baseline observe implement observe check verify observe debug observe check verify report",
-			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.NoProgress, detail: "`make` ended with 1"},
+			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.NoProgress, detail: "`make` exited with 1"},
 		"verify stays red until there are no rounds left": {change: map[string][]any{"verify": {red, strings.Replace(red, "t1", "t2", 1), strings.Replace(red, "t1", "t3", 1)}},
 			calls:  "claim prepare baseline observe implement observe check verify observe debug observe check verify observe debug observe check verify report",
 			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.VerifyFailed, detail: "after 3 rounds"},

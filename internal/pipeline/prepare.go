@@ -160,7 +160,7 @@ func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) 
 			return nil, err
 		}
 		if res.Code != 0 {
-			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` ended with %d: %s", line, res.Code, res.Tail)
+			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` exited with %d: %s", line, res.Code, res.Tail)
 		}
 		held = append(held, res)
 	}

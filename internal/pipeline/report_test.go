@@ -23,7 +23,7 @@ func reported(r Report, code int, calls ...journal.Entry) string {
 // What came of the steps, those that did not end well with their causes, and what is proven.
 func TestReportOfSteps(t *testing.T) {
 	steps := workflow.Report{Steps: 6, Done: 2, Skipped: 1, Failed: 1, Blocked: 1, Tolerate: 1, Worst: []workflow.Outcome{
-		{Path: "lint", State: workflow.Failed, Code: 3, Detail: "its command ended with 3", Tolerated: true},
+		{Path: "lint", State: workflow.Failed, Code: 3, Detail: "its command exited with 3", Tolerated: true},
 		{Path: "each.2.build", State: workflow.Failed, Code: 124, Detail: "its check | took longer\nthan its time limit"},
 		{Path: "publish", State: workflow.Blocked, Detail: "blocked by each, which failed"}}}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestReportOfSteps(t *testing.T) {
 	}{
 		"failed": {Report{Steps: steps}, 2, []string{
 			"## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| 2 | 1 | 1 | 1 | 0 |\n",
-			"| lint | failed, let pass | 3 | its command ended with 3 |\n", "| each.2.build | failed | 124 | its check \\| took longer than its time limit |\n",
+			"| lint | failed, let pass | 3 | its command exited with 3 |\n", "| each.2.build | failed | 124 | its check \\| took longer than its time limit |\n",
 			"| publish | blocked |  | blocked by each, which failed |\n", "`trellis verify 02-01-bye` names what is proven", "!Nothing was executed", "!more |"}},
 		"delivered": {Report{Outcome: trellis.Delivered, Steps: workflow.Report{Steps: 2, Done: 1, Skipped: 1}, Proofs: "sha256:abc"}, 2, []string{
 			"| 1 | 0 | 0 | 0 | 0 |\n\nAll that has a check is proven. The head of proofs.jsonl is `sha256:abc`; `trellis verify 02-01-bye` looks", "!| Step |"}},

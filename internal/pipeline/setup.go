@@ -82,7 +82,7 @@ func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 			if err != nil {
 				return err
 			}
-			return flow.Fail(string(trellis.HookFailed), "worktree.setup: `%s` ended with %d: %s", line, res.Code, tail(said, 2<<10))
+			return flow.Fail(string(trellis.HookFailed), "worktree.setup: `%s` exited with %d: %s", line, res.Code, tail(said, 2<<10))
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func cutOff(task string, base, now []CommandResult) error {
 			return b.Command == c.Command && b.isolated(false) && (b.Code == 0 || c.Offline)
 		}
 		if slices.ContainsFunc(base, had) {
-			return flow.Fail(string(trellis.HookFailed), "`%s` ended with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
+			return flow.Fail(string(trellis.HookFailed), "`%s` exited with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
 				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), task)
 		}
 	}
@@ -115,7 +115,7 @@ func (r *run) judge(results []CommandResult, missing []string) *trouble {
 		}
 		if c.Code != 0 && !c.Forgiven {
 			t.Failed = append(t.Failed, c)
-			said = append(said, short(fmt.Sprintf("`%s` ended with %d", c.Command, c.Code)))
+			said = append(said, short(fmt.Sprintf("`%s` exited with %d", c.Command, c.Code)))
 		}
 	}
 	r.rep.Executed = r.rep.Executed || deciding > 0

@@ -241,7 +241,7 @@ func unproven(s Step, list []Proof) *Finding {
 	}
 	for _, p := range list {
 		if p.Exit != 0 && last[p.Step].Line == p.Line {
-			return finding(Missing, p, "step %s is not proven: its last check ended with exit code %d", p.Step, p.Exit)
+			return finding(Missing, p, "step %s is not proven: its last check exited with %d", p.Step, p.Exit)
 		}
 	}
 	return nil
@@ -259,7 +259,7 @@ func (a *Report) checkTip(w ExpectedState) {
 	case w.Delivered && p.Kind != Final:
 		a.add(finding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
 	case w.Delivered && p.Exit != 0:
-		a.add(finding(Missing, p, "the task was delivered, and its last proof ended with exit code %d", p.Exit))
+		a.add(finding(Missing, p, "the task was delivered, and its last proof exited with %d", p.Exit))
 	}
 	switch {
 	case p.PlanHash != "" && w.Plan == "":

@@ -218,7 +218,7 @@ func manipulations(t *testing.T) []manipulated {
 		{"branch moved, commit unknown", nil, func(w *proof.ExpectedState) { w.Commit, w.Tree = "", "t3" }, []string{"11 stale"}, "now there is tree t3"},
 		{"the final failed", last(func(s string) string {
 			return forge(t, s, `"ended":"2026-02-01T12:00:01Z","exit":0`, `"ended":"2026-02-01T12:00:01Z","exit":3`)
-		}), nil, []string{"11 missing"}, "its last proof ended with exit code 3"},
+		}), nil, []string{"11 missing"}, "its last proof exited with 3"},
 
 		{"output changed", nil, run(func(m fstest.MapFS) { m["1/build/1/stdout.log"].Data = []byte("OK build") }), []string{"1 changed"}, "run/1/build/1/stdout.log was changed: it has another sha256"},
 		{"output longer", nil, run(func(m fstest.MapFS) { m["1/build/1/stderr.log"].Data = []byte("warning") }), []string{"1 changed"}, "it has 7 bytes, 0 were recorded"},
@@ -402,7 +402,7 @@ func TestLastRecordCounts(t *testing.T) {
 		if (len(a.Proven) > 0) != test.proven || a.Overall != "" {
 			t.Errorf("%s: got proven %v, unproven %+v, overall %q", name, a.Proven, a.Unproven, a.Overall)
 		}
-		if last := test.list[len(test.list)-1]; last.Exit != 0 && (a.Unproven[0].Line != len(test.list) || !strings.Contains(a.Unproven[0].Message, fmt.Sprint("ended with exit code ", last.Exit))) {
+		if last := test.list[len(test.list)-1]; last.Exit != 0 && (a.Unproven[0].Line != len(test.list) || !strings.Contains(a.Unproven[0].Message, fmt.Sprint("exited with ", last.Exit))) {
 			t.Errorf("%s: got %+v, want the line and the exit code", name, a.Unproven[0])
 		}
 	}

@@ -36,7 +36,7 @@ func (c *check) free(ctx context.Context) error {
 	}
 	hint := "trellis task set-branch " + c.As + " BRANCH"
 	if taken.Tip != "" {
-		hint += "; or, if it is this task's: trellis start " + c.As + " --adopt-branch"
+		hint += ", or trellis start " + c.As + " --adopt-branch if it is this task's"
 	}
 	c.at("branch", hint, "%v", taken)
 	return nil

@@ -63,9 +63,9 @@ func TestWhatFailedAtTheBase(t *testing.T) {
 		says      string
 	}{
 		"it is forgiven":        {"", `{"status": "ready"}`, true, trellis.Review, "| `test -f never.txt` | 1 |"},
-		"prd.md names it":       {"Make `test -f never.txt` pass.\n", `{"status": "ready"}`, true, trellis.Failed, "`test -f never.txt` ended with 1"},
-		"task.json names it":    {"", `{"status": "ready", "pipeline": {"verify": ["sh test.sh", "test -f never.txt"]}}`, true, trellis.Failed, "`test -f never.txt` ended with 1"},
-		"nobody looked at base": {"", `{"status": "ready"}`, false, trellis.Failed, "`test -f never.txt` ended with 1"},
+		"prd.md names it":       {"Make `test -f never.txt` pass.\n", `{"status": "ready"}`, true, trellis.Failed, "`test -f never.txt` exited with 1"},
+		"task.json names it":    {"", `{"status": "ready", "pipeline": {"verify": ["sh test.sh", "test -f never.txt"]}}`, true, trellis.Failed, "`test -f never.txt` exited with 1"},
+		"nobody looked at base": {"", `{"status": "ready"}`, false, trellis.Failed, "`test -f never.txt` exited with 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ func TestCheatsWithGit(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"a test that git is told not to look at": {nonsense + "git update-index --assume-unchanged test.sh; echo true > test.sh", "git had been told not to look at tracked files, which was undone: test.sh"},
 		"a test that git is told to skip":        {nonsense + "git update-index --skip-worktree test.sh; echo true > test.sh", "were changed: test.sh"},
-		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "in a fresh checkout of the commit, `sh test.sh` ended with 1; files that git ignores are in the worktree and not in the commit: help.sh"},
+		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "in a fresh checkout of the commit, `sh test.sh` exited with 1; files that git ignores are in the worktree and not in the commit: help.sh"},
 		"a helper that info/exclude hides":       {help + "echo help.sh >> $(git rev-parse --git-path info/exclude)", "settings of git were changed while the run went on: info/exclude"},
 		"a helper that core.excludesFile hides":  {help + "echo help.sh > ../ex; git config core.excludesFile $PWD/../ex", "core.excludesfile"},
 		"a filter that commits something else": {"cp greet.sh ../good; " + nonsense + "cp greet.sh ../bad; cp ../good greet.sh; git config filter.x.clean 'cat >/dev/null; cat '$PWD/../bad; " +
@@ -60,7 +60,7 @@ func TestCheatsWithGit(t *testing.T) {
 		"a hook that commits another file": {"printf '#!/bin/sh\\necho echo nonsense > greet.sh\\ngit add greet.sh\\n' > $(git rev-parse --git-path hooks)/pre-commit; chmod +x $(git rev-parse --git-path hooks)/pre-commit; echo x > notes.txt", "hooks/pre-commit"},
 		"hooks that lie elsewhere":         {"mkdir ../h; printf '#!/bin/sh\\necho echo nonsense > greet.sh\\ngit add greet.sh\\n' > ../h/pre-commit; chmod +x ../h/pre-commit; git config core.hooksPath $PWD/../h; echo x > notes.txt", "core.hookspath"},
 		"a hook for fresh checkouts":       {help + "echo help.sh >> .gitignore; h=$(git rev-parse --git-path hooks)/post-checkout; printf \"#!/bin/sh\\ncp $PWD/help.sh .\\n\" > $h; chmod +x $h", "in a fresh checkout of the commit"},
-		"variables of git":                 {nonsense + "export GIT_DIR=/nowhere GIT_WORK_TREE=/nowhere; git commit -q -am x 2>/dev/null; true", "`sh test.sh` ended with 1"},
+		"variables of git":                 {nonsense + "export GIT_DIR=/nowhere GIT_WORK_TREE=/nowhere; git commit -q -am x 2>/dev/null; true", "`sh test.sh` exited with 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,8 +89,8 @@ func TestCheatsWithCommands(t *testing.T) {
 		"plan.json":                        {"printf '{\"steps\": [{\"id\": \"a\", \"kind\": \"script\", \"command\": \"true\", \"proof\": \"test\"}]}' > $TRELLIS_REPO/" + task + "plan.json", "plan.json"},
 		"research.md":                      {"printf '# Research\\n\\n## Verification Plan\\n\\n- `true`\\n' > $TRELLIS_REPO/" + task + "research.md", task + "research.md"},
 		"config.yaml of the worktree":      {"echo 'verify: [\"true\"]' > .trellis/config.yaml", "protected paths were changed: .trellis/config.yaml"},
-		"the words of a check":             {"true", "`sh test.sh` ended with 1"},
-		"the report":                       {"echo '- Outcome: delivered' > $TRELLIS_REPO/" + task + "report.md", "`sh test.sh` ended with 1"},
+		"the words of a check":             {"true", "`sh test.sh` exited with 1"},
+		"the report":                       {"echo '- Outcome: delivered' > $TRELLIS_REPO/" + task + "report.md", "`sh test.sh` exited with 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +170,7 @@ func TestCheatsInWhatGitIgnores(t *testing.T) {
 		status       trellis.Status
 	}{
 		"honest work":          {"echo x > notes.txt", "run by Trellis in a fresh checkout of the commit", false, trellis.Review},
-		"a fake of a tool":     {nonsense + "echo true > node_modules/.bin/judge", "in a fresh checkout of the commit, `PATH=node_modules/.bin:$PATH judge` ended with 1", false, trellis.Failed},
+		"a fake of a tool":     {nonsense + "echo true > node_modules/.bin/judge", "in a fresh checkout of the commit, `PATH=node_modules/.bin:$PATH judge` exited with 1", false, trellis.Failed},
 		"where it is let pass": {nonsense + "echo true > node_modules/.bin/judge", "run by Trellis.", true, trellis.Review},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestPreconditions(t *testing.T) {
 	}
 	dir := w.handPlan(runnertest.ProvenPRD, demand("echo the hall is dark; echo x > dirt; test -f lamp"))
 	res := w.Start(dir)
-	if res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, "test -f lamp` ended with 1: the hall is dark") {
+	if res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, "test -f lamp` exited with 1: the hall is dark") {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	if w.Heard("the stage is free") != 1 || strings.Join(res.Rollback, "") != "git revert it" {

@@ -122,7 +122,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 		return false, "", err
 	}
 	if !h.Ended && p.React == nil {
-		return false, "its delivery was cut off: trellis deliver " + t.ID, nil
+		return false, "its delivery was cut off; next: trellis deliver " + t.ID, nil
 	}
 	if !h.Ended {
 		begun, err := s.states().resumeCutOff(pr.Dir, h)
@@ -169,7 +169,7 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 	case !r.Config.Delivery.React && !r.asked:
 		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID, nil
 	case r.unpushed():
-		return false, wrong + ": a newer commit was verified and is not pushed: trellis deliver " + r.task.ID, nil
+		return false, wrong + ": a newer commit was verified and is not pushed; next: trellis deliver " + r.task.ID, nil
 	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
 		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, r.task.ID)
 		return false, note, r.leave(r.task, r.found.Code(), note)

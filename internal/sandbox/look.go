@@ -86,7 +86,7 @@ func ask(ctx context.Context, env, argv []string) (string, error) {
 	case res.Code == 0:
 		return said, nil
 	case said == "":
-		return "", fmt.Errorf("bubblewrap ended with %d", res.Code)
+		return "", fmt.Errorf("bubblewrap exited with %d", res.Code)
 	}
 	return "", errors.New("bubblewrap can't be used here: " + strings.ReplaceAll(said, "\n", "; "))
 }

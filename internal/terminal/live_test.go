@@ -129,9 +129,9 @@ func TestProgressOfSteps(t *testing.T) {
 	p.step("02-01-auth", workflow.Event{Type: workflow.StepStarted, Step: "add"})
 	p.step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "stdout", Text: "x"})
 	p.step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "note", Stream: "log", Text: "half way"})
-	p.step("02-01-auth", workflow.Event{Type: workflow.StepFinished, Step: "add", State: workflow.Failed, Text: "its command ended with 2"})
+	p.step("02-01-auth", workflow.Event{Type: workflow.StepFinished, Step: "add", State: workflow.Failed, Text: "its command exited with 2"})
 	p.Close()
-	if got, want := out.String(), "trellis: 02-01-auth: step add\ntrellis: 02-01-auth: half way\ntrellis: 02-01-auth: step add failed: its command ended with 2\n"; got != want {
+	if got, want := out.String(), "trellis: 02-01-auth: step add\ntrellis: 02-01-auth: half way\ntrellis: 02-01-auth: step add failed: its command exited with 2\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	synctest.Test(t, func(t *testing.T) {

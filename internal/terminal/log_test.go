@@ -122,7 +122,7 @@ func TestLog(t *testing.T) {
 	if lines, ended, err := log.Next(); len(lines) > 0 || ended || err != nil {
 		t.Errorf("before any run: got %v, %v, %v, want nothing", lines, ended, err)
 	}
-	k.run(t, 1, flow.Fail("verify_failed", "go test ended with 1"))
+	k.run(t, 1, flow.Fail("verify_failed", "go test exited with 1"))
 	k.now = k.now.Add(time.Hour)
 	k.run(t, 2, nil)
 	lines, ended, err := (&status.Log{Dir: k.dir, Decode: decode}).Next()
@@ -137,7 +137,7 @@ func TestLog(t *testing.T) {
 	for _, want := range []string{
 		"run 02-01-auth/1 (pipeline) of 2026-02-03\n", one, "  implement: done in 1m30s\n            1.2k tokens, cost unknown, 1m30s\n",
 		"  round-1/verify: done in 0s\n            go test: exit 1 (2s)\n              FAIL x\n            go vet: passed (1s)\n",
-		"  ended after 1m30s: verify_failed: go test ended with 1\n",
+		"  ended after 1m30s: verify_failed: go test exited with 1\n",
 		"run 02-01-auth/2 (pipeline) of 2026-02-03\n",
 		"  ended after 1m30s: delivered, commit 0123456789ab\n",
 	} {

@@ -74,11 +74,11 @@ func TestTreeOnTerminal(t *testing.T) {
 		tr.end("each.1", workflow.Done, 0, "")
 		s.want(t, "Add pagination: 5s · 2 of 4 steps · 1.5k tokens", "✓ find · 1.2s", "✓ add · 4.0s", "▸ each · 0s · 1 of 3", "  ▸ each.2 · 0s · cli", "    ▸ build · 0s", "· g")
 		tr.says("each.2.build", "stderr", "cannot find x")
-		tr.end("each.2.build", workflow.Failed, 1, "its command ended with 2")
-		tr.end("each.2", workflow.Failed, 1, "its step each.2.build failed: its command ended with 2")
+		tr.end("each.2.build", workflow.Failed, 1, "its command exited with 2")
+		tr.end("each.2", workflow.Failed, 1, "its step each.2.build failed: its command exited with 2")
 		tr.end("each", workflow.Failed, 1, "1 of 3 rounds failed")
 		tr.Close()
-		s.want(t, "trellis: each.2.build: failed: its command ended with 2", "trellis:   cannot find x")
+		s.want(t, "trellis: each.2.build: failed: its command exited with 2", "trellis:   cannot find x")
 	})
 }
 
@@ -131,10 +131,10 @@ func TestTreeInAFile(t *testing.T) {
 	tr.step("", workflow.Event{Type: workflow.StepHealing, Step: "each.1.build", Attempt: 1, Code: 3, State: workflow.Running})
 	tr.says("each.1.build", "log", "a message")
 	tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
-	tr.end("each.1.build", workflow.Failed, 2, "its command ended with 3")
+	tr.end("each.1.build", workflow.Failed, 2, "its command exited with 3")
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +
-		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command ended with 3\n"
+		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command exited with 3\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -181,7 +181,7 @@ func TestLogOfSteps(t *testing.T) {
 		"  step each, script\n",
 		"  step each.2, script, 2 of 2\n",
 		"    each.2/script: done in 0s\n              echo b; test b = a: exit 1 (0s)\n                b\n",
-		"  step each.2: failed: its command ended with 1 (0s)\n",
+		"  step each.2: failed: its command exited with 1 (0s)\n",
 		"    ask waits for people: Shall it go out?\n",
 	} {
 		if strings.Count(got, want) != 1 {

@@ -179,7 +179,7 @@ func (p *project) diff(ctx context.Context, id string) ([]line, error) {
 	}
 	body := coloured(lines(b.String(), plain))
 	if b.cut {
-		body = append(body, lines("… the rest is in: trellis diff "+id, yellow)...)
+		body = append(body, lines("… there is more; next: trellis diff "+id, yellow)...)
 	}
 	return append(files(body), body...), nil
 }
@@ -243,7 +243,7 @@ func (p *project) logOf(id string) ([]line, error) {
 		p.told = append(p.told, lines(b.String(), plain)...)
 	}
 	if over := len(p.told) - maxPage; over > 0 {
-		p.told = append([]line{{fmt.Sprintf("… what was before: trellis logs %s", id), yellow}}, p.told[over+1:]...)
+		p.told = append([]line{{fmt.Sprintf("… there was more; next: trellis logs %s", id), yellow}}, p.told[over+1:]...)
 	}
 	return slices.Clone(p.told), err
 }

@@ -175,7 +175,7 @@ func TestLinesOfALoop(t *testing.T) {
 		`printf 'no end'`:              "[no end]",
 		`printf 'a\377b\n'`:            "[a\uFFFDb]",
 		`echo a | cat; echo b >&2`:     "[a]",
-		`false | true`:                 "its loop ended with 1",
+		`false | true`:                 "its loop exited with 1",
 		`seq 4001`:                     "too much to go through",
 	} {
 		b := newBench(t, `{"id": "l", "for_each": `+quoted(command)+`, "command": "printf '[%s]' \"$item\" >> log"}`)

@@ -185,26 +185,26 @@ func TestSteps(t *testing.T) {
 	}{
 		"in order": {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}`, "", workflow.Options{}, "a=done b=done", "a\nb\n", ""},
 		"a failure blocks what depends on it": {`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "echo b >> log"}, {"id": "c", "command": "echo c >> log", "depends_on": []}`, "",
-			workflow.Options{}, "a=failed c=done", "c\n", "its command ended with 3"},
-		"the chain of causes":       {`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "true"}, {"id": "c", "command": "true"}`, "", workflow.Options{From: "a"}, "a=failed", "(no such file or directory)", "its command ended with 3"},
+			workflow.Options{}, "a=failed c=done", "c\n", "its command exited with 3"},
+		"the chain of causes":       {`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "true"}, {"id": "c", "command": "true"}`, "", workflow.Options{From: "a"}, "a=failed", "(no such file or directory)", "its command exited with 3"},
 		"what is later comes first": {`{"id": "a", "command": "echo a >> log", "depends_on": ["b"]}, {"id": "b", "command": "echo b >> log", "depends_on": []}`, "", workflow.Options{}, "b=done a=done", "b\na\n", ""},
-		"fail fast":                 {`{"id": "a", "command": "exit 3"}, {"id": "c", "command": "echo c >> log", "depends_on": []}`, "", workflow.Options{FailFast: true}, "a=failed c=skipped", "(no such file or directory)", "its command ended with 3"},
-		"goes on":                   {`{"id": "a", "command": "exit 3", "continue_on_error": true}, {"id": "b", "command": "echo b >> log"}`, "", workflow.Options{}, "a=failed b=done", "b\n", "its command ended with 3"},
+		"fail fast":                 {`{"id": "a", "command": "exit 3"}, {"id": "c", "command": "echo c >> log", "depends_on": []}`, "", workflow.Options{FailFast: true}, "a=failed c=skipped", "(no such file or directory)", "its command exited with 3"},
+		"goes on":                   {`{"id": "a", "command": "exit 3", "continue_on_error": true}, {"id": "b", "command": "echo b >> log"}`, "", workflow.Options{}, "a=failed b=done", "b\n", "its command exited with 3"},
 		"death by signal":           {`{"id": "a", "command": "kill -9 $$"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its command was ended by SIGKILL"},
 		"time limit":                {`{"id": "a", "command": "sleep 60", "timeout_seconds": 0.1}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its command took longer than its time limit"},
-		"a pipe that fails":         {`{"id": "a", "command": "false | true"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its command ended with 1"},
-		"verify":                    {`{"id": "a", "command": "true", "verify": "test -e nothing"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its check ended with 1"},
+		"a pipe that fails":         {`{"id": "a", "command": "false | true"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its command exited with 1"},
+		"verify":                    {`{"id": "a", "command": "true", "verify": "test -e nothing"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "its check exited with 1"},
 		"a child that stays":        {`{"id": "a", "command": "sleep 60 & echo a >> log"}`, "", workflow.Options{}, "a=done", "a\n", ""},
 		"a message":                 {`{"id": "a", "message": "hello"}`, "", workflow.Options{}, "a=done", "(no such file or directory)", ""},
-		"a group":                   {`{"id": "g", "steps": [{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "exit 4"}]}, {"id": "c", "command": "echo c >> log"}`, "", workflow.Options{}, "g.a=done g.b=failed g=failed", "a\n", "its command ended with 4"},
+		"a group":                   {`{"id": "g", "steps": [{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "exit 4"}]}, {"id": "c", "command": "echo c >> log"}`, "", workflow.Options{}, "g.a=done g.b=failed g=failed", "a\n", "its command exited with 4"},
 		"values are literal":        {`{"id": "a", "command": "echo '{{v}}' >> log"}`, `"vars": {"v": "$& $$5 {{w}} $1", "w": "no"}`, workflow.Options{}, "a=done", "$& $$5 {{w}} $1\n", ""},
 		"repeat":                    {`{"id": "a", "command": "echo $item {{item}} >> log", "repeat": 3}`, "", workflow.Options{}, "a.1=done a.2=done a.3=done a=done", "1 1\n2 2\n3 3\n", ""},
 		"a list":                    {`{"id": "a", "command": "echo \"$f\" >> log", "for_each": ["it's", "a \"b\" $c"], "as": "f"}`, "", workflow.Options{}, "a.1=done a.2=done a=done", "it's\na \"b\" $c\n", ""},
 		"lines of a command":        {`{"id": "a", "command": "echo {{item}} >> log", "for_each": "printf '{{v}}\\ny\\n\\n'"}`, `"vars": {"v": "x"}`, workflow.Options{}, "a.1=done a.2=done a=done", "x\ny\n", ""},
 		"no lines":                  {`{"id": "a", "command": "echo {{item}} >> log", "for_each": "true"}`, "", workflow.Options{}, "a=done", "(no such file or directory)", ""},
-		"a loop's command fails":    {`{"id": "a", "command": "echo {{item}} >> log", "for_each": "echo x; exit 5"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "the command of its loop ended with 5"},
-		"a round fails":             {`{"id": "a", "command": "echo {{item}} >> log; test {{item}} != 2", "repeat": 3}`, "", workflow.Options{}, "a.1=done a.2=failed a=failed", "1\n2\n", "1 of 3 rounds failed, the first of them a.2: its command ended with 1"},
-		"rounds go on":              {`{"id": "a", "command": "echo {{item}} >> log; test {{item}} != 2", "repeat": 3, "continue_on_error": true}`, "", workflow.Options{}, "a.1=done a.2=failed a.3=done a=failed", "1\n2\n3\n", "1 of 3 rounds failed, the first of them a.2: its command ended with 1"},
+		"a loop's command fails":    {`{"id": "a", "command": "echo {{item}} >> log", "for_each": "echo x; exit 5"}`, "", workflow.Options{}, "a=failed", "(no such file or directory)", "the command of its loop exited with 5"},
+		"a round fails":             {`{"id": "a", "command": "echo {{item}} >> log; test {{item}} != 2", "repeat": 3}`, "", workflow.Options{}, "a.1=done a.2=failed a=failed", "1\n2\n", "1 of 3 rounds failed, the first of them a.2: its command exited with 1"},
+		"rounds go on":              {`{"id": "a", "command": "echo {{item}} >> log; test {{item}} != 2", "repeat": 3, "continue_on_error": true}`, "", workflow.Options{}, "a.1=done a.2=failed a.3=done a=failed", "1\n2\n3\n", "1 of 3 rounds failed, the first of them a.2: its command exited with 1"},
 		"nested loops":              {`{"id": "o", "repeat": 2, "as": "x", "steps": [{"id": "i", "for_each": "echo {{x}}a; echo {{x}}b", "as": "y", "command": "echo {{x}} {{y}} $x $y >> log"}]}`, "", workflow.Options{}, "o.1.i.1=done o.1.i.2=done o.1.i=done o.1=done o.2.i.1=done o.2.i.2=done o.2.i=done o.2=done o=done", "1 1a 1 1a\n1 1b 1 1b\n2 2a 2 2a\n2 2b 2 2b\n", ""},
 		"only one":                  {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}, {"id": "c", "command": "echo c >> log"}`, "", workflow.Options{Only: "2"}, "b=done", "b\n", ""},
 		"from to":                   {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}, {"id": "c", "command": "echo c >> log"}, {"id": "d", "command": "echo d >> log"}`, "", workflow.Options{From: "b", To: "c"}, "b=done c=done", "b\nc\n", ""},
@@ -212,7 +212,7 @@ func TestSteps(t *testing.T) {
 		"a round too far":           {`{"id": "l", "repeat": 2, "command": "echo {{item}} >> log"}`, "", workflow.Options{From: "l.99"}, "l=failed", "(no such file or directory)", "round 99 was asked for, and the loop has 2"},
 		"a chosen round of a loop":  {`{"id": "l", "repeat": 3, "command": "echo {{item}} >> log"}`, "", workflow.Options{Only: "l.2"}, "l.2=done l=done", "2\n", ""},
 		"output":                    {`{"id": "a", "command": "echo out; echo err >&2", "output": "o"}`, `"vars": {"o": "log"}`, workflow.Options{}, "a=done", "out\n", ""},
-		"no output of a failure":    {`{"id": "a", "command": "echo out; exit 1", "output": "o"}`, `"vars": {"o": "sub/log"}`, workflow.Options{}, "a=failed", "(no such file or directory)", "its command ended with 1"},
+		"no output of a failure":    {`{"id": "a", "command": "echo out; exit 1", "output": "o"}`, `"vars": {"o": "sub/log"}`, workflow.Options{}, "a=failed", "(no such file or directory)", "its command exited with 1"},
 		"output by item":            {`{"id": "a", "command": "echo {{item}}", "output": "o", "repeat": 2}, {"id": "b", "command": "cat o1 o2 > log"}`, `"vars": {"o": "o{{item}}"}`, workflow.Options{}, "a.1=done a.2=done a=done b=done", "1\n2\n", ""},
 		"finished by an earlier run": {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}`, "",
 			workflow.Options{Finished: map[string]string{"a": "its hash", "b": "of another time"}}, "b=done", "b\n", ""},
@@ -273,7 +273,7 @@ func TestBecause(t *testing.T) {
 	if len(rep.Worst) != 3 || rep.Worst[2].Detail != "blocked by b, a, which failed" || rep.Failed != 1 || rep.Blocked != 2 {
 		t.Errorf("got %+v", rep)
 	}
-	if fail := rep.Failure(); fail == nil || fail.Code != "step_failed" || fail.Detail != "step a failed: its command ended with 3" {
+	if fail := rep.Failure(); fail == nil || fail.Code != "step_failed" || fail.Detail != "step a failed: its command exited with 3" {
 		t.Errorf("got %v", fail)
 	}
 }

@@ -28,7 +28,7 @@ func failed(path, what string, ran Ran) Outcome {
 	case ran.Signal != "":
 		o.Detail = fmt.Sprintf("%s was ended by %s", what, ran.Signal)
 	default:
-		o.Detail = fmt.Sprintf("%s ended with %d", what, ran.Code)
+		o.Detail = fmt.Sprintf("%s exited with %d", what, ran.Code)
 	}
 	return o
 }
@@ -82,7 +82,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 		if err != nil {
 			return ran, err
 		}
-		tries = append(tries, text.Cut(fmt.Sprintf("attempt %d ended with %d; then: %s", n, ran.Code, said), 2<<10))
+		tries = append(tries, text.Cut(fmt.Sprintf("attempt %d exited with %d; then: %s", n, ran.Code, said), 2<<10))
 	}
 }
 

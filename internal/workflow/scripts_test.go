@@ -46,13 +46,13 @@ func (b *bench) hears() func() []workflow.Event {
 // How a command ended is told apart: an exit code, a program that is not there or can't be run, a signal, a time limit.
 func TestExitCodesOfScripts(t *testing.T) {
 	for command, want := range map[string]workflow.Outcome{
-		"exit 3":                   {Code: 3, Detail: "its command ended with 3"},
-		"no-such-program-x":        {Code: 127, Detail: "its command ended with 127"},
-		"touch f; ./f":             {Code: 126, Detail: "its command ended with 126"},
+		"exit 3":                   {Code: 3, Detail: "its command exited with 3"},
+		"no-such-program-x":        {Code: 127, Detail: "its command exited with 127"},
+		"touch f; ./f":             {Code: 126, Detail: "its command exited with 126"},
 		"kill -SEGV $$":            {Code: 139, Detail: "its command was ended by SIGSEGV"},
 		"exec sh -c 'kill $$'":     {Code: 143, Detail: "its command was ended by SIGTERM"},
 		"sh -c 'kill -9 $$'":       {Code: 137, Detail: "its command was ended by SIGKILL"}, // bash becomes what it runs last
-		"sh -c 'kill -9 $$' | cat": {Code: 137, Detail: "its command ended with 137"},
+		"sh -c 'kill -9 $$' | cat": {Code: 137, Detail: "its command exited with 137"},
 		"sleep 60":                 {Code: 124, TimedOut: true, Detail: "its command took longer than its time limit"},
 	} {
 		limit := ""

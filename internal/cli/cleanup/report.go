@@ -73,7 +73,7 @@ func (r *report) print(w io.Writer, o options) error {
 		t.print(&b, r.root, o)
 	}
 	for _, t := range r.Orphans {
-		fmt.Fprintf(&b, "%s  %s\n  belongs to no task: git worktree remove %s\n", app.ShortPath(r.root, t.Path), size(t.Size), app.ShortPath(r.root, t.Path))
+		fmt.Fprintf(&b, "%s  %s\n  belongs to no task; next: git worktree remove %s\n", app.ShortPath(r.root, t.Path), size(t.Size), app.ShortPath(r.root, t.Path))
 	}
 	switch {
 	case b.Len() == 0:

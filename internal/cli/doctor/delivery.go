@@ -33,7 +33,7 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 	}
 	switch err := (&github.Client{Dir: p.Root, Env: d.console.Caller().CommandEnv()}).SignedIn(ctx); {
 	case errors.Is(err, github.ErrNoProgram):
-		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
+		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, and type gh auth login")
 	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoRemote):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
 	case err != nil:

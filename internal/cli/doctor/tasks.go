@@ -118,7 +118,7 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 // draft looks whether a planning goes on. One whose folder was made in this hour may be about to begin.
 func (d *diagnosis) draft(p *app.Project, dir string) {
 	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
-		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+p.Store.Rel(dir)+", or: trellis task rm "+filepath.Base(dir))
+		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+p.Store.Rel(dir)+", or trellis task rm "+filepath.Base(dir))
 	}
 }
 
@@ -198,7 +198,7 @@ func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Con
 		return
 	}
 	for _, tree := range orphans {
-		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "look what is in it, then: git worktree remove "+tree.Path)
+		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "git worktree remove "+tree.Path+", when nothing in it is needed")
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *Draft) Edit() ([]byte, error) {
 	began := time.Now()
 	switch err := cmd.Run(); {
 	case errors.As(err, &ended):
-		return nil, app.Usagef("the editor (%s) ended with %v; what it left is in %s", program, ended, d.path)
+		return nil, app.Usagef("the editor (%s) failed: %v; what it left is in %s", program, ended, d.path)
 	case err != nil:
 		return nil, app.Usagef("running the editor (%s): %w", program, err)
 	}

@@ -33,7 +33,7 @@ func TestEdit(t *testing.T) {
 		"replaced":       {script: `rm "$2"; echo new > "$2"`, want: "new\n"},
 		"visual first":   {script: `exit 1`, vars: []string{"VISUAL=true"}, want: "text\n"},
 		"it fails":       {script: `echo half > "$2"; exit 3`, wrong: "exit status 3"},
-		"it is killed":   {script: `echo half > "$2"; kill -9 $$`, wrong: "ended with "},
+		"it is killed":   {script: `echo half > "$2"; kill -9 $$`, wrong: "failed: "},
 		"it removes it":  {script: `rm "$2"`, wrong: "reading what was written"},
 		"no such editor": {script: ``, vars: []string{"VISUAL=/none/at/all"}, wrong: "exit status 127"},
 	} {

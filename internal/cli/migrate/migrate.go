@@ -111,7 +111,7 @@ func (m Earlier) tasks(live, archived []taskdir.Entry) {
 		m.Console.Say("  %d with current_phase or next_action of an earlier Trellis: kept in the file, not read", old)
 	}
 	if broken > 0 {
-		m.Console.Say("  %d whose task.json can't be read: trellis doctor --repair", broken)
+		m.Console.Say("  %d whose task.json can't be read; next: trellis doctor --repair", broken)
 	}
 	m.next(live, byStatus)
 }
@@ -143,7 +143,7 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	}
 	for i, id := range begun {
 		if i == most {
-			m.Console.Say("    and %d more: trellis list --status in_progress", len(begun)-most)
+			m.Console.Say("    and %d more; next: trellis list --status in_progress", len(begun)-most)
 			break
 		}
 		m.Console.Say("    trellis retry %s", id)

@@ -230,7 +230,7 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 func forgeError(err error) error {
 	switch {
 	case errors.Is(err, github.ErrNoProgram):
-		return app.WithHints(app.AsKind(app.ErrUsage, err), "install it from https://cli.github.com, then: gh auth login")
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "install it from https://cli.github.com, and type gh auth login")
 	case errors.Is(err, github.ErrNotSignedIn):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "gh auth login")
 	}

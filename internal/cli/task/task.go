@@ -142,7 +142,7 @@ func (cmd tasks) removeCommand() *cli.Command {
 		Usage:     "remove a task directory that nothing was done for",
 		ArgsUsage: "TASKDIR",
 		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
-planner is gone, after a backup of what it holds: trellis undo brings it back. What has work on a branch is cancelled or archived instead.`,
+planner is gone, after a backup of what it holds; trellis undo brings it back. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			restore, err := p.Orders().Remove(c.Context, dir)

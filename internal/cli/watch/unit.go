@@ -70,7 +70,7 @@ func (s service) systemd(w io.Writer) error {
 #   systemctl --user daemon-reload
 #   systemctl --user enable --now %[2]s
 #   loginctl enable-linger          to have it run while you are not logged in
-# How it is: trellis status, and journalctl --user -u %[2]s
+# trellis status says how it is, and journalctl --user -u %[2]s
 [Unit]
 Description=Trellis in %[3]s
 
@@ -130,7 +130,7 @@ func (s service) launchd(w io.Writer) error {
        launchctl bootstrap gui/$(id -u) ~/Library/LaunchAgents/%[1]s.plist
      It ends with:
        launchctl bootout gui/$(id -u)/%[1]s
-     How it is: trellis status, and the log that is named below. -->
+     trellis status says how it is, and so does the log that is named below. -->
 <plist version="1.0">
 <dict>
 `, label)

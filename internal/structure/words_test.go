@@ -1,0 +1,105 @@
+package structure
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wordings are what people were told once and did not understand, and what they are told now: words of string literals.
+var wordings = []struct{ not, but string }{
+	{"waits for room", "queued ("},
+	{"waits for watcher", "not started: run `trellis watch`"},
+	{"wait · ", "waiting for "},
+	{"next next", "resume with: "},
+	{"excluded everything else", "out of scope:"},
+	{"waits for no approval", "; nothing needs approval"},
+	{"is to go on in", ", keeping the work done so far"},
+	{"is to begin anew", "restart from "},
+	{"stays until it is merged", "kept (not merged)"},
+	{"removes it all the same", "removes it anyway"},
+	{"nobody said who works here", "no user is set"},
+	{"wrong number of arguments", "unexpected argument %q"},
+	{"parse error", "%s needs a unit, e.g. 5s"},
+	{"looking for commit", "branch %q not found"},
+	{"not so: ", "mentions "},
+	{"a second handle is kept out", "file locking works"},
+	{"things to mend", "problem"},
+	{"call a task off", "cancel a task"},
+	{"goes on with: ", "resume with: "},
+	{"ended with %d", "exited with %d"},
+	{"ended with exit", "exited with %d"},
+	{"was told to end", "stopped by Ctrl-C"},
+	{"are not to be had", "file events are unavailable"},
+	{"more happened at once", "event queue overflowed: rescanning"},
+}
+
+// commandsSaid finds a command behind a colon; hintsSaid are the words that may stand before one: the one for what is done next, the one
+// for what goes on, and those for what brings something back.
+var (
+	commandsSaid = regexp.MustCompile(`([A-Za-z]*)(?: %s)?: (?:trellis|gh|git (?:add|branch|checkout|config|diff|merge|push|restore|worktree)) [a-z-]`)
+	hintsSaid    = map[string]bool{"next": true, "with": true, "argument": true, "Undo": true, "default": true}
+)
+
+// What people read is plain English, the same words for the same thing, and the command that comes next stands behind "next:".
+func TestWordsPeopleRead(t *testing.T) {
+	said := map[string]token.Position{}
+	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "agents") {
+		for _, f := range p.Syntax {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, err := strconv.Unquote(lit.Value); err == nil {
+						said[text] = p.Fset.Position(lit.Pos())
+					}
+				}
+				return true
+			})
+		}
+	}
+	if len(said) < 5000 {
+		t.Fatalf("only %d texts were read", len(said))
+	}
+	for _, w := range wordings {
+		found := false
+		for text, at := range said {
+			if strings.Contains(text, w.not) {
+				t.Errorf("%s:%d says %q: say %q", filepath.Base(at.Filename), at.Line, text, w.but)
+			}
+			found = found || strings.Contains(text, w.but)
+		}
+		if !found {
+			t.Errorf("nothing says %q, in the place of %q", w.but, w.not)
+		}
+	}
+	for text, at := range said {
+		for _, m := range commandsSaid.FindAllStringSubmatch(text, -1) {
+			if !hintsSaid[m[1]] {
+				t.Errorf("%s:%d names a command as %q: say next: before it", filepath.Base(at.Filename), at.Line, m[0])
+			}
+		}
+	}
+}
+
+// The pages use the words of the program.
+func TestWordsOfDocs(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("got %d pages, %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../../README.md", "../../docs/README.md") {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wordings {
+			if n := strings.Index(string(data), w.not); n >= 0 {
+				t.Errorf("%s:%d says %q: say %q", page, 1+strings.Count(string(data[:n]), "\n"), w.not, w.but)
+			}
+		}
+	}
+}
