@@ -1,6 +1,6 @@
 #!/bin/sh
-# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, tmux,
-# less and a browser (as root, where there is apt), the agent programs and axe-core. Running it again costs next to nothing. What is optional and can't be
+# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, fish,
+# tmux, less and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,14 +27,28 @@ package() {
 if [ "$(uname -s)" = Linux ]; then package bwrap bubblewrap 'the sandbox'; fi
 package gh gh 'pull requests with the real gh'
 package zsh zsh 'completion in zsh'
+package fish fish 'completion in fish'
 package tmux tmux 'what a terminal shows'
 package less less 'diffs in a pager'
 if [ "$(uname -s)" = Linux ]; then package chromium-headless-shell chromium-headless-shell 'the board in a browser'; fi
 
+# pnpm, by which one of the projects of a newcomer is set up, is installed below .tools, which git ignores.
+pnpm() {
+	want=pnpm@10.34 dir=.tools/pnpm
+	if [ "$(cat "$dir/installed" 2>/dev/null)" = "$want" ]; then return; fi
+	mkdir -p "$dir"
+	[ -f "$dir/package.json" ] || echo '{"private": true}' >"$dir/package.json"
+	npm install --prefix "$dir" --no-audit --no-fund --loglevel=error "$want" && echo "$want" >"$dir/installed"
+}
+
+if command -v npm >/dev/null && ! pnpm </dev/null; then
+	missing 'pnpm could not be installed, so the test with a pnpm workspace skips'
+fi
+
 if [ ! -x scripts/agents.sh ]; then
 	:
 elif ! command -v npm >/dev/null; then
-	missing 'no npm, so the agent programs are not installed and their tests skip: install Node.js 20 or newer'
+	missing 'no npm, so pnpm and the agent programs are not installed and their tests skip: install Node.js 20 or newer'
 elif ! scripts/agents.sh </dev/null; then
 	missing 'the agent programs could not be installed, so their tests skip'
 fi
