@@ -192,6 +192,9 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 	}
 	var of *app.Issue
 	if from == "" {
+		if _, err := p.ValidConfig(); err != nil {
+			return o, nil, err // before somebody writes what can't be planned
+		}
 		o.Requirement, draft, err = writeRequirement(a)
 	} else {
 		o.Requirement, of, err = readRequirement(a, c, p)

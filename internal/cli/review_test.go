@@ -328,6 +328,25 @@ func TestReviewIsLeft(t *testing.T) {
 	w.holds(regexp.MustCompile(`what it left is in (\S+)`).FindStringSubmatch(said)[1], "half a thought")
 }
 
+// Settings that can't be read are told before somebody writes: no editor is opened for what can't be planned with.
+func TestNothingIsWrittenForBrokenSettings(t *testing.T) {
+	w, _ := reviewed(t)
+	d := w.dialog("touch ../opened\n", "review", "later")
+	d.expect(asked)
+	w.write(".trellis/config.yaml", "agents: [\n")
+	d.types("", "revise\n")
+	if said := d.ends(command.ExitUsage); !strings.Contains(said, "config.yaml") {
+		t.Errorf("nothing is said of the settings:\n%s", said)
+	}
+	d = w.dialog("touch ../opened\n", "plan")
+	if said := d.ends(command.ExitUsage); !strings.Contains(said, "config.yaml") {
+		t.Errorf("nothing is said of the settings:\n%s", said)
+	}
+	if _, err := os.Stat(w.path("../opened")); err == nil {
+		t.Error("the editor was opened")
+	}
+}
+
 // Without a terminal the plan is shown, and the commands that answer.
 func TestReviewWithoutATerminal(t *testing.T) {
 	w, _ := reviewed(t)

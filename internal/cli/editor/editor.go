@@ -3,12 +3,12 @@ package editor
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -40,13 +40,25 @@ func Open(a *command.Console, name string, text []byte) (*Draft, error) {
 // Path is where the draft is.
 func (d *Draft) Path() string { return d.path }
 
-// Edit runs the editor on the draft and returns what it holds then. The editor is $VISUAL, else $EDITOR, else vi, with its
-// arguments as a shell takes them. After an error the draft holds what the editor left.
+// chosen is the editor, with its arguments as a shell takes them, and what chose it.
+func (d *Draft) chosen() (program, by string) {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if program = d.a.Getenv(name); program != "" {
+			return program, "$" + name
+		}
+	}
+	return "vi", "as neither $VISUAL nor $EDITOR is set"
+}
+
+// Edit runs the editor on the draft and returns what it holds then. The editor is $VISUAL, else $EDITOR, else vi, which is said.
+// After an error the draft holds what the editor left.
 func (d *Draft) Edit() ([]byte, error) {
-	visual, chosen := d.a.Getenv("VISUAL"), d.a.Getenv("EDITOR")
-	program := cmp.Or(visual, chosen, "vi")
-	if visual+chosen == "" && d.a.Caller().LookPath(program) != nil {
-		return nil, app.WithHints(app.Usagef("no editor is set, and there is no vi"), "export EDITOR=nano, or another, and try again")
+	program, by := d.chosen()
+	if !strings.HasPrefix(by, "$") {
+		if d.a.Caller().LookPath(program) != nil {
+			return nil, app.WithHints(app.Usagef("no editor is set, and there is no vi"), "export EDITOR=nano, or another, and try again")
+		}
+		d.a.Say("the editor is vi, %s", by)
 	}
 	cmd := exec.Command("/bin/sh", "-c", program+` "$@"`, program, d.path)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.a.Dir, d.a.Env, d.a.Stdin, d.a.Stdout, d.a.Stderr
@@ -54,16 +66,16 @@ func (d *Draft) Edit() ([]byte, error) {
 	began := time.Now()
 	switch err := cmd.Run(); {
 	case errors.As(err, &ended):
-		return nil, app.Usagef("the editor (%s) failed: %v; what it left is in %s", program, ended, d.path)
+		return nil, app.Usagef("the editor (%s, %s) failed: %v; what it left is in %s", program, by, ended, d.path)
 	case err != nil:
-		return nil, app.Usagef("running the editor (%s): %w", program, err)
+		return nil, app.Usagef("running the editor (%s, %s): %w", program, by, err)
 	}
 	text, err := durable.Read(d.path, durable.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was written: %w", err)
 	}
 	if d.kept = bytes.Equal(text, d.text) && time.Since(began) < atOnce; d.kept {
-		d.a.Say("the editor (%s) returned at once and changed nothing; what is saved there later is in %s", program, d.path)
+		d.a.Say("the editor (%s, %s) returned at once and changed nothing; what is saved there later is in %s", program, by, d.path)
 		d.a.Say("next: have it wait, as with EDITOR='code --wait', and try again")
 	}
 	return text, nil

@@ -20,7 +20,10 @@ func console(t *testing.T, script string, vars ...string) *command.Console {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := append([]string{"PATH=" + os.Getenv("PATH"), "EDITOR='" + program + "' -w"}, vars...)
+	if err := os.Symlink(program, filepath.Join(dir, "vi")); err != nil {
+		t.Fatal(err)
+	}
+	env := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), "EDITOR='" + program + "' -w"}, vars...)
 	return &command.Console{Stdin: strings.NewReader(""), Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer), Env: env, Dir: dir}
 }
 
@@ -35,7 +38,8 @@ func TestEdit(t *testing.T) {
 		"it fails":       {script: `echo half > "$2"; exit 3`, wrong: "exit status 3"},
 		"it is killed":   {script: `echo half > "$2"; kill -9 $$`, wrong: "failed: "},
 		"it removes it":  {script: `rm "$2"`, wrong: "reading what was written"},
-		"no such editor": {script: ``, vars: []string{"VISUAL=/none/at/all"}, wrong: "exit status 127"},
+		"no such editor": {script: ``, vars: []string{"VISUAL=/none/at/all"}, wrong: "(/none/at/all, $VISUAL) failed: exit status 127"},
+		"none is set":    {script: `exit 1`, vars: []string{"EDITOR="}, wrong: "(vi, as neither $VISUAL nor $EDITOR is set) failed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := editor.Open(console(t, test.script, test.vars...), "prd.md", []byte("text\n"))

@@ -213,6 +213,10 @@ func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool
 
 // revise has it planned again. Feedback that planning did not take is kept, and it is said where.
 func (r *Review) revise(ctx context.Context, feedback string) (done bool, err error) {
+	s, err := r.Project.Site(ctx) // nobody writes what can't be planned with
+	if err != nil {
+		return false, err
+	}
 	if feedback == "" {
 		if feedback, err = r.Ask(ctx, "what should be different? (nothing: your editor)"); err == io.EOF {
 			return false, nil
@@ -238,10 +242,6 @@ func (r *Review) revise(ctx context.Context, feedback string) (done bool, err er
 	if err := app.CheckFeedback("your feedback", feedback); err != nil {
 		r.Say("%v; it is in %s", err, draft.Path())
 		return false, nil
-	}
-	s, err := r.Project.Site(ctx)
-	if err != nil {
-		return false, err
 	}
 	end, err := r.plan(ctx, s, feedback)
 	if err != nil {
