@@ -101,7 +101,7 @@ func TestRecordedTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var was, now strings.Builder
-	last := 0.0
+	last, shown := 0.0, &drawing{width: 100}
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		if i == 0 {
 			var head struct{ Version, Width, Height int }
@@ -121,10 +121,12 @@ func TestRecordedTerminal(t *testing.T) {
 		}
 		last = at
 		was.WriteString(text)
+		shown.write(text, at)
 	}
 	for _, c := range list {
 		now.WriteString(c.text)
 	}
+	keepPicture(t, strings.TrimSuffix(recorded, ".cast")+".svg", shown.picture(30, "A recorded terminal: trellis demo", true))
 	want, got := staying(now.String()), staying(was.String())
 	if len(want) < 20 || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the recording (TRELLIS_UPDATE_DOCS=1 makes another) shows\n%s\nthe demo\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -260,6 +260,10 @@ func remarkOf(t *status.Task, now time.Time) string {
 		return strings.TrimSpace(t.Phase + " " + elapsed(t.Since, now))
 	case t.Status == trellis.Failed || t.Status == trellis.Paused:
 		return string(t.Failure.Code)
+	case t.WaitingFor == status.ForSlot:
+		return "queued"
+	case t.WaitingFor == status.ForWatcher:
+		return "not started"
 	}
 	return oneLine(t.WaitingFor)
 }
