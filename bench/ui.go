@@ -133,12 +133,16 @@ func (b *bench) ui(s *site, what string, over time.Duration) error {
 	return u.end()
 }
 
+// readOut is how long all tasks are read for once more after the last key, to which that gives way.
+const readOut = 5 * time.Second
+
 func (b *bench) uiAtRest(u *shown, what string, over time.Duration) error {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		b.note("left out: trellis ui at rest, which is looked at through /proc")
 		return nil
 	}
 	pids := []int{u.cmd.Process.Pid}
+	time.Sleep(readOut)
 	before, err := cpu(pids)
 	if err != nil {
 		return err

@@ -258,7 +258,7 @@ func TestDrawing(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	picture := d.picture(2, "a test", true)
-	for _, want := range []string{"ng &lt;line&gt;</text>", `begin="0s" end="2.00s"`, `values="0 0;0 -18"`} {
+	for _, want := range []string{"ng\u00a0&lt;line&gt;</text>", `begin="0s" end="2.00s"`, `values="0 0;0 -18"`} {
 		if !strings.Contains(picture, want) {
 			t.Errorf("the picture has no %s:\n%s", want, picture)
 		}

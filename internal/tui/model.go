@@ -47,6 +47,7 @@ type Model struct {
 	watcher       string
 	feed          <-chan events.Event
 	opened        bool // or about to be
+	hand          hand
 
 	mode     mode
 	typed    string         // in searching and reasoning

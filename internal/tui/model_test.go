@@ -46,7 +46,7 @@ func (f *fake) Tasks() (*Reading, error) {
 	f.note("tasks")
 	ids := slices.Sorted(maps.Keys(f.tasks))
 	r := &Reading{Of: len(ids), Watcher: "no watcher"}
-	r.Next = func() (some []status.Task, more bool) {
+	r.Next = func(func()) (some []status.Task, more bool) {
 		n := len(ids)
 		if f.some > 0 {
 			n = min(f.some, n)

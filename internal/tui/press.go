@@ -12,6 +12,7 @@ import (
 // press takes a key for what it means now.
 func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
 	m.pressed = true
+	m.hand.press()
 	switch m.mode {
 	case searching, reasoning:
 		return m.letter(msg)

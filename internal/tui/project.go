@@ -38,6 +38,9 @@ type project struct {
 // firstTasks are how many tasks are read at first: more than any screen shows. Each time after that it is twice as many.
 const firstTasks = 200
 
+// batch is how many tasks are read between two keys.
+const batch = 32
+
 func (p *project) Tasks() (*Reading, error) {
 	dirs, err := p.Store.Dirs()
 	if err != nil {
@@ -45,12 +48,28 @@ func (p *project) Tasks() (*Reading, error) {
 	}
 	r, n := p.Reader(), firstTasks
 	slices.Reverse(dirs) // the latest first
-	next := func() ([]status.Task, bool) {
+	next := func(yield func()) (tasks []status.Task, more bool) {
 		some := dirs[:min(n, len(dirs))]
-		dirs, n = dirs[len(some):], 2*n
-		return r.Some(some), len(dirs) > 0
+		if dirs = dirs[len(some):]; n == firstTasks {
+			tasks = r.Some(some)
+		} else {
+			tasks = oneByOne(r, some, yield)
+		}
+		n *= 2
+		return tasks, len(dirs) > 0
 	}
 	return &Reading{Of: len(dirs), Watcher: r.Watcher.String(), Next: next}, nil
+}
+
+// oneByOne reads tasks on one processor: where the others are at work as well, a key waits for its turn.
+func oneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.Task) {
+	for i := range dirs {
+		if i%batch == 0 {
+			yield()
+		}
+		tasks = append(tasks, r.Some(dirs[i:i+1])...)
+	}
+	return tasks
 }
 
 // path is the directory of a task.

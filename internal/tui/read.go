@@ -36,13 +36,13 @@ func (m *Model) readTasks() tea.Cmd {
 		if err != nil {
 			return tasksRead{err: err}
 		}
-		return readOn(from)
+		return m.readOn(from)
 	}
 }
 
 // readOn reads some more of a list.
-func readOn(from *Reading) tea.Msg {
-	tasks, more := from.Next()
+func (m *Model) readOn(from *Reading) tea.Msg {
+	tasks, more := from.Next(m.hand.yield)
 	return tasksRead{from: from, tasks: tasks, more: more}
 }
 
@@ -55,7 +55,7 @@ func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
 		m.fail(msg.err)
 	case m.takeSome(msg):
 		if m.opened {
-			return tea.Batch(m.look(), m.clock(), func() tea.Msg { return readOn(msg.from) })
+			return tea.Batch(m.look(), m.clock(), func() tea.Msg { return m.readOn(msg.from) })
 		}
 	default:
 		cmds = append(cmds, m.takeAll()...)

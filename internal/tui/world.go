@@ -30,8 +30,9 @@ type World interface {
 type Reading struct {
 	Of      int    // it has so many
 	Watcher string // a few words about it
-	// Next reads some more of them, and reports whether there are others. It is called by one goroutine at a time.
-	Next func() (some []status.Task, more bool)
+	// Next reads some more of them, and reports whether there are others. Between tasks it calls yield, which takes a while when
+	// keys are pressed. It is called by one goroutine at a time.
+	Next func(yield func()) (some []status.Task, more bool)
 }
 
 // Subject is what a person says yes or no to, as it was shown.
