@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // script has the first two tries of the work fail, and the next hold.
@@ -71,7 +73,7 @@ const script = `roles:
 `
 
 // TestWholeWay goes from an empty board through a plan that is approved, work that fails, is commented on line by line and sent
-// back, to a branch that is delivered, by the board alone, beside a watcher.
+// back, to a branch that is delivered with a pull request, by the board alone, beside a watcher.
 func TestWholeWay(t *testing.T) {
 	self, err := program()
 	if err != nil {
@@ -84,6 +86,8 @@ func TestWholeWay(t *testing.T) {
 	w.Git("init", "-q", "--bare", "-b", "main", origin)
 	w.Git("remote", "add", "origin", origin)
 	w.Git("push", "-q", "origin", "main")
+	gh := githubtest.Install(t, githubtest.State{})
+	w.p.Env.Vars = append(w.p.Env.Vars, gh.Env...)
 	w.watcher(self)
 	w.serve()
 	columns := w.open("/").live()
@@ -114,7 +118,10 @@ func TestWholeWay(t *testing.T) {
 	w.told("Comment on hello.txt:1 (new)\nThe line:\n```\nworse\n```\nThe comment:\n```\nSay <b>hello</b>, and nothing else.\n```\n")
 	columns.click(`[hx-post*="/do/deliver/"]`)
 	columns.click("#sure")
-	columns.shows("pushed")
+	columns.shows(gh.Home + "/pull/1")
+	if list := gh.State(t).PRs; len(list) != 1 {
+		t.Errorf("there are pull requests %v", list)
+	}
 	if got := w.Git("-C", origin, "show", "feature/hello:hello.txt"); got != "hello" {
 		t.Errorf("the remote has %q", got)
 	}
