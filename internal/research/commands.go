@@ -194,6 +194,12 @@ func (p Project) makeTargets(args []string) string {
 	return ""
 }
 
+// elsewhere reports whether with an argument npm looks for the script in packages of the workspace, or does without it.
+func elsewhere(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return slices.Contains([]string{"--workspaces", "--workspace", "-ws", "-w", "--if-present"}, name)
+}
+
 // script says whether package.json lacks the script that `npm run X` or `npm X` asks for.
 func (p Project) script(args []string) string {
 	data, err := durable.ReadBelow(p.Root, "package.json", durable.MaxRecords)
@@ -202,6 +208,8 @@ func (p Project) script(args []string) string {
 	}
 	name := ""
 	switch {
+	case slices.ContainsFunc(args, elsewhere):
+		return ""
 	case len(args) > 1 && (args[0] == "run" || args[0] == "run-script"):
 		name = args[1]
 	case len(args) > 0 && (args[0] == "test" || args[0] == "start"):

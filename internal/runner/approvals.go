@@ -183,7 +183,7 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 		return v, err
 	}
 	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
-		return v, &RefusedError{strings.Replace(fmt.Sprintf("%s is %s; nothing needs approval", t.ID, t.Status), " review;", " in review;", 1), "trellis status " + t.ID}
+		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, standing(t.Status)), "trellis status " + t.ID}
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && unplanned(h) {

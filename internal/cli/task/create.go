@@ -125,9 +125,9 @@ func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir str
 		}
 	}
 	rel := p.Store.Rel(t.Dir)
-	cmd.Say("made %s; what is next:", rel)
-	cmd.Say("  trellis edit %s", t.ID)
-	cmd.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
-	cmd.Say("  trellis task ready %s", t.ID)
+	cmd.Say("made %s", rel)
+	cmd.Say("next: trellis edit %s", t.ID)
+	cmd.Say("next: trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
+	cmd.Say("next: trellis task ready %s", t.ID)
 	return t.Dir, nil
 }
