@@ -82,7 +82,7 @@ func TestWholeWay(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": script, "test.sh": "[ ! -e hello.txt ] || grep -q '^hello$' hello.txt\n",
 		".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nplanning: {approval: plan}\nsandbox: off\n"})
 	w.o.Self = self
-	origin := t.TempDir()
+	origin := filepath.Join(t.TempDir(), "greet.git") // as the one that gh is asked about
 	w.Git("init", "-q", "--bare", "-b", "main", origin)
 	w.Git("remote", "add", "origin", origin)
 	w.Git("push", "-q", "origin", "main")

@@ -289,6 +289,21 @@ func TestApproveWhatIsShown(t *testing.T) {
 	}
 }
 
+// What a key does to a plan is said once the plan can be read, and until then it does nothing.
+func TestOfferOnceItIsRead(t *testing.T) {
+	d := three(t)
+	key := tea.KeyPressMsg{Code: 'x', Text: "x"}
+	_, read := d.Update(key)
+	d.want("[plan]", "reading …")
+	if strings.Contains(d.text(), "x rejects it") {
+		t.Error("it is offered before it can be read")
+	}
+	d.tell(key)
+	d.want("the plan of 02-01-auth is being read: nothing was done")
+	d.do(read)
+	d.want("this is the plan of 02-01-auth: x rejects it")
+}
+
 // A no is bound to what was shown when it was begun, though something else has come while its reason was typed; to a step, where one
 // waits; and to nothing that can't be shown.
 func TestRejectWhatIsShown(t *testing.T) {

@@ -14,6 +14,7 @@ type page struct {
 	read  bool    // there was an answer
 	about Subject // of a yes to what is shown
 	seen  Subject // when a person saw it last
+	does  string  // what the key that had it shown does to it, to be said once it is read
 }
 
 // show has the page show another task or tab, from its beginning; a log from its end.

@@ -126,9 +126,11 @@ func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	switch {
 	case m.page.tab != Plan || m.page.id != t.ID:
 		m.tab = Plan
-		m.said, m.wrong = Answer{Said: "this is the plan of " + t.ID + ": " + does + " it"}, false
-		return m.look()
+		read := m.look()
+		m.page.does = does
+		return read
 	case !m.page.read:
+		m.said, m.wrong = Answer{Said: "the plan of " + t.ID + " is being read: nothing was done"}, true
 		return nil
 	case m.page.about == Subject{}:
 		m.said, m.wrong = Answer{Said: "what there is to agree to can't be shown"}, true

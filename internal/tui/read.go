@@ -178,10 +178,20 @@ func (m *Model) takePage(msg pageRead) tea.Cmd {
 				wrong = append(wrong, lines("next: "+hint, plain)...)
 			}
 			m.page.fill(wrong)
+		} else {
+			m.offer()
 		}
 	}
 	if again {
 		return m.readPage()
 	}
 	return nil
+}
+
+// offer says what a key does to the plan that it had shown, once that stands on the screen.
+func (m *Model) offer() {
+	if does := m.page.does; does != "" {
+		m.page.does = ""
+		m.said, m.wrong = Answer{Said: "this is the plan of " + m.page.id + ": " + does + " it"}, false
+	}
 }
