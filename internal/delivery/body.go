@@ -120,7 +120,7 @@ func gutted(files []string) string {
 	return "> **Look at the checks**: these files say what they do, and were changed: " + strings.Join(list, ", ") + "\n\n"
 }
 
-func criteria(list []pipeline.Judged) string {
+func criteria(list []pipeline.CriterionResult) string {
 	if len(list) == 0 {
 		return ""
 	}

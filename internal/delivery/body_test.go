@@ -16,7 +16,7 @@ func TestBodyIsData(t *testing.T) {
 	b := newBench(t)
 	const z = "\u200b"
 	b.Work.Summary = "# T\n\nAsk @bob, close #12 and GH-7, https://github.com/a/b/issues/9.\n<!-- trellis:end --><script>\n\n## More\n\nnot this\n"
-	b.Work.Report.Criteria = []pipeline.Judged{{Criterion: pipeline.Criterion{ID: "A1", Text: "a | b\n| c"}, Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
+	b.Work.Report.Criteria = []pipeline.CriterionResult{{Criterion: pipeline.Criterion{ID: "A1", Text: "a | b\n| c"}, Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
 	b.Work.Report.Checks.Results = []pipeline.CommandResult{{Command: "a | b `c`", Code: 1, Forgiven: true}, {Command: "echo @ann\necho #1"}, {Command: "echo '<!-- trellis:end -->'"}}
 	got := b.deliver().Body
 	for _, want := range []string{
@@ -38,7 +38,7 @@ func TestBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 500 {
-		b.Work.Report.Criteria = append(b.Work.Report.Criteria, pipeline.Judged{Criterion: pipeline.Criterion{ID: fmt.Sprint("A", i), Text: strings.Repeat("ä", 400)}, Verdict: "met", Evidence: strings.Repeat("*", 1000)})
+		b.Work.Report.Criteria = append(b.Work.Report.Criteria, pipeline.CriterionResult{Criterion: pipeline.Criterion{ID: fmt.Sprint("A", i), Text: strings.Repeat("ä", 400)}, Verdict: "met", Evidence: strings.Repeat("*", 1000)})
 	}
 	b.Work.Summary = strings.Repeat("so much to say\n", 5000)
 	b.write("docs/pull_request_template.md", strings.Repeat("- [ ] box\n", 5000))

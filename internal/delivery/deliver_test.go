@@ -71,7 +71,7 @@ func newBench(t *testing.T) *bench {
 		Job: pipeline.Job{Branch: "feature/bye", BaseBranch: "main", BaseCommit: b.rev("main"),
 			Delivery: wanted()},
 		Report: pipeline.Report{Commit: b.rev("feature/bye"), Executed: true, Rounds: 2, Usage: trellis.Usage{Seconds: 3},
-			Criteria: []pipeline.Judged{{Criterion: pipeline.Criterion{ID: "A1", Text: "it says bye"}, Verdict: "met", Evidence: "greet.sh:1"}},
+			Criteria: []pipeline.CriterionResult{{Criterion: pipeline.Criterion{ID: "A1", Text: "it says bye"}, Verdict: "met", Evidence: "greet.sh:1"}},
 			Checks:   pipeline.Checks{Results: []pipeline.CommandResult{{Command: "sh test.sh", Seconds: 0.5}}}}}}
 	return b
 }

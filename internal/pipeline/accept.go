@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-const prove flow.Act[proveIn, []Judged] = "criteria"
+const prove flow.Act[proveIn, []CriterionResult] = "criteria"
 
 const ground flow.Act[proveIn, []string] = "ground" // ids of what only a claim says
 
@@ -30,8 +30,8 @@ type Criterion struct {
 	Should bool   `json:"should,omitempty"` // does not block
 }
 
-// Judged is a criterion and what was found. Proven: a command said so.
-type Judged struct {
+// CriterionResult is a criterion and what was found. Proven: a command said so.
+type CriterionResult struct {
 	Criterion
 	Verdict  string `json:"verdict"` // met, unmet, unknown
 	Evidence string `json:"evidence,omitempty"`
@@ -39,9 +39,9 @@ type Judged struct {
 }
 
 type proveIn struct {
-	Job      Job         `json:"job"`
-	Criteria []Criterion `json:"criteria"`
-	Judged   []Judged    `json:"judged,omitempty"`
+	Job      Job               `json:"job"`
+	Criteria []Criterion       `json:"criteria"`
+	Judged   []CriterionResult `json:"judged,omitempty"`
 }
 
 // accept judges the criteria: those with a command by running it, the others by a session that took no
@@ -71,7 +71,7 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	return unmet(judged, r.rep.Checks.Tree), nil
 }
 
-func (r *run) askAccept(f flow.Flow, content Content, judged []Judged, open []string) ([]Judged, error) {
+func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) ([]CriterionResult, error) {
 	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
 	why := "the accept agent did not answer to it"
 	if fail := answerless(err); fail != nil {
@@ -93,7 +93,7 @@ type verdicts struct {
 }
 
 // pending are the ids that no command can judge.
-func pending(judged []Judged) (ids []string) {
+func pending(judged []CriterionResult) (ids []string) {
 	for _, j := range judged {
 		if j.Verdict == "" {
 			ids = append(ids, j.ID)
@@ -103,7 +103,7 @@ func pending(judged []Judged) (ids []string) {
 }
 
 // merge fills in what was asked; what was not answered is unknown, and why says so.
-func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error) {
+func merge(judged []CriterionResult, reply agentcall.Reply, why string) ([]CriterionResult, error) {
 	var said verdicts
 	if len(reply.Answer) > 0 && reply.Failure == nil {
 		var err error
@@ -111,7 +111,7 @@ func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error)
 			return nil, err
 		}
 	}
-	out := append([]Judged(nil), judged...)
+	out := append([]CriterionResult(nil), judged...)
 	for i := range out {
 		if out[i].Verdict != "" {
 			continue
@@ -139,7 +139,7 @@ func answerless(err error) *flow.Failure {
 func evidenceSize(n int) int { return min(maxSaid, 16<<10/max(n, 1)) }
 
 // unmet is the trouble that criteria make, nil when each that blocks is met.
-func unmet(judged []Judged, tree string) *trouble {
+func unmet(judged []CriterionResult, tree string) *trouble {
 	t := &trouble{Code: trellis.AcceptanceUnmet, Tree: tree}
 	var said []string
 	for _, j := range judged {
@@ -181,7 +181,7 @@ type prover struct {
 }
 
 // prove runs the command of each criterion that has one. What the commands leave behind is undone, as with checks.
-func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged, err error) {
+func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []CriterionResult, err error) {
 	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" }) {
 		return pv.proveAt(ctx, c, in)
 	}
@@ -197,10 +197,10 @@ func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []Jud
 	return out, err
 }
 
-func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, error) {
-	var out []Judged
+func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]CriterionResult, error) {
+	var out []CriterionResult
 	for _, cr := range in.Criteria {
-		j := Judged{Criterion: cr}
+		j := CriterionResult{Criterion: cr}
 		if cr.Verify != "" {
 			res, err := pv.commands.run(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
 			if err != nil {
@@ -227,7 +227,7 @@ func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []s
 	if err != nil {
 		return nil, err
 	}
-	proven := slices.ContainsFunc(held, func(j Judged) bool { return j.Proven && !j.Should })
+	proven := slices.ContainsFunc(held, func(j CriterionResult) bool { return j.Proven && !j.Should })
 	for _, j := range held {
 		if !j.Should && !j.Proven && !(proven && namesLine(in.Job.Worktree, j.Evidence)) {
 			bare = append(bare, j.ID)
@@ -237,8 +237,8 @@ func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []s
 }
 
 // proveFresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
-func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []Judged, err error) {
-	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven }) {
+func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []CriterionResult, err error) {
+	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j CriterionResult) bool { return j.Proven }) {
 		return in.Judged, nil
 	}
 	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *CommandResult) error {

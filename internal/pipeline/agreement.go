@@ -25,9 +25,9 @@ type Agreement struct {
 	Hash      string   // of what was decided on, or is to be
 }
 
-// Agreements judge whether people agreed to a plan: for a run, and for who decides whether that is to go on. There is
+// ApprovalJudge judges whether people agreed to a plan: for a run, and for who decides whether that is to go on. There is
 // no other judge of it, so that the two can't differ.
-type Agreements struct {
+type ApprovalJudge struct {
 	Disk   *durable.Disk
 	Config *config.Config
 	Store  taskdir.Store
@@ -36,7 +36,7 @@ type Agreements struct {
 }
 
 // Of judges the plan of a task as it lies in its directory. j is what its run claimed, zero without a run.
-func (a Agreements) Of(t *taskdir.Task, j Job) (Agreement, error) {
+func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
 	p, err := ReadPlan(a.Store, t.Dir)
 	if err != nil {
 		return Agreement{}, err
@@ -45,7 +45,7 @@ func (a Agreements) Of(t *taskdir.Task, j Job) (Agreement, error) {
 }
 
 // ofRun judges the plan p of a task whose run is under way. A no ends the run.
-func (a Agreements) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
+func (a ApprovalJudge) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
 	g, err := a.of(t, p, j, claimed)
 	if err == nil && g.State == proof.Rejected {
 		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
@@ -54,7 +54,7 @@ func (a Agreements) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (A
 }
 
 // of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
-func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
+func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
 	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
 	u, err := ReadUnconfirmed(t.Dir)
 	if err != nil {

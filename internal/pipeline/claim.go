@@ -46,7 +46,7 @@ type claimer struct {
 	agents    agentcall.Agents
 	lookPath  func(program string) error
 	bases     bases.Finder
-	approvals Agreements
+	approvals ApprovalJudge
 	intake    *intake
 	task      *taskDir
 	trust     *trustJudge

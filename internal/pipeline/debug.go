@@ -11,12 +11,12 @@ import (
 
 // trouble is why a round did not end in a verified commit.
 type trouble struct {
-	Code   trellis.Code    `json:"code"`
-	Detail string          `json:"detail"`
-	Failed []CommandResult `json:"failed,omitempty"`
-	Unmet  []Judged        `json:"unmet,omitempty"`
-	Output agentcall.Ref   `json:"output,omitzero"` // a hook's
-	Tree   string          `json:"tree"`            // that it was found on
+	Code   trellis.Code      `json:"code"`
+	Detail string            `json:"detail"`
+	Failed []CommandResult   `json:"failed,omitempty"`
+	Unmet  []CriterionResult `json:"unmet,omitempty"`
+	Output agentcall.Ref     `json:"output,omitzero"` // a hook's
+	Tree   string            `json:"tree"`            // that it was found on
 	// Feedback is what people said to the work.
 	Feedback []agentcall.Ref `json:"feedback,omitempty"`
 }

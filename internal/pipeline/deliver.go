@@ -64,9 +64,9 @@ type ModulePR struct {
 	Number int    `json:"number"`
 }
 
-// handOver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while what keeps it
+// deliver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while what keeps it
 // from that may pass.
-func (r *run) handOver(f flow.Flow) error {
+func (r *run) deliver(f flow.Flow) error {
 	if r.in.Code < 3 || !r.job.Delivery.Push && !r.job.Delivery.PR {
 		return nil
 	}

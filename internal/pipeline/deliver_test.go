@@ -53,7 +53,7 @@ func TestHandOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &played{fails: c.fails}
 			r := &run{in: Input{Code: c.code}, job: Job{Delivery: c.want, Limits: Limits{Attempts: 3}}, round: 2}
-			err := r.handOver(f)
+			err := r.deliver(f)
 			if (err == nil) != (c.fail == nil) || c.fail != nil && !errors.Is(err, c.fail) || len(f.did) != c.did || !slices.Equal(f.slept, c.slept) {
 				t.Errorf("got %v, did %q, slept %v", err, f.did, f.slept)
 			}

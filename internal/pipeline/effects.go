@@ -103,7 +103,6 @@ func (e *Effects) Begin(revision int64, p Progress) {
 //	run.accept      prove "criteria", ground        prover
 //	run.final       final "final-verify"            finalVerifier.final
 //	run.update      unresolvedConflicts "unmended"  updater
-//	run.handOver    deliver                         deliverer.deliver
 //	run.end         conclude "report"               reporter.conclude
 func (e *Effects) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
@@ -121,7 +120,7 @@ func New(d Deps) *Effects {
 	inputs := &inputs{bundles: map[string]*plan.Bundle{}, store: d.Store, task: task}
 	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
-	approvals := Agreements{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
+	approvals := ApprovalJudge{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
 	claimer := &claimer{approvals: approvals, agents: d.Cast, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
 	standards := &standardsWatch{store: d.Store, task: task}
 	observer := &observer{approvals: approvals, config: cfg, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}

@@ -41,7 +41,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
-	if found := r.judge(res.Results, nil); found != nil {
+	if found := r.failedCommands(res.Results, nil); found != nil {
 		return found.alone(res), nil
 	}
 	if found := unmet(res.Judged, tree); found != nil {
@@ -55,7 +55,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 }
 
 // proven are the criteria that a command judged, as they are asked of the commit.
-func proven(judged []Judged) (list []Criterion) {
+func proven(judged []CriterionResult) (list []Criterion) {
 	for _, j := range judged {
 		if j.Proven && !j.Should {
 			list = append(list, j.Criterion)
@@ -177,7 +177,7 @@ func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (sa
 // nameIgnored names the files that git ignores in the worktree when something fails without them.
 func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
 	failed := slices.ContainsFunc(out.Results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven }) ||
-		slices.ContainsFunc(out.Judged, func(j Judged) bool { return j.Verdict == "unmet" })
+		slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
 	if !failed {
 		return nil
 	}

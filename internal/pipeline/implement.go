@@ -134,10 +134,10 @@ func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	if err := ps.progressed(f, t); err != nil {
 		return false, err
 	}
-	if r.spent+1 >= r.job.Limits.Rounds {
+	if r.stepRounds+1 >= r.job.Limits.Rounds {
 		return false, nil
 	}
-	r.spent++
+	r.stepRounds++
 	last := &trouble{Code: trellis.StepFailed, Detail: short(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
 	if t.Ran != nil {
 		last.Failed = []CommandResult{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: short(t.Ran.Tail), Output: t.Ran.Stdout},

@@ -122,10 +122,10 @@ func Roles() []trellis.Role {
 }
 
 // Outside are the paths of a worktree that are never committed, whatever git thinks of them.
-func Outside(j Job) []string { return append(slices.Clone(taskState), j.Setup.Copy...) }
+func Outside(j Job) []string { return append(slices.Clone(ownPaths), j.Setup.Copy...) }
 
-// taskState are the paths of a worktree that are Trellis' own and never part of the work.
-var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
+// ownPaths are the paths of a worktree that are Trellis' own and never part of the work.
+var ownPaths = []string{".trellis/tasks", runtimeDir, currentTask}
 
 // Folders of a worktree that are for agents to read and never committed.
 const (

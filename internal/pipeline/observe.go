@@ -77,7 +77,7 @@ type observer struct {
 	config     *config.Config
 	lookPath   func(program string) error
 	neighbours *ready.Neighbours
-	approvals  Agreements
+	approvals  ApprovalJudge
 	inputs     *inputs
 	intake     *intake
 	standards  *standardsWatch

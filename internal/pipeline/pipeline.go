@@ -41,7 +41,7 @@ func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Re
 	}
 	r := &run{in: in, bundle: bundle, rep: Report{Usage: in.Used, Attempts: in.Attempts, Implemented: in.Implemented}}
 	if in.React != nil {
-		r.spent, r.rep.Commit = in.Reactions.Rounds, in.React.Head
+		r.stepRounds, r.rep.Commit = in.Reactions.Rounds, in.React.Head
 	}
 	err := r.work(f)
 	fail := (*flow.Failure)(nil)
@@ -62,18 +62,18 @@ func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Re
 
 // run is what a run knows so far. It is rebuilt by replay.
 type run struct {
-	in          Input
-	job         Job
-	phase       string
-	told        string // base commit that task.json was told of
-	round       int
-	first       *trouble          // that the rounds begin with
-	spent       int               // rounds that steps used up
-	heeded      bool              // an agent was told what people say to the work
-	criteria    []Criterion       // of the content that was taken in last
-	named       []string          // verify commands that the task itself names
-	fingerprint map[string]string // what verdicts stand on, when the worktree was ready
-	rep         Report
+	in            Input
+	job           Job
+	phase         string
+	told          string // base commit that task.json was told of
+	round         int
+	metByDelivery *trouble          // that the rounds begin with
+	stepRounds    int               // rounds that steps used up
+	heeded        bool              // an agent was told what people say to the work
+	criteria      []Criterion       // of the content that was taken in last
+	named         []string          // verify commands that the task itself names
+	fingerprint   map[string]string // what verdicts stand on, when the worktree was ready
+	rep           Report
 
 	bundle func(hash string) (*plan.Bundle, error)
 }
@@ -90,10 +90,10 @@ func (r *run) work(f flow.Flow) (err error) {
 	if done, err := r.verified(f); err != nil {
 		return err
 	} else if done {
-		if done, err = r.followBase(f); err != nil {
+		if done, err = r.updateVerified(f); err != nil {
 			return err
 		} else if done {
-			return r.deliver(f)
+			return r.finish(f)
 		}
 	}
 	if err := r.baseline(f); err != nil {
@@ -108,12 +108,12 @@ func (r *run) work(f flow.Flow) (err error) {
 	if err := r.rounds(f); err != nil {
 		return err
 	}
-	return r.deliver(f)
+	return r.finish(f)
 }
 
 // rounds goes on until a round ends in a verified commit, or there are none left.
 func (r *run) rounds(f flow.Flow) error {
-	last, err := r.opening(f)
+	last, err := r.initialTrouble(f)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (r *run) rounds(f flow.Flow) error {
 			return flow.Fail(string(found.Code), "round %d mended nothing: %s", r.round, found.Detail)
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
-		case r.round+r.spent >= r.job.Limits.Rounds:
+		case r.round+r.stepRounds >= r.job.Limits.Rounds:
 			return flow.Fail(string(found.Code), "after %d rounds: %s", r.round, found.Detail)
 		}
 		last = found
@@ -152,7 +152,7 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if found, err := r.unresolvedConflicts(f); found != nil || err != nil {
 		return found, err
 	}
-	if found, err := r.judged(f, missing); found != nil || err != nil || r.rep.Checks.Unchanged {
+	if found, err := r.verifyAndAccept(f, missing); found != nil || err != nil || r.rep.Checks.Unchanged {
 		return found, err
 	}
 	if found, err := r.commit(f); found != nil || err != nil {
@@ -162,13 +162,13 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 		return found, err
 	}
 	if r.rep.Checks.Unchanged { // the base has all of it now
-		return r.judged(f.In("again"), nil)
+		return r.verifyAndAccept(f.In("again"), nil)
 	}
 	return r.final(f)
 }
 
-// judged is verify and accept, and the end of the work when there is nothing to do.
-func (r *run) judged(f flow.Flow, missing []string) (*trouble, error) {
+// verifyAndAccept is verify and accept, and the end of the work when there is nothing to do.
+func (r *run) verifyAndAccept(f flow.Flow, missing []string) (*trouble, error) {
 	if found, err := r.verify(f, missing); found != nil || err != nil {
 		return found, err
 	}
@@ -181,12 +181,12 @@ func (r *run) judged(f flow.Flow, missing []string) (*trouble, error) {
 	return nil, nil
 }
 
-// opening is what the rounds begin with: what a delivery met, what people say to the work, what others found wrong with it, or what an earlier run
+// initialTrouble is what the rounds begin with: what a delivery met, what people say to the work, what others found wrong with it, or what an earlier run
 // left in conflict.
-func (r *run) opening(f flow.Flow) (*trouble, error) {
+func (r *run) initialTrouble(f flow.Flow) (*trouble, error) {
 	switch {
-	case r.first != nil:
-		return r.first, nil
+	case r.metByDelivery != nil:
+		return r.metByDelivery, nil
 	case r.in.Feedback != nil && !r.heeded:
 		return r.in.Feedback.trouble(), nil
 	case r.in.React != nil:
@@ -195,20 +195,20 @@ func (r *run) opening(f flow.Flow) (*trouble, error) {
 	return r.unresolvedConflicts(f.In("opening"))
 }
 
-// followBase brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
+// updateVerified brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
 // the rounds begin with.
-func (r *run) followBase(f flow.Flow) (done bool, err error) {
+func (r *run) updateVerified(f flow.Flow) (done bool, err error) {
 	f = f.In("follow")
 	moved, found, err := r.update(f)
 	if err == nil && moved && found == nil {
 		found, err = r.final(f)
 	}
-	r.first = found
+	r.metByDelivery = found
 	return found == nil, err
 }
 
-// deliver ends a run whose commit is verified, with push and pull request when they are wanted.
-func (r *run) deliver(f flow.Flow) error {
+// finish ends a run whose commit is verified, with push and pull request when they are wanted.
+func (r *run) finish(f flow.Flow) error {
 	if r.rep.Outcome == trellis.NoChangeNeeded {
 		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (r *run) deliver(f flow.Flow) error {
 	if err := r.probe(f); err != nil {
 		return err
 	}
-	if err := r.handOver(f); err != nil {
+	if err := r.deliver(f); err != nil {
 		return err
 	}
 	return r.end(f, trellis.Review, trellis.Delivered, nil)
@@ -238,7 +238,7 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 		}
 	}
 	if r.in.seen() != "" {
-		return r.stands(f, fail)
+		return r.staysInReview(f, fail)
 	}
 	return r.end(f, trellis.Failed, trellis.OutcomeFailed, fail)
 }

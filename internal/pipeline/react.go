@@ -58,9 +58,9 @@ func (r *run) asSeen() {
 	}
 }
 
-// stands ends a run that did not mend what was found wrong with delivered work, or did not bring it up to its base: that
+// staysInReview ends a run that did not mend what was found wrong with delivered work, or did not bring it up to its base: that
 // stays delivered as it is.
-func (r *run) stands(f flow.Flow, fail *flow.Failure) error {
+func (r *run) staysInReview(f flow.Flow, fail *flow.Failure) error {
 	what := "the work stays as it was pushed: "
 	switch {
 	case r.in.Feedback != nil:

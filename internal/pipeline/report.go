@@ -26,23 +26,23 @@ type concludeIn struct {
 
 // Report is how a run ended, also when it failed.
 type Report struct {
-	Outcome  trellis.Outcome `json:"outcome"`
-	Branch   string          `json:"branch,omitempty"`
-	Base     string          `json:"base,omitempty"`       // base commit
-	Stacked  string          `json:"stacked_on,omitempty"` // the task on whose branch that is
-	Worktree string          `json:"worktree,omitempty"`
-	Commit   string          `json:"commit,omitempty"`
-	Rounds   int             `json:"rounds"`
-	Attempts int             `json:"attempts"`
-	Usage    trellis.Usage   `json:"usage"`
-	Executed bool            `json:"executed"` // some check was run by a command
-	Baseline Checks          `json:"baseline"`
-	Checks   Checks          `json:"checks"`
-	Criteria []Judged        `json:"criteria,omitempty"`
-	Notes    []string        `json:"notes,omitempty"`
-	Steps    workflow.Report `json:"steps,omitzero"`   // of the plan
-	Proofs   string          `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
-	Delivery Delivery        `json:"delivery,omitzero"`
+	Outcome  trellis.Outcome   `json:"outcome"`
+	Branch   string            `json:"branch,omitempty"`
+	Base     string            `json:"base,omitempty"`       // base commit
+	Stacked  string            `json:"stacked_on,omitempty"` // the task on whose branch that is
+	Worktree string            `json:"worktree,omitempty"`
+	Commit   string            `json:"commit,omitempty"`
+	Rounds   int               `json:"rounds"`
+	Attempts int               `json:"attempts"`
+	Usage    trellis.Usage     `json:"usage"`
+	Executed bool              `json:"executed"` // some check was run by a command
+	Baseline Checks            `json:"baseline"`
+	Checks   Checks            `json:"checks"`
+	Criteria []CriterionResult `json:"criteria,omitempty"`
+	Notes    []string          `json:"notes,omitempty"`
+	Steps    workflow.Report   `json:"steps,omitzero"`   // of the plan
+	Proofs   string            `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
+	Delivery Delivery          `json:"delivery,omitzero"`
 	// Implemented is the content hash that implement finished with, "" when it did not.
 	Implemented string `json:"implemented,omitempty"`
 	// Content is the hash of what people wrote as it was taken in last.

@@ -135,7 +135,7 @@ func Took(u trellis.Usage) string {
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
-func criteriaTable(b *strings.Builder, list []Judged) {
+func criteriaTable(b *strings.Builder, list []CriterionResult) {
 	if len(list) == 0 {
 		return
 	}

@@ -35,19 +35,19 @@ type checksIn struct {
 
 // Checks is what the project's own commands said about a tree.
 type Checks struct {
-	Results   []CommandResult `json:"results,omitempty"`
-	Tree      string          `json:"tree,omitempty"`
-	Unchanged bool            `json:"unchanged,omitempty"` // the tree is the base's
-	Stray     []string        `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
-	Protected []string        `json:"protected,omitempty"` // changed although the project protects them
-	Defining  []string        `json:"defining,omitempty"`  // changed files that define what the commands do
-	Stat      string          `json:"stat,omitempty"`      // what was changed, in short
-	Bent      []string        `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
-	Fresh     bool            `json:"fresh,omitempty"`     // in a fresh checkout of the commit
-	Judged    []Judged        `json:"judged,omitempty"`    // the criteria, there
-	Leaks     []string        `json:"leaks,omitempty"`     // final: places of secrets in the commit
-	Unseen    []string        `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
-	Notes     []string        `json:"notes,omitempty"`
+	Results   []CommandResult   `json:"results,omitempty"`
+	Tree      string            `json:"tree,omitempty"`
+	Unchanged bool              `json:"unchanged,omitempty"` // the tree is the base's
+	Stray     []string          `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
+	Protected []string          `json:"protected,omitempty"` // changed although the project protects them
+	Defining  []string          `json:"defining,omitempty"`  // changed files that define what the commands do
+	Stat      string            `json:"stat,omitempty"`      // what was changed, in short
+	Bent      []string          `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
+	Fresh     bool              `json:"fresh,omitempty"`     // in a fresh checkout of the commit
+	Judged    []CriterionResult `json:"judged,omitempty"`    // the criteria, there
+	Leaks     []string          `json:"leaks,omitempty"`     // final: places of secrets in the commit
+	Unseen    []string          `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
+	Notes     []string          `json:"notes,omitempty"`
 }
 
 // CommandResult is one command's run.
@@ -83,7 +83,7 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
-	return r.judge(res.Results, missing), nil
+	return r.failedCommands(res.Results, missing), nil
 }
 
 // cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
@@ -104,8 +104,8 @@ func cutOff(task string, base, now []CommandResult) error {
 	return nil
 }
 
-// judge is the trouble that failed commands make, nil when those that count passed.
-func (r *run) judge(results []CommandResult, missing []string) *trouble {
+// failedCommands is the trouble that failed commands make, nil when those that count passed.
+func (r *run) failedCommands(results []CommandResult, missing []string) *trouble {
 	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
 	var said []string
 	deciding := 0

@@ -64,7 +64,7 @@ func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeli
 		}
 		claimed = p.Claimed
 	}
-	return pipeline.Agreements{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
+	return pipeline.ApprovalJudge{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
 }
 
 // Agreement is what people say to the plan of a task as it is on disk now.

@@ -120,9 +120,9 @@ func refuses(role trellis.Role, r agentcall.Reply) bool {
 		o := status.OpinionOf(role, r)
 		return o.Refused() || o.Decision == "reject"
 	}
-	var said struct{ Criteria []pipeline.Judged }
+	var said struct{ Criteria []pipeline.CriterionResult }
 	return json.Unmarshal(r.Answer, &said) == nil &&
-		slices.ContainsFunc(said.Criteria, func(j pipeline.Judged) bool { return j.Verdict != "met" })
+		slices.ContainsFunc(said.Criteria, func(j pipeline.CriterionResult) bool { return j.Verdict != "met" })
 }
 
 // commandsOf are the seconds that an activity ran commands of the project.
