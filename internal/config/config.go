@@ -19,10 +19,12 @@ type Config struct {
 	Agents          Agents             `yaml:"agents"`
 	Planning        Planning           `yaml:"planning"`
 	Worktree        Worktree           `yaml:"worktree"`
-	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: all must exit with 0, run in this order in the worktree"`
+	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: all must exit with 0, run in this order"`
 	VerifyTimeout   time.Duration      `yaml:"verify_timeout" doc:"how long one verify command may take; 0: no limit"`
+	VerifyAll       bool               `yaml:"verify_all" doc:"run all verify commands although one failed; false: of the rest only those that took less than 10 s at base"`
+	VerifyParallel  int                `yaml:"verify_parallel" min:"1" doc:"how many verify commands run at once; more than 1 only if none needs what another one makes"`
 	Baseline        bool               `yaml:"baseline" doc:"run the verify commands once before any agent works, so that what was broken before is known"`
-	VerifyFresh     bool               `yaml:"verify_fresh" doc:"final verify runs in a fresh checkout of the commit, with copy and setup; false: in the worktree, where files that git ignores are still there"`
+	VerifyFresh     bool               `yaml:"verify_fresh" doc:"verify runs in a fresh checkout of what is to be committed, with copy and setup; false: in the worktree, where files that git ignores are still there"`
 	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
@@ -162,12 +164,13 @@ type Notify struct {
 
 func defaults() Config {
 	return Config{
-		Planning:      Planning{TaskSpec: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
-		Worktree:      Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
-		VerifyTimeout: 10 * time.Minute,
-		Baseline:      true,
-		VerifyFresh:   true,
-		Protected:     []string{".trellis/**"},
+		Planning:       Planning{TaskSpec: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
+		Worktree:       Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
+		VerifyTimeout:  10 * time.Minute,
+		Baseline:       true,
+		VerifyFresh:    true,
+		VerifyParallel: 1,
+		Protected:      []string{".trellis/**"},
 		Limits: Limits{Parallel: 2, Rounds: 5, Attempts: 3, Idle: 10 * time.Minute, Evaluate: 10 * time.Minute,
 			Implement: 30 * time.Minute, Check: 15 * time.Minute, Debug: 20 * time.Minute, Accept: 10 * time.Minute,
 			Tokens: 2_000_000, CostUSD: 20, Seconds: 14_400},

@@ -41,7 +41,8 @@ type CriterionResult struct {
 type proveIn struct {
 	Job      Job               `json:"job"`
 	Criteria []Criterion       `json:"criteria"`
-	Judged   []CriterionResult `json:"judged,omitempty"`
+	Judged   []CriterionResult `json:"judged,omitempty"` // already
+	Fresh    []CriterionResult `json:"fresh,omitempty"`  // those that commands decided in a fresh checkout
 }
 
 // accept judges the criteria: those with a command by running it, the others by a session that took no
@@ -54,7 +55,7 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "accept"); err != nil {
 		return nil, err
 	}
-	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria})
+	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria, Judged: r.passed.judged()})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 		r.rep.Executed = r.rep.Executed || j.Verify != ""
 	}
 	r.rep.Criteria = judged
-	return unmet(judged, r.rep.Checks.Tree), nil
+	return unmet(judged, r.rep.Checks.Tree).inFresh(r.rep.Checks), nil
 }
 
 func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) ([]CriterionResult, error) {
@@ -161,7 +162,7 @@ func (r *run) nothingToDo(f flow.Flow) error {
 	if r.in.React != nil || r.in.Feedback != nil && r.in.seen() != "" {
 		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
 	}
-	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria})
+	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria, Fresh: r.passed.judged()})
 	if err != nil {
 		return err
 	}
@@ -180,9 +181,10 @@ type prover struct {
 	task     *taskDir
 }
 
-// prove runs the command of each criterion that has one. What the commands leave behind is undone, as with checks.
+// prove runs the command of each criterion that has one and was not judged by it already. What the commands leave behind is undone, as
+// with checks.
 func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []CriterionResult, err error) {
-	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" }) {
+	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" && resultOf(in.Judged, cr) == nil }) {
 		return pv.proveAt(ctx, c, in)
 	}
 	snap, _, end, err := pv.restorer.begin(ctx, c, in.Job)
@@ -201,7 +203,9 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Crite
 	var out []CriterionResult
 	for _, cr := range in.Criteria {
 		j := CriterionResult{Criterion: cr}
-		if cr.Verify != "" {
+		if known := resultOf(in.Judged, cr); known != nil {
+			j = *known
+		} else if cr.Verify != "" {
 			res, err := pv.commands.run(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
 			if err != nil {
 				return nil, err
@@ -217,6 +221,26 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Crite
 		out = append(out, j)
 	}
 	return out, nil
+}
+
+// resultOf is what was found of a criterion, nil for nothing.
+func resultOf(list []CriterionResult, cr Criterion) *CriterionResult {
+	for i := range list {
+		if list[i].Criterion == cr {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// commanded are the criteria that a command decides.
+func commanded(list []Criterion) (out []Criterion) {
+	for _, cr := range list {
+		if cr.Verify != "" {
+			out = append(out, cr)
+		}
+	}
+	return out
 }
 
 // ground names the criteria that nothing but a claim says are met. What a command proved has to hold in a fresh
@@ -238,13 +262,22 @@ func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []s
 
 // proveFresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
 func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []CriterionResult, err error) {
-	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j CriterionResult) bool { return j.Proven }) {
+	fresh := func(j CriterionResult) bool { return !j.Proven || resultOf(in.Fresh, j.Criterion) != nil }
+	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j CriterionResult) bool { return !fresh(j) }) {
 		return in.Judged, nil
 	}
-	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *CommandResult) error {
+	head, err := pv.restorer.repo.Refs().Head(ctx, in.Job.Worktree)
+	if err != nil {
+		return nil, err
+	}
+	err = pv.fresh.do(ctx, c, in.Job, head, func(there Job, broken *CommandResult) error {
 		for _, j := range in.Judged {
-			if j.Proven && broken == nil {
-				again, err := pv.proveAt(ctx, c, proveIn{Job: fresh, Criteria: []Criterion{j.Criterion}})
+			if fresh(j) {
+				held = append(held, j)
+				continue
+			}
+			if broken == nil {
+				again, err := pv.proveAt(ctx, c, proveIn{Job: there, Criteria: []Criterion{j.Criterion}})
 				if err != nil {
 					return err
 				}

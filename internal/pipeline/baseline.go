@@ -76,7 +76,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 		return out, err
 	}
 	defer func() { err = errors.Join(err, m.end(err)) }()
-	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+	if err := v.runUnknown(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
 	left, err := v.restorer.uncommitted(ctx, in.Job)
@@ -85,4 +85,27 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	}
 	_, err = snapshot.NewBackups(v.repo).Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
 	return out.undone(left), err
+}
+
+// runUnknown runs the commands, unless each of them passed on the same files before, for this or another task. Tasks that begin at the
+// same base at once wait for the first of them.
+func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
+	if in.Tree != "" { // final verify in the worktree: this is the run that counts
+		return v.runAll(ctx, c, in, out)
+	}
+	at, err := v.passes.at(ctx, in.Job)
+	if err != nil {
+		return err
+	}
+	known := func() (found bool, err error) {
+		out.Results, err = at.results(in.Job.Verify)
+		return len(out.Results) > 0, err
+	}
+	return at.store.Alone(ctx, at.tree, known, func() error {
+		if err := v.runAll(ctx, c, in, out); err != nil {
+			return err
+		}
+		out.Notes = append(out.Notes, at.keep(out.Results)...)
+		return nil
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
@@ -101,12 +102,13 @@ func (e *Effects) Begin(revision int64, p Progress) {
 //
 //	run.enter       writeStatus "status"            statusWriter.write
 //	run.accept      prove "criteria", ground        prover
+//	run.verify      verify                          finalVerifier.verify, verifier.verify
 //	run.final       final "final-verify"            finalVerifier.final
 //	run.update      unresolvedConflicts "unmended"  updater
 //	run.end         conclude "report"               reporter.conclude
 func (e *Effects) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
-		verify.With(e.verifier.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
+		verify.With(e.final.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
 		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
 		update.With(e.updater.update), unresolvedConflicts.With(e.updater.unresolvedConflicts), probe.With(e.Upstream.probe)}
 	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
@@ -140,7 +142,8 @@ func New(d Deps) *Effects {
 	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
 	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
 	preparer := &preparer{box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
-	verifier := &verifier{commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
+	passed := &passedBefore{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
+	verifier := &verifier{passes: passed, commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
 	fresh := &freshCheckout{commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
 	final := &finalVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}

@@ -105,18 +105,19 @@ func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	return err
 }
 
-// drifted says what of the fingerprint is not as it was when its worktree was ready. What makes git commit
-// something else than what is there comes back as bent; the rest are notes for people.
-func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (bent, notes []string, err error) {
+// drifted says what of the fingerprint is not as it was when its worktree was ready, and what it is now, hashed. What makes git
+// commit something else than what is there comes back as bent; the rest are notes for people.
+func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, bent, notes []string, err error) {
 	if len(in.Fingerprint) == 0 {
-		return nil, nil, nil
+		return "", nil, nil, nil
 	}
-	now, err := fp.fingerprint(ctx, in.Job)
+	f, err := fp.fingerprint(ctx, in.Job)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, nil, err
 	}
-	bent, notes = drift(in.Fingerprint, now)
-	return bent, notes, nil
+	said, err := json.Marshal(f)
+	bent, notes = drift(in.Fingerprint, f)
+	return brief(said), bent, notes, err
 }
 
 func brief(data []byte) string { return agentcall.Sum(data)[:16] }

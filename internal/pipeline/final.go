@@ -3,31 +3,33 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
-	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const final flow.Act[checksIn, Checks] = "final-verify"
 
-// final runs the commands once more, those of the criteria too, on the commit and nothing else.
+// final runs the commands on the commit and nothing else, those of the criteria too, but for those that passed on what it holds
+// in a fresh checkout already.
 func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "final-verify"); err != nil {
 		return nil, err
 	}
 	tree := r.rep.Checks.Tree
-	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
+	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1, Later: r.later()}
+	if r.passed != nil && r.passed.Tree == tree {
+		in.Passed = r.passed
+	}
 	res, err := final.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
-	r.rep.Checks.Results, r.rep.Checks.Fresh = res.Results, res.Fresh
+	r.rep.Checks.Results, r.rep.Checks.Fresh, r.rep.Checks.Skipped = res.Results, res.Fresh, res.Skipped
 	r.rep.note(res.Notes)
 	if len(res.Stray) > 0 {
 		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: tree}, nil
@@ -41,7 +43,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
-	if found := r.failedCommands(res.Results, nil); found != nil {
+	if found := r.failedCommands(res, nil); found != nil {
 		return found.alone(res), nil
 	}
 	if found := unmet(res.Judged, tree); found != nil {
@@ -76,7 +78,7 @@ func (t *trouble) alone(c Checks) *trouble {
 	return t
 }
 
-// finalVerifier is the effect of final verify.
+// finalVerifier is the effect of final verify, and of a verify in a fresh checkout.
 type finalVerifier struct {
 	repo     *git.Repo
 	fresh    *freshCheckout
@@ -87,9 +89,77 @@ type finalVerifier struct {
 	verifier *verifier
 }
 
+// verify is [verifier.verify] in a fresh checkout: of a commit, which no ref names, of what the worktree holds. What the commands
+// do there does not touch the worktree. When they pass, the criteria's commands run there too.
+func (fv *finalVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if !in.Fresh {
+		return fv.verifier.verify(ctx, c, in)
+	}
+	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+		return out, err
+	}
+	subject, _, _ := strings.Cut(message(commitIn{Job: in.Job, Task: fv.verifier.task.id()}), "\n")
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, subject, Outside(in.Job)...)
+	if err != nil {
+		return out, err
+	}
+	changes, err := fv.repo.History().ChangesBetween(ctx, in.Job.BaseCommit, commit)
+	if err != nil {
+		return out, err
+	}
+	out.Tree = tree
+	if err := fv.verifier.describe(in, changes, &out); err != nil {
+		return out, err
+	}
+	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
+		return out, err
+	}
+	if err := fv.run(ctx, c, in, commit, &out); err != nil {
+		return out, err
+	}
+	for _, ch := range changes {
+		if ch.Submodule() && ch.Kind == 'A' && !passed(out) {
+			out.Unseen = append(out.Unseen, ch.Path+" (a repository within the work tree)")
+		}
+	}
+	return out, nil
+}
+
+// run runs the commands in a fresh checkout of a commit.
+func (fv *finalVerifier) run(ctx context.Context, c flow.Call, in checksIn, commit string, out *Checks) error {
+	err := fv.fresh.do(ctx, c, in.Job, commit, func(fresh Job, broken *CommandResult) error {
+		out.Fresh = true
+		if broken != nil {
+			out.Results = []CommandResult{*broken}
+			return nil
+		}
+		there := in
+		there.Job = fresh
+		err := fv.verifier.runAll(ctx, c, there, out)
+		if err != nil || failing(out.Results) {
+			return err
+		}
+		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria, Judged: in.Passed.judged()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return fv.nameIgnored(ctx, in.Job, out)
+}
+
+// passed reports whether nothing of what ran has failed.
+func passed(out Checks) bool {
+	return !failing(out.Results) && !slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
+}
+
+func failing(results []CommandResult) bool {
+	return slices.ContainsFunc(results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven })
+}
+
 // final judges the commit and nothing else: what it does not hold is named, and the commands run in a checkout
 // of it that no agent was in. What only git's ignore rules, or the index of the worktree, kept out of sight is
-// not there.
+// not there. What passed in such a checkout of the same files, in the same environment, is not run again.
 func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if in.Job.InPlace {
 		return fv.verifier.baseline(ctx, c, in)
@@ -101,55 +171,65 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
-	if err := fv.inspectCommit(ctx, c, in, &out); err != nil || len(out.Protected)+len(out.Leaks) > 0 {
+	same, err := fv.inspectCommit(ctx, c, in, &out)
+	if err != nil || len(out.Protected)+len(out.Leaks) > 0 {
 		return out, err
 	}
-	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
+	if in.Passed != nil && (!same || in.Passed.Environment != out.Environment) {
+		in.Passed = nil
+	}
+	list, err := fv.verifier.decidingCommands(in)
+	if err != nil || len(list)+len(in.Criteria) == 0 {
 		return out, err
 	}
-	err = fv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *CommandResult) error {
-		out.Fresh = true
-		if broken != nil {
-			out.Results = []CommandResult{*broken}
-			return nil
-		}
-		there := in
-		there.Job = fresh
-		if out.Results, err = fv.verifier.runAll(ctx, c, there); err != nil {
-			return err
-		}
-		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria})
-		return err
-	})
-	if err != nil {
+	if in.Passed.all(list, in.Criteria) {
+		out.Fresh, out.Results, out.Judged = true, in.Passed.Results, in.Passed.Judged
+	} else if err := fv.runAtHead(ctx, c, in, &out); err != nil {
 		return out, err
 	}
-	err = fv.nameIgnored(ctx, in.Job, &out)
+	at, err := fv.verifier.passes.at(ctx, in.Job) // where other tasks begin, once it is merged
+	if err == nil && len(in.Job.Modules) == 0 {
+		out.Notes = append(out.Notes, at.keep(out.Results)...)
+	}
 	return out, err
 }
 
-// inspectCommit finds what the commit holds besides what was verified: a hook, or a process that was still running,
-// may have changed it.
-func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
+func (fv *finalVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
+	head, err := fv.repo.Refs().Head(ctx, in.Job.Worktree)
+	if err != nil {
+		return err
+	}
+	return fv.run(ctx, c, in, head, out)
+}
+
+// all reports whether each command and each criterion was decided.
+func (p *Passed) all(commands []string, criteria []Criterion) bool {
+	return p != nil && !slices.ContainsFunc(commands, func(line string) bool { return p.of(line) == nil }) &&
+		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
+}
+
+// inspectCommit reports whether the commit holds what was verified, and finds what it holds besides: a hook, or a process that was
+// still running, may have changed it.
+func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
 	j := in.Job
 	if in.Tree == "" {
-		return nil
+		return false, nil
 	}
 	same, changes, err := fv.committed(ctx, j, in.Tree)
 	if err != nil || same {
-		return err
+		return same, err
 	}
 	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")
 	s, err := fv.leaks.search(ctx, j)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if out.Leaks, err = fv.leaks.retract(ctx, c, s, 1); err != nil || len(out.Leaks) > 0 {
 		out.Notes = append(out.Notes, s.notes...)
-		return err
+		return false, err
 	}
 	out.Protected, err = fv.inputs.protectedIn(j, in.Content, changes)
-	return err
+	return false, err
 }
 
 // committed reports whether the commit of a worktree is what was verified, the tree known, and if not what it changes of
@@ -176,59 +256,10 @@ func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (sa
 
 // nameIgnored names the files that git ignores in the worktree when something fails without them.
 func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
-	failed := slices.ContainsFunc(out.Results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven }) ||
-		slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
-	if !failed {
+	if passed(*out) {
 		return nil
 	}
 	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
 	out.Unseen = few(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
-}
-
-// freshCheckout is a checkout of the commit alone.
-type freshCheckout struct {
-	repo     *git.Repo
-	commands *commands
-	modules  *modules
-	setup    *setup
-}
-
-// freshSuffix is what the path of a fresh checkout has behind that of the worktree: no branch can be called so.
-const freshSuffix = "~final"
-
-// do does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
-// command of worktree.setup that failed there.
-func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *CommandResult) error) (err error) {
-	head, err := fc.repo.Refs().Head(ctx, j.Worktree)
-	if err != nil {
-		return err
-	}
-	fresh := j
-	fresh.Worktree += freshSuffix
-	if err := fc.repo.Worktrees().Checkout(ctx, fresh.Worktree, head); err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, fc.repo.Worktrees().Remove(context.WithoutCancel(ctx), fresh.Worktree))
-	}()
-	if err := fc.modules.checkOut(ctx, fresh, head); err != nil {
-		return err
-	}
-	if _, err := fc.setup.copyFiles(ctx, fresh); err != nil {
-		return err
-	}
-	if err := fc.setup.writePointer(fresh); err != nil {
-		return err
-	}
-	for i, line := range fresh.Setup.Run {
-		res, err := fc.commands.runIn(ctx, c, sandbox.Need{Kind: sandbox.Setup, Dir: fresh.Worktree, Edit: true, Agents: true}, fmt.Sprintf("setup-%d", i+1), line, fresh.Setup.Timeout)
-		if err != nil {
-			return err
-		}
-		if res.Code != 0 {
-			return do(fresh, &res)
-		}
-	}
-	return do(fresh, nil)
 }

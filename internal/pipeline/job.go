@@ -69,14 +69,17 @@ type Job struct {
 	Limits       Limits                            `json:"limits"`
 	Baseline     bool                              `json:"baseline"`
 	InPlace      bool                              `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
-	Setup        Setup                             `json:"setup"`
-	Modules      []string                          `json:"modules,omitempty"` // paths of submodules that are worked in too
-	CommitType   string                            `json:"commit_type"`
-	Scope        string                            `json:"scope,omitempty"`
-	Delivery     Delivering                        `json:"delivery,omitzero"`
-	Approval     int                               `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
-	Approvers    int                               `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
-	Unapproved   bool                              `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
+	// VerifyAll runs all commands although one failed, and VerifyParallel so many at once; 0: one.
+	VerifyAll      bool       `json:"verify_all,omitempty"`
+	VerifyParallel int        `json:"verify_parallel,omitempty"`
+	Setup          Setup      `json:"setup"`
+	Modules        []string   `json:"modules,omitempty"` // paths of submodules that are worked in too
+	CommitType     string     `json:"commit_type"`
+	Scope          string     `json:"scope,omitempty"`
+	Delivery       Delivering `json:"delivery,omitzero"`
+	Approval       int        `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
+	Approvers      int        `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
+	Unapproved     bool       `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
 	// What must hold before the work, until the worktree is ready: commands, and what people make sure of.
 	Preconditions []string `json:"preconditions,omitempty"`
 	Assumed       []string `json:"assumed,omitempty"`
@@ -132,3 +135,6 @@ const (
 	runtimeDir  = ".trellis/.runtime"
 	currentTask = ".trellis/.current-task"
 )
+
+// passesFolder is where the main checkout has what passed.
+const passesFolder = ".trellis/.runtime/baseline"

@@ -23,8 +23,9 @@ import (
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
 // whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at, one of version 4 does
-// groups of verification steps as it does other steps, and one of version 5 mends a step as long as there are rounds.
-const Code = 6
+// groups of verification steps as it does other steps, one of version 5 mends a step as long as there are rounds, and one of version 6
+// verifies in the worktree, and the commit once more.
+const Code = 7
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
@@ -74,6 +75,8 @@ type run struct {
 	named         []string          // verify commands that the task itself names
 	fingerprint   map[string]string // what verdicts stand on, when the worktree was ready
 	rep           Report
+
+	passed *Passed // what verify found in a fresh checkout, nil when it ran in the worktree
 
 	bundle func(hash string) (*plan.Bundle, error)
 }

@@ -211,10 +211,15 @@ func checks(b *strings.Builder, in concludeIn) {
 		where = " in a fresh checkout of the commit"
 	}
 	fmt.Fprintf(b, "## Checks\n\nCommands from %s, run by Trellis%s.\n\n| Command | Exit | Seconds | At base | Output |\n| --- | --- | --- | --- | --- |\n", in.Job.VerifySource, where)
-	for i, c := range r.Checks.Results {
+	for _, c := range r.Checks.Results {
 		base := "not run"
-		if i < len(r.Baseline.Results) {
-			base = fmt.Sprint("exit ", r.Baseline.Results[i].Code)
+		for _, was := range r.Baseline.Results {
+			if was.Command == c.Command {
+				base = fmt.Sprint("exit ", was.Code)
+				if was.Of != "" {
+					base += " (run for " + was.Of + ")"
+				}
+			}
 		}
 		if c.Forgiven {
 			base += " (forgiven)"

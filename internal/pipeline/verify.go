@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -30,24 +33,37 @@ type checksIn struct {
 	Plan        bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
 	Fingerprint map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
 	Tree        string            `json:"tree,omitempty"`     // final: what was verified
-	Criteria    []Criterion       `json:"criteria,omitempty"` // final: those that a command proved
+	Criteria    []Criterion       `json:"criteria,omitempty"` // those that a command is to prove; final: those that one proved
+	Fresh       bool              `json:"fresh,omitempty"`    // in a fresh checkout of what the worktree holds
+	Later       []string          `json:"later,omitempty"`    // commands that are not run once another one failed
+	Passed      *Passed           `json:"passed,omitempty"`   // final: what need not be run again, for the tree and environment it is of
+}
+
+// Passed is what the commands said of a tree in a fresh checkout, in an environment.
+type Passed struct {
+	Tree        string            `json:"tree"`
+	Environment string            `json:"environment"`
+	Results     []CommandResult   `json:"results,omitempty"`
+	Judged      []CriterionResult `json:"judged,omitempty"`
 }
 
 // Checks is what the project's own commands said about a tree.
 type Checks struct {
-	Results   []CommandResult   `json:"results,omitempty"`
-	Tree      string            `json:"tree,omitempty"`
-	Unchanged bool              `json:"unchanged,omitempty"` // the tree is the base's
-	Stray     []string          `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
-	Protected []string          `json:"protected,omitempty"` // changed although the project protects them
-	Defining  []string          `json:"defining,omitempty"`  // changed files that define what the commands do
-	Stat      string            `json:"stat,omitempty"`      // what was changed, in short
-	Bent      []string          `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
-	Fresh     bool              `json:"fresh,omitempty"`     // in a fresh checkout of the commit
-	Judged    []CriterionResult `json:"judged,omitempty"`    // the criteria, there
-	Leaks     []string          `json:"leaks,omitempty"`     // final: places of secrets in the commit
-	Unseen    []string          `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
-	Notes     []string          `json:"notes,omitempty"`
+	Results     []CommandResult   `json:"results,omitempty"`
+	Tree        string            `json:"tree,omitempty"`
+	Unchanged   bool              `json:"unchanged,omitempty"`   // the tree is the base's
+	Stray       []string          `json:"stray,omitempty"`       // final: not in the commit, which was not checked therefore
+	Protected   []string          `json:"protected,omitempty"`   // changed although the project protects them
+	Defining    []string          `json:"defining,omitempty"`    // changed files that define what the commands do
+	Stat        string            `json:"stat,omitempty"`        // what was changed, in short
+	Bent        []string          `json:"bent,omitempty"`        // settings by which git would not commit what is there; nothing was run
+	Fresh       bool              `json:"fresh,omitempty"`       // in a fresh checkout
+	Judged      []CriterionResult `json:"judged,omitempty"`      // the criteria, there
+	Leaks       []string          `json:"leaks,omitempty"`       // final: places of secrets in the commit
+	Unseen      []string          `json:"unseen,omitempty"`      // what git ignores in the worktree, when something fails without
+	Skipped     []string          `json:"skipped,omitempty"`     // commands that were not run, since another one failed
+	Environment string            `json:"environment,omitempty"` // a hash of what the verdicts stand on besides the files
+	Notes       []string          `json:"notes,omitempty"`
 }
 
 // CommandResult is one command's run.
@@ -61,6 +77,7 @@ type CommandResult struct {
 	Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
 	Output   agentcall.Ref `json:"output"`
 	Forgiven bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
+	Of       string        `json:"of,omitempty"`    // baseline: the task for which it ran, when that was another one
 }
 
 // isolated reports whether it is known that a command had no network, or with false that it had one.
@@ -71,11 +88,15 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	res, err := verify.Do(f, checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint})
+	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint, Later: r.later()}
+	if r.verifiesFresh() {
+		in.Fresh, in.Plan, in.Criteria = true, true, commanded(r.criteria)
+	}
+	res, err := verify.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
-	r.rep.Checks = res
+	r.took(res)
 	r.rep.note(res.Notes)
 	if found := forbidden(res, res.Tree); found != nil {
 		return found, nil
@@ -83,7 +104,47 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
-	return r.failedCommands(res.Results, missing), nil
+	return r.failedCommands(res, missing).inFresh(res), nil
+}
+
+// verifiesFresh reports whether verify runs in a fresh checkout already, so that final verify need not when the commit is
+// what was verified. Submodules are checked out at commits of their own, which the work has none of yet.
+func (r *run) verifiesFresh() bool {
+	return r.in.Code > 6 && !r.job.InPlace && len(r.job.Modules) == 0
+}
+
+// quick is how many seconds a command takes at most that is run although another one failed: what it says spares a round.
+const quick = 10
+
+// later are the commands that are not run once another one failed: those not known to be quick.
+func (r *run) later() (list []string) {
+	if r.in.Code < 7 || r.job.VerifyAll {
+		return nil
+	}
+	for _, line := range r.job.Verify {
+		if !slices.ContainsFunc(r.rep.Baseline.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quick }) {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// took takes what the commands said, and of a fresh checkout what final verify need not ask again.
+func (r *run) took(res Checks) {
+	r.passed = nil
+	if res.Fresh && res.Environment != "" {
+		r.passed = &Passed{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
+	}
+	res.Judged = nil
+	r.rep.Checks = res
+}
+
+// judged are the criteria that commands decided in a fresh checkout.
+func (p *Passed) judged() []CriterionResult {
+	if p == nil {
+		return nil
+	}
+	return p.Judged
 }
 
 // cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
@@ -105,11 +166,11 @@ func cutOff(task string, base, now []CommandResult) error {
 }
 
 // failedCommands is the trouble that failed commands make, nil when those that count passed.
-func (r *run) failedCommands(results []CommandResult, missing []string) *trouble {
+func (r *run) failedCommands(res Checks, missing []string) *trouble {
 	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
 	var said []string
 	deciding := 0
-	for _, c := range results {
+	for _, c := range res.Results {
 		if !c.Forgiven {
 			deciding++
 		}
@@ -126,6 +187,17 @@ func (r *run) failedCommands(results []CommandResult, missing []string) *trouble
 		return nil
 	}
 	t.Detail = joinSome(said)
+	if len(res.Skipped) > 0 {
+		t.Detail += "; not run after that: " + joinSome(res.Skipped)
+	}
+	return t
+}
+
+// inFresh names what was not there where the trouble was found, since git would not commit it.
+func (t *trouble) inFresh(c Checks) *trouble {
+	if t != nil && c.Fresh && len(c.Unseen) > 0 {
+		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinSome(c.Unseen)
+	}
 	return t
 }
 
@@ -149,6 +221,7 @@ type verifier struct {
 	repairer    *repairer
 	restorer    *restorer
 	task        *taskDir
+	passes      *passedBefore
 	told        func(flow.Call, events.Check)
 }
 
@@ -167,7 +240,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 	if err := v.describeChange(ctx, in, snap, &out); err != nil {
 		return out, err
 	}
-	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+	if err := v.runAll(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
 	undone, err := snap.Restore(ctx, v.task.backupRef(c))
@@ -176,7 +249,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 
 // checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
 func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
-	if out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
+	if out.Environment, out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
 		return err
 	}
 	notes, err := v.repairer.repair(ctx, c, in.Job)
@@ -184,23 +257,77 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 	return err
 }
 
-func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list []CommandResult, err error) {
+// runAll runs the commands that decide, as many at once as the project says, in order. What passed already is not run again.
+func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	commands, err := v.decidingCommands(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	r := &checksRun{verifier: v, call: c, in: in, of: len(commands), results: make([]*CommandResult, len(commands))}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, in.Job.VerifyParallel))
 	for i, line := range commands {
-		res, err := v.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
-		if err != nil {
-			return nil, err
+		g.Go(func() error { return r.run(ctx, i, line) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, res := range r.results {
+		if res == nil {
+			out.Skipped = append(out.Skipped, commands[i])
+			continue
 		}
-		res.Forgiven = res.Code != 0 && slices.Contains(in.Forgiven, line)
-		list = append(list, res)
-		if err := v.tell(c, res.check(i+1, len(commands))); err != nil {
-			return nil, err
+		out.Results = append(out.Results, *res)
+	}
+	return nil
+}
+
+// checksRun is one run of the commands, several of which may be on their way at once.
+type checksRun struct {
+	*verifier
+	call flow.Call
+	in   checksIn
+	of   int
+
+	mu      sync.Mutex
+	failed  bool
+	results []*CommandResult // nil: not run
+}
+
+// run runs the command of a place in the order, unless it passed already, or another one failed that it does not go on after.
+func (r *checksRun) run(ctx context.Context, i int, line string) error {
+	if known := r.in.Passed.of(line); known != nil {
+		r.results[i] = known
+		return nil
+	}
+	r.mu.Lock()
+	skip := r.failed && slices.Contains(r.in.Later, line)
+	r.mu.Unlock()
+	if skip {
+		return nil
+	}
+	res, err := r.commands.run(ctx, r.call, sandbox.Verify, fmt.Sprintf("check-%d", i+1), r.in.Job.Worktree, line, r.in.Job.Limits.Command)
+	if err != nil {
+		return err
+	}
+	res.Forgiven = res.Code != 0 && slices.Contains(r.in.Forgiven, line)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results[i], r.failed = &res, r.failed || res.Code != 0 && !res.Forgiven
+	return r.tell(r.call, res.check(i+1, r.of))
+}
+
+// of is what a command said, nil when it was not run.
+func (p *Passed) of(line string) *CommandResult {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Results {
+		if p.Results[i].Command == line {
+			return &p.Results[i]
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // EndedChecks is the file, beside the output of an activity's commands, that has how each of them ended, a line each, while the
@@ -261,10 +388,17 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 	if err != nil {
 		return err
 	}
+	out.Tree = snap.Tree
+	return v.describe(in, changes, out)
+}
+
+// describe says what a tree changes of the base.
+func (v *verifier) describe(in checksIn, changes []git.Change, out *Checks) (err error) {
+	j := in.Job
 	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
 		return err
 	}
-	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
+	out.Unchanged, out.Stat = len(changes) == 0, stat(changes)
 	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
 		if what := by.decides(ch); what != "" {

@@ -44,17 +44,17 @@ func TestCheatsWithGit(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"a test that git is told not to look at": {nonsense + "git update-index --assume-unchanged test.sh; echo true > test.sh", "git had been told not to look at tracked files, which was undone: test.sh"},
 		"a test that git is told to skip":        {nonsense + "git update-index --skip-worktree test.sh; echo true > test.sh", "were changed: test.sh"},
-		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "in a fresh checkout of the commit, `sh test.sh` exited with 1; files that git ignores are in the worktree and not in the commit: help.sh"},
+		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "`sh test.sh` exited with 1; in a fresh checkout, without what git does not commit: help.sh"},
 		"a helper that info/exclude hides":       {help + "echo help.sh >> $(git rev-parse --git-path info/exclude)", "settings of git were changed while the run went on: info/exclude"},
 		"a helper that core.excludesFile hides":  {help + "echo help.sh > ../ex; git config core.excludesFile $PWD/../ex", "core.excludesfile"},
 		"a filter that commits something else": {"cp greet.sh ../good; " + nonsense + "cp greet.sh ../bad; cp ../good greet.sh; git config filter.x.clean 'cat >/dev/null; cat '$PWD/../bad; " +
 			"git config filter.x.smudge 'cat >/dev/null; cat '$PWD/../good; echo 'greet.sh filter=x' > $(git rev-parse --git-path info/attributes); touch greet.sh; echo x > notes.txt", "filter.x.clean"},
 		"a work tree that lies elsewhere":  {"git config extensions.worktreeConfig true; mkdir ../else; cp -r . ../else/; git config --worktree core.worktree $PWD/../else; cd ../else; rm -f .git; " + nonsense, "core.worktree"},
-		"a repository within":              {"mkdir sub; echo \"echo 'Hello, Ada!'\" > sub/help.sh; echo . ./sub/help.sh > greet.sh; cd sub; git init -q; git add -A; git -c user.name=x -c user.email=x commit -q -m x", "there is a repository within the work tree: sub"},
+		"a repository within":              {"mkdir sub; echo \"echo 'Hello, Ada!'\" > sub/help.sh; echo . ./sub/help.sh > greet.sh; cd sub; git init -q; git add -A; git -c user.name=x -c user.email=x commit -q -m x", "without what git does not commit: sub (a repository within the work tree)"},
 		"a link out of the repository":     {"echo \"echo 'Hello, Ada!'\" > ../out.sh; rm greet.sh; ln -s $PWD/../out.sh greet.sh", "greet.sh (a link out of the repository)"},
-		"a helper in Trellis' folder":      {"echo . ./.trellis/.runtime/help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > .trellis/.runtime/help.sh", "in a fresh checkout of the commit"},
+		"a helper in Trellis' folder":      {"echo . ./.trellis/.runtime/help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > .trellis/.runtime/help.sh", "`sh test.sh` exited with 1"},
 		"a helper among the tasks":         {"mkdir -p .trellis/tasks/x; echo . ./.trellis/tasks/x/help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > .trellis/tasks/x/help.sh", "changes below .trellis/tasks of the worktree were undone"},
-		"a sparse checkout":                {nonsense + "git sparse-checkout set --no-cone '/*' '!/test.sh' 2>/dev/null; echo true > test.sh", "the commit does not hold all of the work: test.sh"},
+		"a sparse checkout":                {nonsense + "git sparse-checkout set --no-cone '/*' '!/test.sh' 2>/dev/null; echo true > test.sh", "settings of git were changed while the run went on: core.sparsecheckout"},
 		"a monitor of files":               {nonsense + "git config core.fsmonitor true; git update-index --fsmonitor; git status -s >/dev/null; echo true > test.sh", "were changed: test.sh"},
 		"a commit with other files":        {nonsense + "git add -A; git commit -q -m mine; git checkout -q HEAD~1 -- greet.sh; git update-index --assume-unchanged greet.sh; echo x > notes.txt", "| `sh test.sh` | 0 |"},
 		"a hook that commits another file": {"printf '#!/bin/sh\\necho echo nonsense > greet.sh\\ngit add greet.sh\\n' > $(git rev-parse --git-path hooks)/pre-commit; chmod +x $(git rev-parse --git-path hooks)/pre-commit; echo x > notes.txt", "hooks/pre-commit"},
@@ -170,7 +170,7 @@ func TestCheatsInWhatGitIgnores(t *testing.T) {
 		status       trellis.Status
 	}{
 		"honest work":          {"echo x > notes.txt", "run by Trellis in a fresh checkout of the commit", false, trellis.Review},
-		"a fake of a tool":     {nonsense + "echo true > node_modules/.bin/judge", "in a fresh checkout of the commit, `PATH=node_modules/.bin:$PATH judge` exited with 1", false, trellis.Failed},
+		"a fake of a tool":     {nonsense + "echo true > node_modules/.bin/judge", "`PATH=node_modules/.bin:$PATH judge` exited with 1", false, trellis.Failed},
 		"where it is let pass": {nonsense + "echo true > node_modules/.bin/judge", "run by Trellis.", true, trellis.Review},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,12 +46,12 @@ func (w *world) counting() (calls func() []string) {
 
 // Much of what Trellis itself costs are the git processes of a run. More of them want a reason. Seven are of guards: how
 // the main checkout looks before the first agent, after each, and before somebody judges, what is staged is looked through for secrets, and whether
-// base says what of that to pass by, which is remembered.
+// base says what of that to pass by, which is remembered. Six make the checkout that checks run in, once, and say what is in it.
 func TestProcessesOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	calls := w.counting()
-	for i, most := range []int{25, 22} { // who commits, and what base has, is asked once
+	for i, most := range []int{26, 23} { // who commits, and what base has, is asked once
 		res := w.Start(w.Hand(fmt.Sprintf("03-01-counted-%d", i), runnertest.PrdText))
 		if res.Status != trellis.Review {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)

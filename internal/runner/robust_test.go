@@ -127,20 +127,23 @@ func TestLinksInTheWorktree(t *testing.T) {
 	}
 }
 
-// What the checks themselves change is undone, so that the commit is what they judged.
+// What the checks themselves change is not in the commit, which is what they judged: they run elsewhere, or it is undone.
 func TestChecksThatWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
-	w.Site.Config.Verify = []string{"date +%N >> README.md; echo log > out.log; sh test.sh"}
-	dir := w.Hand("02-01-x", lyingPRD)
-	if res := w.Start(dir); res.Status != trellis.Review {
-		t.Fatalf("got %s, %v", res.Status, res.Failure)
-	}
-	if got := w.Git("show", "--name-only", "--format=", "feature/x"); got != "notes.txt" {
-		t.Errorf("the commit holds %q", got)
-	}
-	if report := w.Read(".trellis/tasks/02-01-x/report.md"); !strings.Contains(report, "which was undone") {
-		t.Errorf("report.md does not tell:\n%s", report)
+	for _, fresh := range []bool{true, false} {
+		w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+		w.Site.Config.VerifyFresh = fresh
+		w.Site.Config.Verify = []string{"date +%N >> README.md; echo log > out.log; sh test.sh"}
+		dir := w.Hand("02-01-x", lyingPRD)
+		if res := w.Start(dir); res.Status != trellis.Review {
+			t.Fatalf("fresh %v: got %s, %v", fresh, res.Status, res.Failure)
+		}
+		if got := w.Git("show", "--name-only", "--format=", "feature/x"); got != "notes.txt" {
+			t.Errorf("fresh %v: the commit holds %q", fresh, got)
+		}
+		if report := w.Read(".trellis/tasks/02-01-x/report.md"); strings.Contains(report, "which was undone") == fresh {
+			t.Errorf("fresh %v: report.md says\n%s", fresh, report)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
 	{"internal/ready", "internal/workflow", "internal/trust/subject", "internal/cleanup"},
 	// Of what a task's run asks more than once each question has a package.
-	{"internal/pipeline/bases"},
+	{"internal/pipeline/bases", "internal/pipeline/passes"},
 	{"internal/pipeline", "internal/planner"},
 	// delivery takes what a run of the pipeline verified to where people look at it.
 	{"internal/delivery"},
@@ -61,6 +61,7 @@ var owners = map[string][]string{
 		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
 	"golang.org/x/term":                    {"internal/cli/command"},
 	"golang.org/x/net":                     {"internal/gateway"},
+	"golang.org/x/sync":                    {"internal/pipeline"}, // some commands at once, and the first error of any
 	"golang.org/x/sys":                     {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
 	"github.com/fsnotify/fsnotify":         {"internal/runner", "internal/scheduler", "internal/status"},
 	"github.com/go-git/go-git/v5":          {"internal/git"},

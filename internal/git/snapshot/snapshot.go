@@ -91,6 +91,32 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 	return s, nil
 }
 
+// Commit makes a commit of the work tree of dir, without ignored files and the excluded paths, on top of its HEAD. No ref names
+// it: it is there for as long as a checkout of it, and git removes it some weeks later. The checkout, its index and its branch stay as they are.
+func (r Snapshots) Commit(ctx context.Context, dir, message string, exclude ...string) (commit, tree string, err error) {
+	s := &Snapshot{r: r, dir: dir, exclude: exclude}
+	defer func() {
+		if err = errors.Join(err, s.Close()); err != nil {
+			err = fmt.Errorf("making a commit of %s: %w", dir, err)
+		}
+	}()
+	if err := s.prepare(ctx, false); err != nil {
+		return "", "", err
+	}
+	if err := s.add(ctx, true); err != nil {
+		return "", "", err
+	}
+	if tree, err = s.treeIn(ctx, s.index(), true); err != nil {
+		return "", "", err
+	}
+	head, err := r.refs.Head(ctx, dir)
+	if err != nil {
+		return "", "", err
+	}
+	commit, err = r.repo.CommitTree(ctx, tree, message, head)
+	return commit, tree, err
+}
+
 // Close removes what the snapshot keeps on disk.
 func (s *Snapshot) Close() error {
 	if s.remove == nil {

@@ -1,0 +1,163 @@
+// Package passes remembers which of the project's commands passed on which files, so that tasks which begin there need not run them
+// to learn it. Only what passed is remembered: whoever writes into the folder can have a check be demanded that fails at base
+// already, but none be forgiven.
+package passes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// Age is how long a pass counts: what a command asks of the network, or of the day, changes without a trace.
+const Age = 24 * time.Hour
+
+// Subject is a run of a command as far as its outcome depends on it.
+type Subject struct {
+	Tree        string            `json:"tree"` // of the files, a hash of git
+	Command     string            `json:"command"`
+	Environment map[string]string `json:"environment,omitempty"` // what else it depends on, hashed, by name
+}
+
+// Pass is a run that passed.
+type Pass struct {
+	Task     string    `json:"task"` // for which it ran
+	At       time.Time `json:"at"`
+	Seconds  float64   `json:"seconds"`
+	Sandbox  string    `json:"sandbox,omitempty"`
+	Isolated *bool     `json:"isolated,omitempty"`
+}
+
+// Store keeps passes in a folder, a JSON file each, which may be removed at any time. Safe for concurrent use, by processes too.
+type Store struct {
+	Folder string
+	Disk   *durable.Disk
+	Now    func() time.Time
+}
+
+type record struct {
+	Subject
+	Pass
+}
+
+func (s Store) file(of Subject) (string, error) {
+	key, err := json.Marshal(of)
+	if err != nil {
+		return "", fmt.Errorf("naming the pass of %q: %w", of.Command, err)
+	}
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:16]) + ".json", nil
+}
+
+// maxRecord is more than a pass takes.
+const maxRecord = 1 << 20
+
+// Find is the pass of a subject, nil when there is none that counts. What can't be read is none.
+func (s Store) Find(of Subject) (*Pass, error) {
+	name, err := s.file(of)
+	if err != nil {
+		return nil, err
+	}
+	data, err := durable.ReadBelow(s.Folder, name, maxRecord)
+	if err != nil {
+		return nil, nil // it is run then
+	}
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.Tree != of.Tree || r.Command != of.Command {
+		return nil, nil
+	}
+	if age := s.Now().Sub(r.At); age < 0 || age > Age {
+		return nil, nil
+	}
+	return &r.Pass, nil
+}
+
+// Keep remembers a pass, and forgets those that count no longer.
+func (s Store) Keep(of Subject, p Pass) error {
+	name, err := s.file(of)
+	if err != nil {
+		return err
+	}
+	p.At = s.Now()
+	data, err := json.MarshalIndent(record{of, p}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the pass of %q: %w", of.Command, err)
+	}
+	if err := s.Disk.MkdirAll(s.Folder, 0o755); err != nil {
+		return fmt.Errorf("making the folder of passes: %w", err)
+	}
+	if err := s.forget(); err != nil {
+		return err
+	}
+	return s.Disk.WriteFile(filepath.Join(s.Folder, name), append(data, '\n'), 0o644)
+}
+
+// forget removes what is older than what counts.
+func (s Store) forget() error {
+	list, err := os.ReadDir(s.Folder)
+	if err != nil {
+		return fmt.Errorf("reading the folder of passes: %w", err)
+	}
+	for _, e := range list {
+		st, err := e.Info()
+		if err != nil || s.Now().Sub(st.ModTime()) <= Age {
+			continue // somebody else removed it
+		}
+		if err := os.Remove(filepath.Join(s.Folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forgetting a pass: %w", err)
+		}
+	}
+	return nil
+}
+
+// Alone does something that finds out about a tree while nobody else does the same. known reports whether it is known already: it is
+// asked first, and again after it was waited for another one, which may not have found it out. Then do is done without waiting more.
+func (s Store) Alone(ctx context.Context, tree string, known func() (bool, error), do func() error) error {
+	if found, err := known(); err != nil || found {
+		return err
+	}
+	if err := s.Disk.MkdirAll(s.Folder, 0o755); err != nil {
+		return fmt.Errorf("making the folder of passes: %w", err)
+	}
+	lock, waited, err := s.lock(ctx, filepath.Join(s.Folder, tree+".lock"))
+	if err != nil {
+		return err
+	}
+	if waited {
+		err = lock.Unlock()
+		found, kerr := known()
+		if err = errors.Join(err, kerr); err != nil || found {
+			return err
+		}
+		return do()
+	}
+	err = do()
+	return errors.Join(err, lock.Unlock())
+}
+
+// lookAgain is how often it is tried to take a lock that is held for as long as commands run.
+const lookAgain = 100 * time.Millisecond
+
+func (s Store) lock(ctx context.Context, path string) (lock *durable.Lock, waited bool, err error) {
+	for {
+		lock, err = durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: s.Now()})
+		if !errors.Is(err, durable.ErrHeld) {
+			return lock, waited, err
+		}
+		waited = true
+		select {
+		case <-ctx.Done():
+			return nil, waited, fmt.Errorf("waiting for the commands of another task: %w", context.Cause(ctx))
+		case <-time.After(lookAgain):
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package passes_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
+)
+
+func store(t *testing.T, now *time.Time) passes.Store {
+	t.Helper()
+	return passes.Store{Folder: filepath.Join(t.TempDir(), "baseline"), Disk: &durable.Disk{}, Now: func() time.Time { return *now }}
+}
+
+func subject() passes.Subject {
+	return passes.Subject{Tree: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", Command: "make test", Environment: map[string]string{"program make": "aa"}}
+}
+
+// A pass counts for the same files, command and environment, and for a day.
+func TestFind(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	if p, err := s.Find(subject()); p != nil || err != nil {
+		t.Fatalf("in no folder there is %v, %v", p, err)
+	}
+	if err := s.Keep(subject(), passes.Pass{Task: "02-01-bye", Seconds: 12.5}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Find(subject())
+	if err != nil || p == nil || p.Task != "02-01-bye" || p.Seconds != 12.5 || !p.At.Equal(now) {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	for name, change := range map[string]func(*passes.Subject){
+		"other files":     func(of *passes.Subject) { of.Tree = "a" },
+		"another command": func(of *passes.Subject) { of.Command += " -v" },
+		"another program": func(of *passes.Subject) { of.Environment = map[string]string{"program make": "bb"} },
+		"something more": func(of *passes.Subject) {
+			of.Environment = map[string]string{"program make": "aa", "network verify": "none"}
+		},
+		"nothing is known of it": func(of *passes.Subject) { of.Environment = nil },
+	} {
+		of := subject()
+		change(&of)
+		if p, err := s.Find(of); p != nil || err != nil {
+			t.Errorf("%s: got %+v, %v", name, p, err)
+		}
+	}
+	for _, test := range []struct {
+		after time.Duration
+		want  bool
+	}{{passes.Age, true}, {passes.Age + time.Second, false}, {-time.Minute, false}} {
+		then := s
+		then.Now = func() time.Time { return now.Add(test.after) }
+		if p, err := then.Find(subject()); (p != nil) != test.want || err != nil {
+			t.Errorf("after %v: got %+v, %v", test.after, p, err)
+		}
+	}
+}
+
+// What somebody else wrote there is no pass, unless it says that the very command passed on the very files.
+func TestSpoiltFile(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	if err := s.Keep(subject(), passes.Pass{Task: "02-01-bye"}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := filepath.Glob(filepath.Join(s.Folder, "*.json"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %v, %v", list, err)
+	}
+	for name, spoil := range map[string]func() error{
+		"nonsense": func() error { return os.WriteFile(list[0], []byte("{"), 0o644) },
+		"of other files": func() error {
+			return os.WriteFile(list[0], []byte(`{"tree": "b", "command": "make test", "at": "`+now.Format(time.RFC3339Nano)+`"}`), 0o644)
+		},
+		"a folder": func() error { return errors.Join(os.Remove(list[0]), os.Mkdir(list[0], 0o755)) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.Find(subject()); p != nil || err != nil {
+			t.Errorf("%s: got %+v, %v", name, p, err)
+		}
+	}
+}
+
+// What counts no longer is removed when something is kept.
+func TestForget(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	if err := s.Keep(subject(), passes.Pass{}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(passes.Age + time.Hour)
+	other := subject()
+	other.Command = "make lint"
+	if err := s.Keep(other, passes.Pass{}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := filepath.Glob(filepath.Join(s.Folder, "*.json"))
+	if err != nil || len(list) != 1 {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
+// Of many who want to know at once the first finds it out. When it does not, the others do so side by side.
+func TestAlone(t *testing.T) {
+	for name, passed := range map[string]bool{"passes": true, "fails": false} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			s := store(t, &now)
+			const many = 5
+			var (
+				all    sync.WaitGroup
+				runs   atomic.Int32
+				first  = make(chan struct{}) // the first is at it
+				asked  = make(chan struct{}, 2*many)
+				others sync.WaitGroup
+			)
+			known := func() (bool, error) {
+				p, err := s.Find(subject())
+				asked <- struct{}{}
+				return p != nil, err
+			}
+			others.Add(many - 1)
+			work := func(lead bool) error {
+				return s.Alone(t.Context(), "tree", known, func() error {
+					runs.Add(1)
+					if !lead {
+						others.Done()
+						others.Wait() // all of them are at it
+						return nil
+					}
+					close(first)
+					for range many {
+						<-asked // each of the others found nothing yet, and so did this one
+					}
+					if passed {
+						return s.Keep(subject(), passes.Pass{Task: "first"})
+					}
+					return nil
+				})
+			}
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				if err := work(true); err != nil {
+					t.Error(err)
+				}
+			}()
+			<-first
+			for range many - 1 {
+				all.Go(func() {
+					if err := work(false); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			want := int32(1)
+			if !passed {
+				want = many
+			}
+			if got := runs.Load(); got != want {
+				t.Errorf("it was found out %d times, want %d", got, want)
+			}
+		})
+	}
+}
+
+// Who waits for another task can be called off.
+func TestAloneEndsWithItsContext(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	never := func() (bool, error) { return false, nil }
+	err := s.Alone(t.Context(), "tree", never, func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return s.Alone(ctx, "tree", never, func() error { return errors.New("it runs beside the other one") })
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

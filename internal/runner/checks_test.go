@@ -1,0 +1,123 @@
+package runner_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// counted has each run of the check say so, and where.
+func (w *world) counted() (runs func() []string) {
+	w.Helper()
+	log := filepath.Join(w.TempDir(), "runs")
+	w.Site.Config.Verify = []string{fmt.Sprintf("basename $PWD >> '%s'; sh test.sh", log)}
+	return func() []string {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := os.Remove(log); err != nil {
+			w.Fatal(err)
+		}
+		return strings.Fields(string(data))
+	}
+}
+
+// A task runs its checks once at base, once for its work, in a fresh checkout, and not again for the commit of that. The next one at
+// that base has it be known, and so has one that begins at what was delivered.
+func TestChecksRunOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	runs := w.counted()
+	for _, c := range []struct{ id, want string }{
+		{"03-01-one", "one one~final"},
+		{"03-02-two", "two~final"},
+		{"03-03-three", "three~final"}, // begins at what was delivered
+		{"03-04-four", "four four~final"},
+	} {
+		switch c.id {
+		case "03-03-three":
+			w.Git("merge", "-q", "--ff-only", "feature/two")
+		case "03-04-four":
+			w.Write("more.txt", "more\n")
+			w.Git("add", "more.txt")
+			w.Git("commit", "-q", "-m", "more")
+		}
+		if res := w.Start(w.Hand(c.id, runnertest.PrdText)); res.Status != trellis.Review {
+			t.Fatalf("%s: got %s, %v", c.id, res.Status, res.Failure)
+		}
+		if got := strings.Join(runs(), " "); got != c.want {
+			t.Errorf("%s: the check ran in %s, want %s", c.id, got, c.want)
+		}
+	}
+	if report := w.Read(".trellis/tasks/03-02-two/report.md"); !strings.Contains(report, "exit 0 (run for 03-01-one)") {
+		t.Errorf("report.md says\n%s", report)
+	}
+}
+
+// What failed at base is found out by each task, and nothing that is written among what passed has it be forgiven, or work that fails
+// pass.
+func TestPassesThatAreForged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles("implement: [{run: [\"for f in $TRELLIS_REPO/.trellis/.runtime/baseline/*.json; do sed -i 's/\\\"tree\\\": \\\"[0-9a-f]*\\\"/\\\"tree\\\": \\\"'$(git write-tree)'\\\"/' $f; cp $f $f.json; done\", \"echo 'echo nonsense' > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+runnertest.Met))
+	w.Site.Config.Limits.Rounds = 1
+	runs := w.counted()
+	if res := w.Start(w.Hand("03-01-one", lyingPRD)); res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := strings.Join(runs(), " "); got != "one one~final" {
+		t.Errorf("the check ran in %s", got)
+	}
+	w = cheat(t, "echo x > notes.txt")
+	runs = w.counted()
+	w.Site.Config.Verify[0] = strings.Replace(w.Site.Config.Verify[0], "sh test.sh", "false", 1)
+	for _, id := range []string{"03-01-one", "03-02-two"} {
+		if res := w.Start(w.Hand(id, runnertest.PrdText)); res.Status != trellis.Review {
+			t.Fatalf("%s: got %s, %v", id, res.Status, res.Failure)
+		}
+		name := strings.TrimPrefix(id, id[:6])
+		if got := strings.Join(runs(), " "); got != name+" "+name+"~final" {
+			t.Errorf("%s: a check that fails at base ran in %s", id, got)
+		}
+	}
+}
+
+// Where the commit is not what was verified, or a program that decides is not the one that did, the checks run again.
+func TestChecksRunAgain(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]string{
+		"a hook changes the commit":         "echo more >> more.txt; git add more.txt",
+		"a tool is updated in the meantime": "touch -d 2001-01-01 $JUDGE",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, runnertest.Quickly)
+			runs := w.counted()
+			bin, hooks := filepath.Join(w.Dir, "..", "bin"), filepath.Join(w.Dir, "..", "hooks")
+			w.script("../bin/judge", "sh test.sh")
+			w.script("../hooks/pre-commit", strings.ReplaceAll(hook, "$JUDGE", filepath.Join(bin, "judge")))
+			w.Git("config", "core.hooksPath", hooks)
+			w.Site.Environ = append(w.Site.Environ, "PATH="+bin+":"+envPath(w.Site.Environ))
+			w.Site.Config.Verify[0] = strings.Replace(w.Site.Config.Verify[0], "sh test.sh", "judge", 1)
+			if res := w.Start(w.Hand("03-01-one", runnertest.PrdText)); res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			if got := strings.Join(runs(), " "); got != "one one~final one~final" {
+				t.Errorf("the check ran in %s", got)
+			}
+		})
+	}
+}
+
+func (w *world) script(name, text string) {
+	w.Helper()
+	w.Write(name, "#!/bin/sh\n"+text+"\n")
+	if err := os.Chmod(filepath.Join(w.Dir, name), 0o755); err != nil {
+		w.Fatal(err)
+	}
+}
