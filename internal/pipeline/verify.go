@@ -88,15 +88,19 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint, Later: r.later()}
-	if r.verifiesFresh() {
+	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint}
+	if r.in.Code > 6 {
+		in.Later = r.job.slow(r.rep.Baseline)
+	}
+	if r.in.Code > 6 && r.job.verifiesFresh() {
 		in.Fresh, in.Plan, in.Criteria = true, true, commanded(r.criteria)
 	}
 	res, err := verify.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
-	r.took(res)
+	r.passed, res.Judged = passedIn(res), nil
+	r.rep.Checks = res
 	r.rep.note(res.Notes)
 	if found := forbidden(res, res.Tree); found != nil {
 		return found, nil
@@ -109,34 +113,30 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 
 // verifiesFresh reports whether verify runs in a fresh checkout already, so that final verify need not when the commit is
 // what was verified. Submodules are checked out at commits of their own, which the work has none of yet.
-func (r *run) verifiesFresh() bool {
-	return r.in.Code > 6 && !r.job.InPlace && len(r.job.Modules) == 0
-}
+func (j Job) verifiesFresh() bool { return !j.InPlace && len(j.Modules) == 0 }
 
 // quick is how many seconds a command takes at most that is run although another one failed: what it says spares a round.
 const quick = 10
 
-// later are the commands that are not run once another one failed: those not known to be quick.
-func (r *run) later() (list []string) {
-	if r.in.Code < 7 || r.job.VerifyAll {
+// slow are the commands that are not run once another one failed: those that were not quick at base.
+func (j Job) slow(base Checks) (list []string) {
+	if j.VerifyAll {
 		return nil
 	}
-	for _, line := range r.job.Verify {
-		if !slices.ContainsFunc(r.rep.Baseline.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quick }) {
+	for _, line := range j.Verify {
+		if !slices.ContainsFunc(base.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quick }) {
 			list = append(list, line)
 		}
 	}
 	return list
 }
 
-// took takes what the commands said, and of a fresh checkout what final verify need not ask again.
-func (r *run) took(res Checks) {
-	r.passed = nil
-	if res.Fresh && res.Environment != "" {
-		r.passed = &Passed{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
+// passedIn is what final verify need not ask again of what the commands said, nil when that was not in a fresh checkout.
+func passedIn(res Checks) *Passed {
+	if !res.Fresh || res.Environment == "" {
+		return nil
 	}
-	res.Judged = nil
-	r.rep.Checks = res
+	return &Passed{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
 }
 
 // judged are the criteria that commands decided in a fresh checkout.
