@@ -18,7 +18,7 @@ func TestAll(t *testing.T) {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
 	var log, out strings.Builder
-	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, rest: 60 * time.Millisecond}
+	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond}
 	if _, err := b.all(trellis, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// How many tasks begin at one base where what checks cost is measured, and how many of them run at once.
+const (
+	atOneBase = 8
+	atOnce    = 2
+)
+
+const checkedConfig = `agents: {default: slow, commands: {slow: {command: [sh, -c, 'sleep %g; exec "$0" "$1"', %q, %q]}}}
+limits: {attempts: 1, rounds: 1, parallel: %d}
+verify: ['echo >> "%s"; sleep %g']
+`
+
+// checks measures what tasks take whose checks take long: all of them from ready to review, how many seconds of that were checks,
+// and how much more it is than one baseline, the agents, and one run of the checks for each.
+func (b *bench) checks() error {
+	s, err := b.newSite("checked", 10, 0)
+	if err != nil {
+		return err
+	}
+	check, agent := b.slow.Seconds(), b.slow.Seconds()/5
+	runs := filepath.Join(b.dir, "checked", "runs.log")
+	err = errors.Join(s.write(".trellis/config.yaml", fmt.Sprintf(checkedConfig, agent, b.instant, s.log, atOnce, runs, check)),
+		s.run("git", "commit", "-q", "-a", "-m", "check slowly"))
+	for i := range atOneBase {
+		err = errors.Join(err, s.lay(filepath.Join(s.tasks(), fmt.Sprintf("02-01-checked-%d", i)), "ready"))
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.run(b.trellis, "watch", "--once"); err != nil {
+		return err
+	}
+	whole := time.Since(began).Seconds()
+	said, err := os.ReadFile(runs)
+	if err != nil {
+		return err
+	}
+	least := check + atOneBase/atOnce*(float64(len(roles))*agent+check)
+	what := fmt.Sprintf("%d tasks from one base, %d at once, checks of %g s", atOneBase, atOnce, check)
+	b.rows = append(b.rows,
+		row{name: what, unit: "s", samples: []float64{whole}},
+		row{name: "seconds of checks in it", unit: "s", samples: []float64{float64(strings.Count(string(said), "\n")) * check}, p50: 1.25*atOneBase*check + check},
+		row{name: "beside the baseline, agents, and the checks once", unit: "%", samples: []float64{100 * (whole/least - 1)}, p50: 1})
+	return nil
+}
