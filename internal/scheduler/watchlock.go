@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -23,12 +25,19 @@ func lockWatch(s *runner.Site) (*watchLock, error) {
 	return l, l.take()
 }
 
+// takings is how often the folder may be removed while the lock is taken, as by a git clean that is under way.
+const takings = 10
+
 func (l *watchLock) take() (err error) {
 	path := l.s.Starter().WatchLock()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making .trellis/.runtime: %w", err)
+	for range takings {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("making .trellis/.runtime: %w", err)
+		}
+		if l.lock, err = durable.TryLock(path, runlock.Holder("", l.s.Clock())); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	l.lock, err = durable.TryLock(path, runlock.Holder("", l.s.Clock()))
 	return err
 }
 
