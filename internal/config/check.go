@@ -135,9 +135,14 @@ func (d *decoder) worktree(c *Config) {
 	case strings.HasPrefix(dir, "~"):
 		d.wrong("worktree.dir", " begins with ~, which only a shell understands: write it from / or from the main checkout")
 	}
-	for i, p := range c.Worktree.Copy {
+	d.inside("worktree.copy", c.Worktree.Copy)
+	d.inside("worktree.warm", c.Worktree.Warm)
+}
+
+func (d *decoder) inside(key string, paths []string) {
+	for i, p := range paths {
 		if p != "" && !inside(p) {
-			d.wrong(item("worktree.copy", i), " leads out of the repository: %s", p)
+			d.wrong(item(key, i), " leads out of the repository: %s", p)
 		}
 	}
 }

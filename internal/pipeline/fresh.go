@@ -16,6 +16,7 @@ type freshCheckout struct {
 	commands *commands
 	modules  *modules
 	setup    *setup
+	warm     *warmFolders
 }
 
 // freshSuffix is what the path of a fresh checkout has behind that of the worktree: no branch can be called so.
@@ -40,6 +41,13 @@ func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, commit stri
 	}
 	if err := fc.setup.writePointer(fresh); err != nil {
 		return err
+	}
+	_, whole, err := fc.warm.give(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	if whole {
+		return do(fresh, nil)
 	}
 	for i, line := range fresh.Setup.Run {
 		res, err := fc.commands.runIn(ctx, c, sandbox.Need{Kind: sandbox.Setup, Dir: fresh.Worktree, Edit: true, Agents: true}, fmt.Sprintf("setup-%d", i+1), line, fresh.Setup.Timeout)

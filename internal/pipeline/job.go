@@ -89,6 +89,7 @@ type Job struct {
 type Setup struct {
 	Copy    []string      `json:"copy,omitempty"`
 	Run     []string      `json:"run,omitempty"`
+	Warm    []string      `json:"warm,omitempty"` // folders that Run fills, which checkouts with the same lock files get copies of
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -136,5 +137,8 @@ const (
 	currentTask = ".trellis/.current-task"
 )
 
-// passesFolder is where the main checkout has what passed.
-const passesFolder = ".trellis/.runtime/baseline"
+// passesFolder is where the main checkout has what passed, and warmFolder what worktree.setup made.
+const (
+	passesFolder = ".trellis/.runtime/baseline"
+	warmFolder   = ".trellis/.runtime/warm"
+)

@@ -64,6 +64,7 @@ type preparer struct {
 	restorer    *restorer
 	setup       *setup
 	task        *taskDir
+	warm        *warmFolders
 	worktrees   *worktrees
 }
 
@@ -130,7 +131,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return p, err
 	}
-	if err := pp.setup.runCommands(ctx, c, in.Job); err != nil {
+	if err := pp.setUp(ctx, c, in.Job, missing != nil); err != nil {
 		return p, err
 	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
@@ -138,6 +139,25 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	}
 	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
 	return p, err
+}
+
+// setUp makes the worktree ready. In one that was just made, what setup would make is copied where it is kept, or else kept.
+func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) error {
+	if !made || len(j.Setup.Warm) == 0 {
+		return pp.setup.runCommands(ctx, c, j)
+	}
+	key, err := pp.warm.key(ctx, j)
+	if err != nil {
+		return err
+	}
+	used, whole, err := pp.warm.give(ctx, j)
+	if err != nil || whole {
+		return err
+	}
+	if err := pp.setup.runCommands(ctx, c, j); err != nil || used != "" {
+		return err
+	}
+	return pp.warm.keep(ctx, j, key)
 }
 
 // checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands

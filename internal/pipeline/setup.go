@@ -32,7 +32,7 @@ func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err erro
 	}
 	var copied []string
 	for _, name := range j.Setup.Copy {
-		to, note, err := copyOne(j, name)
+		to, note, err := copyOne(j.Repo, j, name)
 		if err != nil {
 			return notes, err
 		}
@@ -112,16 +112,16 @@ func ownFolder(worktree string) (*os.Root, error) {
 	return root, nil
 }
 
-// copyOne copies one of them, and returns where, "" when it is there already.
-func copyOne(j Job, name string) (copied, note string, err error) {
+// copyOne copies one of them from a folder into the worktree, and returns where, "" when it is there already.
+func copyOne(folder string, j Job, name string) (copied, note string, err error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leaves the repository", name)
 	}
-	from, to := filepath.Join(j.Repo, filepath.FromSlash(name)), filepath.Join(j.Worktree, filepath.FromSlash(name))
+	from, to := filepath.Join(folder, filepath.FromSlash(name)), filepath.Join(j.Worktree, filepath.FromSlash(name))
 	if _, err := os.Lstat(to); err == nil {
 		return "", "", nil
 	}
-	if real, err := filepath.EvalSymlinks(from); err == nil && !inside(j.Repo, real) {
+	if real, err := filepath.EvalSymlinks(from); err == nil && !inside(folder, real) {
 		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leads out of the repository", name)
 	}
 	if real, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil && !inside(j.Worktree, real) {
