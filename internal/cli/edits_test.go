@@ -42,7 +42,11 @@ cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && s
 	roles = strings.ReplaceAll(roles, `calls.log"]`, `calls.log", "`+at+`", "cp -r .trellis/.runtime/task $TRELLIS_REPO/../seen-$TRELLIS_ROLE-$TRELLIS_ROUND"]`)
 	w.write(".trellis/rehearsal.yaml", strings.ReplaceAll(roles, "- answer: {criteria: [{id: A2", "- when: \"A3\"\n      answer: {criteria: [{id: A2, verdict: met, evidence: \"greet.sh:1\"}, {id: A3, verdict: met, evidence: \"greet.sh:1\"}]}\n    - answer: {criteria: [{id: A2"))
 	w.write(".trellis/tasks/02-01-bye/prd.md", strings.ReplaceAll(gitFaultPRD, "grep -q Bye`", "grep -q Bye && "+at+"`"))
-	w.write(".git/hooks/pre-commit", "#!/bin/sh\n"+at+"\n")
+	hook := at
+	if e.at == "final-verify" { // which runs nothing for a commit that was verified before it was made
+		hook += "; echo x >hooked.txt; git add hooked.txt"
+	}
+	w.write(".git/hooks/pre-commit", "#!/bin/sh\n"+hook+"\n")
 	if err := os.Chmod(w.path(".git/hooks/pre-commit"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -159,12 +159,19 @@ func (l life) endsAlike(t *testing.T, trellis string, want reference, n int, mod
 	if once := mode != "broken"; once && failed > 0 {
 		t.Errorf("a person is needed for what passes by itself:\n%s", w.said)
 	}
+	cutOff := 0 // by a kill while Trellis looks what the agent did: nothing but its own program's stream has an answer by then, and a script has none
+	if strings.HasPrefix(mode, "killed") {
+		cutOff = 1
+	}
 	for role, calls := range w.agents() {
 		most := want.agents[role] + failed // the call that a retry goes on with
 		if l.name == "fresh" {
 			most = want.agents[role] * (1 + failed)
 		}
-		if calls > most {
+		if calls == most+1 {
+			cutOff--
+		}
+		if calls > most+1 || cutOff < 0 {
 			t.Errorf("agents were called %v, undisturbed %v\n%s", w.agents(), want.agents, w.said)
 		}
 	}
