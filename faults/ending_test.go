@@ -29,7 +29,7 @@ func (w *world) ending(id, branch string) string {
 		part("commits", ids().ReplaceAllString(w.git("log", "--format=%an %ae%n%B", "main.."+branch), "ID"))
 	}
 	dir := "repo/.trellis/tasks/" + id + "/"
-	part("report", w.plain(w.read(dir+"report.md")))
+	part("report", w.plain(unremembered().ReplaceAllString(w.read(dir+"report.md"), "")))
 	part("task", w.fields(w.read(dir+"task.json")))
 	part("calls", w.once(dir+"run/journal.jsonl"))
 	part("checkout", w.git("status", "--porcelain", "--", ":!.trellis/tasks", ":!.trellis/.runtime"))
@@ -43,6 +43,11 @@ var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9
 
 var numbers = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[0-9a-f]{12,64}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?|\d+\.\d|Agents: \d+ s`)
+})
+
+// unremembered is all that a disk may cost that refuses what only spares other tasks a run of the checks: a note.
+var unremembered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^## Notes\n\n- that the checks passed is not remembered.*\n\n?`)
 })
 
 // entries are folders of activities' entries: one that was cut off is entered again.

@@ -66,7 +66,11 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 		if err != nil || p == nil {
 			return nil, err
 		}
-		list = append(list, CommandResult{Command: line, Seconds: p.Seconds, Sandbox: p.Sandbox, Isolated: p.Isolated, Of: p.Task})
+		r := CommandResult{Command: line, Seconds: p.Seconds, Sandbox: p.Sandbox, Isolated: p.Isolated}
+		if p.Task != at.task {
+			r.Of = p.Task
+		}
+		list = append(list, r)
 	}
 	return list, nil
 }
