@@ -35,6 +35,19 @@ func ReadConfigFile(file string) (s Config, err error) {
 	if err != nil {
 		return s, err
 	}
+	if s, known := parsed.recall(string(data)); known {
+		return s, nil
+	}
+	if s, err = parseConfig(data); err == nil {
+		parsed.keep(string(data), s, 50)
+	}
+	return s, err
+}
+
+// parsed are settings by their text: the same few files are read before each step of a run.
+var parsed memo[Config]
+
+func parseConfig(data []byte) (s Config, err error) {
 	c := config.New()
 	if err := config.NewDecoder(bytes.NewReader(data)).Decode(c); err != nil {
 		return s, err

@@ -46,21 +46,27 @@ func (r Hooks) hooks(ctx context.Context, dir string, names ...string) (list []s
 // HookState is a hash of each file that git may run as a hook in a checkout, by its path, and of each setting that says where
 // those are. Hooks among the files of the checkout itself are left out: see ChangedHooks. Nothing is run.
 func (r Hooks) HookState(dir string) (map[string]string, error) {
-	state := map[string]string{}
-	folders, err := r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = sum([]byte(value)) })
+	state, _, err := r.stateAndFolders(dir)
+	return state, err
+}
+
+// stateAndFolders is HookState, and the folders in which git may look for hooks.
+func (r Hooks) stateAndFolders(dir string) (state map[string]string, folders []string, err error) {
+	state = map[string]string{}
+	folders, err = r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = sum([]byte(value)) })
 	for _, folder := range folders {
 		if inside(dir, folder) && !inside(r.repo.Common, folder) {
 			continue
 		}
 		eachHook(folder, func(path string, data []byte) { state[path] = sum(data) })
 	}
-	return state, err
+	return state, folders, err
 }
 
 // ChangedHooks are the paths and settings in which the hooks of a checkout differ: from what HookState said before, and among
 // its own files from those of the commit base.
 func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[string]string) (changed []string, err error) {
-	now, err := r.HookState(dir)
+	now, folders, err := r.stateAndFolders(dir)
 	all := maps.Clone(now)
 	maps.Copy(all, before)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -68,16 +74,15 @@ func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[st
 			changed = append(changed, name)
 		}
 	}
-	folders, folderErr := r.hookFolders(dir, func(string, string) {})
 	for _, folder := range folders {
 		if inside(dir, folder) && !inside(r.repo.Common, folder) {
-			own, err := r.changedWithin(ctx, dir, folder, base)
-			if changed = append(changed, own...); err != nil {
-				return changed, err
+			own, ownErr := r.changedWithin(ctx, dir, folder, base)
+			if changed = append(changed, own...); ownErr != nil {
+				return changed, ownErr
 			}
 		}
 	}
-	return changed, errors.Join(err, folderErr)
+	return changed, err
 }
 
 // changedWithin are the hooks in a folder of a checkout that are not as in the commit base.
@@ -155,8 +160,11 @@ func eachHook(folder string, do func(path string, data []byte)) {
 		return
 	}
 	for _, e := range list {
+		if strings.HasSuffix(e.Name(), ".sample") {
+			continue
+		}
 		path := filepath.Join(folder, e.Name())
-		if st, err := os.Stat(path); strings.HasSuffix(e.Name(), ".sample") || err != nil || st.IsDir() {
+		if st, err := os.Stat(path); err != nil || st.IsDir() {
 			continue
 		}
 		real, err := filepath.EvalSymlinks(path)

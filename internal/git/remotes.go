@@ -124,7 +124,7 @@ func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 // names are all remotes.
 func (r Remotes) names(ctx context.Context) ([]string, error) {
 	if c, err := ReadConfig(r.repo.Common); err == nil && len(c.includes) == 0 {
-		return c.remotes, nil
+		return slices.Clone(c.remotes), nil
 	}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"remote"}})
 	return strings.Fields(out), err
