@@ -46,14 +46,48 @@ type Box struct {
 // New makes a repository with one commit of a.txt ("a\n") on main.
 func New(t testing.TB, initArgs ...string) *Box {
 	t.Helper()
-	b := Empty(t, initArgs...)
-	b.Write("a.txt", "a\n")
-	b.Git("add", "-A")
-	b.Git("commit", "-qm", "first")
+	b := bare(t)
+	b.cast(&begun, initArgs, func() error {
+		b.init(initArgs)
+		b.Write("a.txt", "a\n")
+		b.Git("add", "-A")
+		b.Git("commit", "-qm", "first")
+		return nil
+	})
+	b.Git("update-index", "-q", "--refresh")
+	b.Repo = b.Open(b.Dir)
 	return b
 }
 
+// Empty makes a repository without a commit.
 func Empty(t testing.TB, initArgs ...string) *Box {
+	t.Helper()
+	b := bare(t)
+	b.cast(&empty, initArgs, func() error { b.init(initArgs); return nil })
+	b.Repo = b.Open(b.Dir)
+	return b
+}
+
+// begun and empty are what New and Empty make without further arguments.
+var begun, empty Mould
+
+func (b *Box) cast(m *Mould, initArgs []string, make func() error) {
+	b.T.Helper()
+	if len(initArgs) > 0 {
+		m = &Mould{}
+	}
+	if err := m.Cast(b.Dir, make); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+func (b *Box) init(args []string) {
+	b.T.Helper()
+	b.Git(append([]string{"init", "-q", "-b", "main"}, args...)...)
+}
+
+// bare is a folder in which there is no repository yet.
+func bare(t testing.TB) *Box {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -63,9 +97,7 @@ func Empty(t testing.TB, initArgs ...string) *Box {
 	b.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.Home, "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + root}
 	b.Mkdir(b.Home)
 	b.Mkdir(b.Dir)
-	b.Git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
 	b.Write(filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ann Example\n\temail = ann@example.org\n")
-	b.Repo = b.Open(b.Dir)
 	return b
 }
 

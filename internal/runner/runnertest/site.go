@@ -3,6 +3,7 @@ package runnertest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -60,14 +62,12 @@ var Program = map[string]string{
 func NewWorld(t *testing.T, script string) *World {
 	t.Helper()
 	w := &World{T: t, Dir: filepath.Join(t.TempDir(), "repo")}
-	for name, text := range Program {
-		w.Write(name, text)
+	mould, _ := begun.LoadOrStore(script, &gittest.Mould{})
+	if err := mould.(*gittest.Mould).Cast(w.Dir, func() error { w.begin(script); return nil }); err != nil {
+		t.Fatal(err)
 	}
-	w.Write(".trellis/rehearsal.yaml", script)
+	w.Git("update-index", "-q", "--refresh")
 	env := append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-	for _, line := range []string{"init -q -b main", "config user.name Tester", "config user.email t@example.org", "add -A", "commit -q -m first"} {
-		w.Git(strings.Fields(line)...)
-	}
 	site, err := NewSite(w.Dir, env)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +81,30 @@ func NewWorld(t *testing.T, script string) *World {
 	}
 	w.Site = site
 	return w
+}
+
+// begun are the repositories that were made for a script.
+var begun sync.Map
+
+// begin makes the repository with its first commit. Without the samples of hooks that git puts into new ones there is less to look
+// at before each step of a run.
+func (w *World) begin(script string) {
+	w.Helper()
+	for name, text := range Program {
+		w.Write(name, text)
+	}
+	w.Write(".trellis/rehearsal.yaml", script)
+	for _, line := range []string{"init -q -b main", "config user.name Tester", "config user.email t@example.org", "add -A",
+		"-c maintenance.auto=false commit -q -m first"} {
+		w.Git(strings.Fields(line)...)
+	}
+	samples, err := filepath.Glob(filepath.Join(w.Dir, ".git", "hooks", "*.sample"))
+	for _, path := range samples {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
 }
 
 // newSite is the site of a repository whose agents are played.
