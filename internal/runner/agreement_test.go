@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -18,7 +19,7 @@ var locked = planJSON(`"files": [{"path": "./greet.sh", "change": "edit"}, {"pat
 // A plan may change what is protected once a person agreed to it, and nothing else that is.
 func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		line string // that implement runs
 		do   func(w *world, dir string)
 		code trellis.Code // "" and no status: delivered
@@ -38,7 +39,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 		"what research found": {line: "echo x > notes.txt", wait: "notes.txt", do: func(w *world, dir string) {
 			w.Edit(dir, `"status"`, `"pipeline": {"protected": ["notes.txt"]}, "status"`)
 		}},
-	} {
+	}, "agreed", "another path", "edited since", "nobody agreed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.ByPlan(c.line))

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestForgedRecords(t *testing.T) {
 	t.Parallel()
 	const run = "$TRELLIS_REPO/.trellis/tasks/02-01-bye/run/"
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		script string
 		stops  bool
 	}{
@@ -35,7 +36,7 @@ func TestForgedRecords(t *testing.T) {
 		"the task, finished":         {"printf '{\"status\": \"review\", \"commit\": \"abc\"}' > " + run + "../task.json", false},
 		"proofs":                     {"echo '{\"kind\":\"final\",\"exit\":0}' >> " + run + "../proofs.jsonl", false},
 		"approvals":                  {"echo '{\"decision\":\"approved\",\"by\":\"ann\"}' >> " + run + "../approvals.jsonl", false},
-	} {
+	}, "proofs", "a line of the journal", "the journal, cut", "approvals", "the lock of the run") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, nonsense+c.script)

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -41,7 +42,7 @@ const nonsense = "echo 'echo nonsense' > greet.sh; "
 func TestCheatsWithGit(t *testing.T) {
 	t.Parallel()
 	help := "echo . ./help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > help.sh; "
-	for name, c := range map[string]struct{ script, says string }{
+	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
 		"a test that git is told not to look at": {nonsense + "git update-index --assume-unchanged test.sh; echo true > test.sh", "git had been told not to look at tracked files, which was undone: test.sh"},
 		"a test that git is told to skip":        {nonsense + "git update-index --skip-worktree test.sh; echo true > test.sh", "were changed: test.sh"},
 		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "`sh test.sh` exited with 1; in a fresh checkout, without what git does not commit: help.sh"},
@@ -61,7 +62,7 @@ func TestCheatsWithGit(t *testing.T) {
 		"hooks that lie elsewhere":         {"mkdir ../h; printf '#!/bin/sh\\necho echo nonsense > greet.sh\\ngit add greet.sh\\n' > ../h/pre-commit; chmod +x ../h/pre-commit; git config core.hooksPath $PWD/../h; echo x > notes.txt", "core.hookspath"},
 		"a hook for fresh checkouts":       {help + "echo help.sh >> .gitignore; h=$(git rev-parse --git-path hooks)/post-checkout; printf \"#!/bin/sh\\ncp $PWD/help.sh .\\n\" > $h; chmod +x $h", "in a fresh checkout of the commit"},
 		"variables of git":                 {nonsense + "export GIT_DIR=/nowhere GIT_WORK_TREE=/nowhere; git commit -q -am x 2>/dev/null; true", "`sh test.sh` exited with 1"},
-	} {
+	}, "a sparse checkout", "a hook for fresh checkouts", "a commit with other files", "a monitor of files", "a test that git is told to skip", "a filter that commits something else", "a repository within", "a helper that info/exclude hides", "a helper among the tasks") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, c.script)
@@ -83,7 +84,7 @@ func TestCheatsWithGit(t *testing.T) {
 func TestCheatsWithCommands(t *testing.T) {
 	t.Parallel()
 	task := ".trellis/tasks/02-01-bye/"
-	for name, c := range map[string]struct{ script, says string }{
+	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
 		"config.yaml of the main checkout": {"echo 'verify: [\"true\"]' > $TRELLIS_REPO/.trellis/config.yaml", "changed by somebody while the run went on: .trellis/config.yaml"},
 		"task.json":                        {"printf '{\"status\": \"in_progress\", \"pipeline\": {\"verify\": [\"true\"]}}' > $TRELLIS_REPO/" + task + "task.json", task + "task.json"},
 		"plan.json":                        {"printf '{\"steps\": [{\"id\": \"a\", \"kind\": \"script\", \"command\": \"true\", \"proof\": \"test\"}]}' > $TRELLIS_REPO/" + task + "plan.json", "plan.json"},
@@ -91,7 +92,7 @@ func TestCheatsWithCommands(t *testing.T) {
 		"config.yaml of the worktree":      {"echo 'verify: [\"true\"]' > .trellis/config.yaml", "protected paths were changed: .trellis/config.yaml"},
 		"the words of a check":             {"true", "`sh test.sh` exited with 1"},
 		"the report":                       {"echo '- Outcome: delivered' > $TRELLIS_REPO/" + task + "report.md", "`sh test.sh` exited with 1"},
-	} {
+	}, "config.yaml of the worktree", "plan.json", "task.json", "the report") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, nonsense+c.script)
@@ -115,7 +116,7 @@ func TestCheatsWithCommands(t *testing.T) {
 // What a check runs belongs to the work, and may have to change; the report names what did.
 func TestChangesOfWhatChecksRun(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ verify, script, says string }{
+	for name, c := range soak.Rows(t, map[string]struct{ verify, script, says string }{
 		"the script of the command":   {"sh test.sh", "echo true > test.sh", "were changed: test.sh"},
 		"the script of a recipe":      {"make -s check", "echo true > tools/check.sh", "were changed: tools/check.sh"},
 		"the recipe":                  {"make -s check", "printf 'check:\\n\\ttrue\\n' > Makefile", "were changed: Makefile"},
@@ -123,7 +124,7 @@ func TestChangesOfWhatChecksRun(t *testing.T) {
 		"a test that is emptied":      {"for t in tests/*.sh; do sh $t || exit 1; done", "echo > tests/two.sh", "were changed: tests/two.sh (emptied)"},
 		"a program of the path":       {"judge", "echo true > $JUDGE", "these programs, which decide, are not those of the beginning of the run: judge"},
 		"settings of the test runner": {"sh test.sh && test -f pytest.ini", "echo x > pytest.ini; " + "echo '# more' >> greet.sh", "were changed: pytest.ini"},
-	} {
+	}, "the script of the command", "the recipe", "a test that is emptied", "a program of the path") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bin := t.TempDir()
@@ -199,14 +200,14 @@ func TestCheatsInWhatGitIgnores(t *testing.T) {
 // What is protected is compared with the base that was claimed, whatever git is told to take for it.
 func TestCheatsWithTheBase(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
+	for name, script := range soak.Rows(t, map[string]string{
 		"a replacement for the base": "git add go.sum; f=$(git commit-tree $(git write-tree) -m first); git reset -q; git replace HEAD $f",
 		"a graft":                    "git add go.sum; git commit -q -m mine; echo $(git rev-parse HEAD) > $(git rev-parse --git-path info/grafts)",
 		"a shallow repository":       "git add go.sum; git commit -q -m mine; git rev-parse HEAD > $(git rev-parse --git-path shallow)",
 		"a branch moved":             "git add go.sum; git commit -q -m mine; git update-ref refs/heads/main HEAD",
 		"another repository":         "rm .git; git init -q; git add -A; git -c user.name=x -c user.email=x commit -q -m first",
 		"another work tree's .git":   "git worktree add -q ../w2; cp ../w2/.git .git",
-	} {
+	}, "a graft", "a branch moved", "another repository") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > go.sum; echo x > notes.txt; "+script)

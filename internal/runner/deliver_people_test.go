@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -35,7 +36,7 @@ func (w *world) reviewer() string {
 // What people pushed to the branch, or committed on it, is kept, and what nobody verified is checked before it is pushed.
 func TestDeliverWithPeoplesCommits(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		do     func(w *world)
 		want   string // subjects of what the remote has above its first commit
 		checks int    // calls of the check agent by the delivery
@@ -67,7 +68,7 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 			w.ann(tree, "ann.txt", "ann\n")
 			w.Git("worktree", "remove", "--force", tree)
 		}, "Merge branch 'feature/bye' of origin\nmine: eve.txt\nmine: ann.txt\nfeat: Say bye", 1, ""},
-	} {
+	}, "both", "the worktree is gone", "pushed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "check: [{answer: fine}]", `check: [{run: ["echo check >> $TRELLIS_REPO/../calls.log"], answer: fine}]`, 1))
@@ -219,7 +220,7 @@ func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 // What was merged or closed is not pushed again, nor gets another pull request: the branch may be gone, and have ended in a commit of others.
 func TestDeliverOfADeletedBranch(t *testing.T) {
 	t.Parallel()
-	for _, state := range []string{"MERGED", "CLOSED"} {
+	for _, state := range soak.Of([]string{"MERGED", "CLOSED"}, "MERGED") {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
 			w, gh, dir := reviewed(t, runnertest.Mending)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -19,7 +20,7 @@ const (
 // Each way in which a run can end, by what its agents do. Nothing is committed unless it ends well.
 func TestEndings(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		roles  string // lines of the script below roles:
 		prd    string
 		verify []string
@@ -73,7 +74,7 @@ func TestEndings(t *testing.T) {
 		"the agent commits by itself": {
 			roles: "implement: [{run: [\"echo 'echo Bye # Hello, Ada!' > bye.sh && git add bye.sh && git commit -q -m mine\"], answer: done}]\ncheck: [{answer: fine}]\n" + runnertest.Met,
 			prd:   lyingPRD, status: trellis.Review},
-	} {
+	}, "does nothing, says nothing", "lies about everything, the check fails", "a hook refuses, debug mends", "nobody can tell", "a protected path", "the judge talks nonsense", "no command, no marker", "no change is needed, and a command proves it", "the agent fails", "the agent commits by itself") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles:\n  "+strings.ReplaceAll(c.roles, "\n", "\n  ")+"\n")

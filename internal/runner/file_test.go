@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -530,7 +531,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	if steps < 60 {
 		t.Fatalf("an undisturbed run has %d steps", steps)
 	}
-	every := spread(23) // each of the three steps of a record has its turn
+	every := soak.Every(41) // each of the three steps of a record has its turn
 	kills := 0
 	for at := 1; at <= steps; at += every {
 		killed, _, w := run(at)
@@ -558,7 +559,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 // In a run that ends with the first failure nothing begins after it, wherever it is killed: what was over stays over
 // in the process that goes on.
 func TestKillRunThatFailsFast(t *testing.T) {
-	for at := 1; ; at += spread(5) {
+	for at := 1; ; at += soak.Every(5) {
 		w := newWorld(t, "roles: {}\n")
 		w.stepsFile(`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "echo b >> log", "depends_on": []}`)
 		killed, _ := w.fileChild("fails fast", at)
@@ -572,7 +573,7 @@ func TestKillRunThatFailsFast(t *testing.T) {
 			t.Errorf("kill %d: b was run", at)
 		}
 		if !killed {
-			t.Logf("kills at every %d. of %d steps", spread(5), at)
+			t.Logf("kills at every %d. of %d steps", soak.Every(5), at)
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -42,7 +43,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	if steps < 100 || proofs != "ask by manual, count/item-1 by file, count/item-2 by file, say_bye by script, run_tests by test,  by final" {
 		t.Fatalf("an undisturbed run has %d steps, and the proofs %s", steps, proofs)
 	}
-	every := spread(53) // records take two steps or three
+	every := soak.Every(79) // records take two steps or three
 	t.Logf("kills at every %d. of %d steps", every, steps)
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestKillWhilePlanning(t *testing.T) {
 		}
 		return all
 	}
-	want, every := files(w), spread(13)
+	want, every := files(w), soak.Every(27)
 	t.Logf("kills at every %d. of %d steps", every, steps)
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -23,13 +24,13 @@ func (w *world) mainState() string {
 // it without taking what a person had not committed.
 func TestAgentMovesTheMainCheckout(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
+	for name, script := range soak.Rows(t, map[string]string{
 		"commits there":    "cd $TRELLIS_REPO; echo y > more.txt; git add more.txt; git commit -q -m mine more.txt",
 		"merges its work":  "git add notes.txt; git commit -q -m work; git -C $TRELLIS_REPO merge -q feature/bye",
 		"takes back":       "git -C $TRELLIS_REPO reset -q --soft HEAD~1",
 		"checks out":       "git -C $TRELLIS_REPO checkout -q -b side",
 		"and fails itself": "git -C $TRELLIS_REPO commit -q --allow-empty -m mine; exit 3",
-	} {
+	}, "merges its work", "checks out", "and fails itself") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt; "+script)
@@ -58,7 +59,7 @@ func TestAgentMovesTheMainCheckout(t *testing.T) {
 // Edges A3, S10: what the log does not show to be the agent's is told with the command that undoes it, and ends no run.
 func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ script, says string }{
+	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
 		"a branch by force":  {"git commit -q --allow-empty -m mine; git branch -q -f side HEAD", "somebody moved side from"},
 		"main by plumbing":   {"git update-ref refs/heads/main $(git commit-tree -p HEAD -m mine HEAD^{tree})", "somebody moved main from"},
 		"a branch is gone":   {"git branch -q -D side", "branch side "},
@@ -67,7 +68,7 @@ func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 		"what is staged":     {"cd $TRELLIS_REPO; echo y > new.txt; git add new.txt", "new.txt of the main checkout was changed"},
 		"a hook":             {"h=$(git rev-parse --git-path hooks); echo exit 1 > $h/pre-push", "hooks/pre-push"},
 		"a folder for hooks": {"git config core.hooksPath /nowhere", "core.hookspath"},
-	} {
+	}, "a branch by force", "a hook", "many files", "what is staged") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt; "+c.script)
@@ -127,7 +128,7 @@ func TestHooksOfAgentsAreNotRun(t *testing.T) {
 	t.Parallel()
 	hook := "printf '#!/bin/sh\\ntouch $TRELLIS_REPO/../ran\\n' > %s/pre-commit; chmod +x %s/pre-commit"
 	at := func(folder string) string { return strings.ReplaceAll(hook, "%s", folder) }
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		prepare func(w *world)
 		script  string
 		runs    bool
@@ -137,7 +138,7 @@ func TestHooksOfAgentsAreNotRun(t *testing.T) {
 		"in the project's folder":  {prepare: func(w *world) { w.Git("config", "core.hooksPath", ".githooks") }, script: "mkdir -p .githooks; " + at(".githooks")},
 		"there before":             {prepare: func(w *world) { w.hookThatRan() }, script: "true", runs: true},
 		"there before and changed": {prepare: func(w *world) { w.hookThatRan() }, script: "echo '# more' >> $(git rev-parse --git-path hooks)/pre-commit"},
-	} {
+	}, "in the project's folder", "in git's folder", "there before and changed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt; "+c.script)

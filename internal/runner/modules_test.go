@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -288,7 +289,7 @@ func TestSubmoduleDelivered(t *testing.T) {
 // As long as the submodule's commit can't be pushed, nothing that names it is.
 func TestSubmoduleNotPushed(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		prepare, mend func(w *world)
 		fails         string
 		types         string
@@ -317,7 +318,7 @@ func TestSubmoduleNotPushed(t *testing.T) {
 			mend:  func(w *world) { w.Write("../cli.git/hooks/update", "#!/bin/sh\n") },
 			fails: "not today",
 		},
-	} {
+	}, "refused") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := delivered(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -163,7 +164,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 // and be asked for again.
 func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"requirement.md", "REJECTED.md", "journal.jsonl", "task.json"} {
+	for _, file := range soak.Of([]string{"requirement.md", "REJECTED.md", "journal.jsonl", "task.json"}, "journal.jsonl", "task.json") {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, rejecting+runnertest.Working[strings.Index(runnertest.Working, "  research:"):])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -86,7 +87,7 @@ func TestPlanIsHeldToTheProject(t *testing.T) {
 	uncover["acceptance"].([]runnertest.Obj)[0]["criterion"] = "bye is said"
 	silent := runnertest.Steps()
 	delete(silent, "summary")
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		bad  runnertest.Obj
 		told string
 	}{
@@ -99,7 +100,7 @@ func TestPlanIsHeldToTheProject(t *testing.T) {
 		"a path outside":      {with(runnertest.Steps(), "files", []runnertest.Obj{{"path": "../x", "change": "new"}}), "/files/0/path: ../x leads out"},
 		"no such program":     {with(runnertest.Steps(), "acceptance", []runnertest.Obj{{"criterion": "it says bye", "verify": "no-such-program"}}), "/acceptance/0/verify: `no-such-program`"},
 		"no criterion":        {with(runnertest.Steps(), "acceptance", []runnertest.Obj{}), "/acceptance: there is no criterion"},
-	} {
+	}, "too many steps", "a path outside", "what nothing covers", "no such program") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

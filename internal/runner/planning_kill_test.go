@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -46,7 +47,7 @@ func (w *world) planFiles(dir string) (all string) {
 
 // sample are about n numbers from 1 to last: all in a soak.
 func sample(last, n int) (list []int) {
-	if runnertest.Soak() {
+	if soak.Asked() {
 		n = last
 	}
 	for i := range n {
@@ -68,7 +69,7 @@ func TestKillPlanningAtAnyStep(t *testing.T) {
 		t.Fatalf("after %d steps: %q, %v", steps, dirs, err)
 	}
 	want := w.planFiles(dirs[0])
-	for _, at := range sample(steps, 8) {
+	for _, at := range sample(steps, 4) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, script)
@@ -118,7 +119,7 @@ func TestKillPlanningAgain(t *testing.T) {
 	w, dir := prepare(t)
 	_, steps := w.Child("", 0)
 	want := w.planFiles(dir)
-	for _, at := range sample(steps, 6) {
+	for _, at := range sample(steps, 3) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w, dir := prepare(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -22,7 +23,7 @@ import (
 func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 	t.Parallel()
 	hang := runnertest.Careful("small").With("taskspec", runnertest.Obj{"sleep": "300s"}).With("plan", runnertest.Answer(uncovered()))
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		script runnertest.Script
 		change func(*runner.Site)
 		code   trellis.Code
@@ -32,7 +33,7 @@ func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 		"dead":     {hang.With("taskspec", runnertest.Obj{"exit": 137, "answer": ""}), func(*runner.Site) {}, trellis.AgentExit},
 		"too much": {hang.With("taskspec", runnertest.Obj{"fail": runnertest.Obj{"code": "context_overflow", "detail": "too long"}}), func(*runner.Site) {}, trellis.ContextOverflow},
 		"no key":   {hang.With("taskspec", runnertest.Obj{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}), func(*runner.Site) {}, trellis.AgentAuth},
-	} {
+	}, "silent", "too much", "no key") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.script.String())
@@ -100,7 +101,7 @@ func spending(p *played, tokens int64, usd float64) {
 // planned again.
 func TestBudgetBetweenPlanningCalls(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		limits func(*runner.Site)
 		code   trellis.Code
 		asked  int
@@ -110,7 +111,7 @@ func TestBudgetBetweenPlanningCalls(t *testing.T) {
 		"after two at once": {func(s *runner.Site) { s.Config.Limits.Tokens = 250 }, trellis.BudgetTokens, 3, 150},
 		"before the judge":  {func(s *runner.Site) { s.Config.Limits.Tokens = 400 }, trellis.BudgetTokens, 4, 300},
 		"by cost":           {func(s *runner.Site) { s.Config.Limits.CostUSD = 0.7 }, trellis.BudgetCost, 3, 0},
-	} {
+	}, "by cost", "after two at once") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

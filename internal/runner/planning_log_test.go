@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -116,7 +117,7 @@ func TestPlanLog(t *testing.T) {
 	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
 	loose := runnertest.Careful("small").With("plan", runnertest.Answer(uncovered()))
 	type says map[string][]string // by event, "#n" for the nth: what it says
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		script runnertest.Script
 		change func(*runner.Site)
 		asked  string // | between what runs at the same time
@@ -155,7 +156,7 @@ func TestPlanLog(t *testing.T) {
 			"planner_started#1": {"round=2", "why=\"judge, 1 of 2: split add_flag\""}, "judge_finished#1": {"error=agent_auth"}, "plan_finished": {"error=agent_auth:"}}},
 		"the judge says no for good": {runnertest.Careful("small").With("judge", runnertest.Verdict(false, "split add_flag")), nil, "evaluate research|taskspec planner judge planner judge planner judge", says{
 			"plan_finished": {"status=waiting", "calls=9"}}},
-	} {
+	}, "all", "TaskSpec mended", "research fails", "the judge says no for good", "rejected", "tiny") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.script.String())

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -51,7 +52,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 	for i := range 500 {
 		keys[fmt.Sprintf("%s%03d", strings.Repeat("<", 600), i)] = 1
 	}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		role   trellis.Role
 		says   []any
 		status trellis.Status
@@ -73,7 +74,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 		"verdicts without end":         {trellis.Judge, []any{refused}, trellis.Waiting, "", 3},
 		"a TaskSpec of many mistakes":  {trellis.TaskSpec, []any{runnertest.Obj{"user_intent": "x", "goals": strings.Split(strings.Repeat(" ,", 3000), ",")}}, trellis.Ready, "", 1},
 		"a TaskSpec that is too large": {trellis.TaskSpec, []any{runnertest.Obj{"user_intent": strings.Repeat("x", 20<<10)}}, trellis.Ready, "", 2},
-	} {
+	}, "a plan of angles", "a plan that is too large", "large by its spaces", "commands that can't run", "details without end", "verdicts without end", "a TaskSpec of many mistakes") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")
@@ -109,7 +110,7 @@ func TestEverybodyHasMuchToSay(t *testing.T) {
 	doc := func() runnertest.Obj {
 		return runnertest.Obj{"title": "Say bye", "summary": angles + angles, "requirements": []string{"bye"}, "acceptance": []runnertest.Obj{{"criterion": "it says bye"}}}
 	}
-	for _, size := range []string{"small", "tiny"} {
+	for _, size := range soak.Of([]string{"small", "tiny"}, "tiny") {
 		t.Run(size, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -14,7 +15,7 @@ func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
 	dup := func(v any, from, to string) string { return strings.Replace(said(v).Text, from, to, 1) }
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		role  trellis.Role
 		says  []any
 		calls int
@@ -30,7 +31,7 @@ func TestOddAnswers(t *testing.T) {
 		"a verdict with a key twice":      {trellis.Judge, []any{dup(runnertest.Verdict(true, "")["answer"], `"pass":true`, `"pass":false,"pass":true`)}, 1},
 		"an evaluation that is no UTF-8":  {trellis.Evaluate, []any{dup(runnertest.Accepted("small")["answer"], "A flag.", "caf\xe9")}, 1},
 		"research that is no UTF-8":       {trellis.Research, []any{runnertest.Found + "\n## Technical Notes\ncaf\xe9\x00\n"}, 1},
-	} {
+	}, "a TaskSpec without a bottom", "a plan with a key twice", "a plan that is no UTF-8", "an evaluation that is no UTF-8") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

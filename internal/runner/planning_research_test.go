@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -121,13 +122,13 @@ func TestProjectWithoutCommands(t *testing.T) {
 // of --verify in their place.
 func TestPersonsCommandsAreConfirmed(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ config, flag []string }{
+	for name, c := range soak.Rows(t, map[string]struct{ config, flag []string }{
 		"config.yaml":    {[]string{"sh test.sh"}, nil},
 		"--verify":       {nil, []string{"sh test.sh"}},
 		"both":           {[]string{"sh greet.sh"}, []string{"sh test.sh"}},
 		"one can't run":  {[]string{"sh test.sh", "no-such-program --all"}, nil},
 		"written around": {[]string{"sh test.sh\n"}, nil},
-	} {
+	}, "both", "one can't run") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -54,7 +55,7 @@ func none(w *world, dir, name string) {
 func TestCallsOfEachSize(t *testing.T) {
 	t.Parallel()
 	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		script runnertest.Script
 		change func(*runner.Site, *runner.PlanOptions)
 		calls  string
@@ -71,7 +72,7 @@ func TestCallsOfEachSize(t *testing.T) {
 		"no TaskSpec":     {runnertest.Careful("small"), func(_ *runner.Site, o *runner.PlanOptions) { o.NoTaskSpec = true }, "evaluate judge plan research", trellis.Ready},
 		"TaskSpec off":    {runnertest.Careful("small"), func(s *runner.Site, _ *runner.PlanOptions) { s.Config.Planning.TaskSpec = false }, "evaluate judge plan research", trellis.Ready},
 		"judge off":       {runnertest.Careful("small"), func(s *runner.Site, _ *runner.PlanOptions) { s.Config.Planning.Judge = false }, "evaluate plan research taskspec", trellis.Ready},
-	} {
+	}, "large", "judge off", "tiny", "TaskSpec off", "rejected") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.script.String())
@@ -185,7 +186,7 @@ func TestTaskSpec(t *testing.T) {
 	bad["mood"] = "fine"
 	long := runnertest.Spec()
 	long["goals"] = strings.Fields("a b c d e f g h i j k l m n")
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		calls []runnertest.Obj
 		want  planner.Spec
 		n     int
@@ -197,7 +198,7 @@ func TestTaskSpec(t *testing.T) {
 		"the agent failed": {[]runnertest.Obj{{"exit": 3}}, planner.Spec{Stub: true, Priority: "normal"}, 1},
 		"silence":          {[]runnertest.Obj{runnertest.Answer("")}, planner.Spec{Stub: true, Priority: "normal"}, 1},
 		"too long a list":  {[]runnertest.Obj{runnertest.Answer(long)}, planner.Spec{Valid: true, Goals: 12, Acceptance: 1, Priority: "high"}, 1},
-	} {
+	}, "invalid twice", "mended", "valid", "the agent failed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Careful("small").With("taskspec", c.calls...).With("plan", runnertest.Answer(uncovered())).String())
@@ -240,7 +241,7 @@ func TestPlanComesBackFromTheChecks(t *testing.T) {
 	unproven["steps"] = unproven["steps"].([]runnertest.Obj)[:1] // without the confirmed command
 	ghost := runnertest.Steps()
 	ghost["files"] = []runnertest.Obj{{"path": "no-such-file.sh", "change": "edit"}}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		calls []runnertest.Obj
 		ok    bool
 		n     int
@@ -251,7 +252,7 @@ func TestPlanComesBackFromTheChecks(t *testing.T) {
 		"a refusal":          {[]runnertest.Obj{runnertest.Answer("Summary: I will not help with that.\nSteps: none")}, false, 3},
 		"silence":            {[]runnertest.Obj{runnertest.Answer(""), runnertest.Answer(runnertest.Steps())}, true, 2},
 		"the agent is ended": {[]runnertest.Obj{{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}}, false, 1},
-	} {
+	}, "mended in the end", "never", "silence") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Careful("small").With("plan", c.calls...).String())
@@ -289,7 +290,7 @@ func TestJudge(t *testing.T) {
 	t.Parallel()
 	broken := runnertest.Steps()
 	broken["steps"] = []runnertest.Obj{}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		plan, judge    []runnertest.Obj
 		status         trellis.Status
 		plans, judged  int
@@ -303,7 +304,7 @@ func TestJudge(t *testing.T) {
 		"a yes that is none":                   {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Answer(runnertest.Obj{"pass": true, "feedback": "", "criteria": runnertest.Obj{"verification": false, "atomicity": true, "coverage": true, "vars": true}})}, trellis.Planning, 1, 2, nil},
 		"prose":                                {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Answer("Looks good to me!")}, trellis.Planning, 1, 2, nil},
 		"the judge can't be asked":             {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}}, trellis.Planning, 1, 1, nil},
-	} {
+	}, "no for good", "no, then yes", "a yes that is none", "the judge can't be asked") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Careful("small").With("plan", c.plan...).With("judge", c.judge...).String())

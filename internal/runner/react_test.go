@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
@@ -142,7 +143,7 @@ func TestChangesWanted(t *testing.T) {
 // Cut off between the record of what is reacted to and the status: there is one run, whoever looks next.
 func TestReactionCutOff(t *testing.T) {
 	t.Parallel()
-	for _, next := range []string{"look", "start"} {
+	for _, next := range soak.Of([]string{"look", "start"}, "start") {
 		t.Run(next, func(t *testing.T) {
 			t.Parallel()
 			w, gh, dir := reviewed(t, runnertest.Mending)

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -22,14 +23,14 @@ func roles(lines string) string { return "roles:\n  " + strings.ReplaceAll(lines
 // Agents do to git what they may not; the commit is the work that was verified all the same.
 func TestAgentsThatMeddleWithGit(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
+	for name, script := range soak.Rows(t, map[string]string{
 		"takes the base away":    "git reset -q --hard HEAD~1; echo x > notes.txt",
 		"switches the branch":    "echo x > notes.txt; git checkout -q -b elsewhere; git add -A; git commit -q -m elsewhere",
 		"detaches HEAD":          "echo x > notes.txt; git checkout -q --detach",
 		"forges our trailers":    "echo y > other.txt; git add other.txt; git commit -q -m 'x' -m 'Trellis-Task: 02-01-x' -m 'Trellis-Call: 02-01-x/1/round-1/commit#1'; echo x > notes.txt",
 		"stages some of it":      "echo x > notes.txt; echo y > more.txt; git add more.txt",
 		"leaves an ignored file": "echo ignored.log > .git/info/exclude 2>/dev/null; echo x > notes.txt",
-	} {
+	}, "takes the base away", "forges our trailers", "switches the branch") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, roles(fmt.Sprintf("implement: [{run: [%q], answer: done}]\n", script)+noteDone))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // Killed before or after any change that taking back a commit makes, the run goes on to one commit without the secret.
@@ -22,7 +23,7 @@ func TestKilledWhileASecretIsTakenBack(t *testing.T) {
 	}
 	for i, when := range []string{"before", "after"} {
 		for n := 1; ; n++ {
-			if !runnertest.Soak() && (i+n)%2 == 0 {
+			if !soak.Asked() && (2*i+n)%4 != 1 {
 				continue
 			}
 			leak := "printf '%s%s\\n' gh " + tokenEnd() + " > conf.txt && git add conf.txt && git commit -q -m one; echo clean > conf.txt; git add conf.txt; git commit -q -m two"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -35,7 +36,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 		return "implement: [{run: [\"" + strings.ReplaceAll(implement, `\`, `\\`) + "\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{run: [\"" + debug + "\"], answer: hm}]\n" + runnertest.Met
 	}
 	const mended, stirs, idle = "echo from the environment > conf.txt", "date +%N >> notes.txt", "true"
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		roles string
 		base  map[string]string // committed before the run
 		files map[string]string // there, and not committed
@@ -59,7 +60,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 		"a value of .env": {roles: agents("cut -d= -f2 .env > conf.txt", stirs), files: map[string]string{".env": "DB_PASSWORD=" + word + "\n"},
 			place: "conf.txt:1 (known-secret)", code: trellis.SecretFound},
 		"what is ordinary in .env": {roles: agents("tail -n 1 .env > conf.txt", stirs), files: map[string]string{".env": "DB_PASSWORD=" + word + "\nPORT=8080\n"}},
-	} {
+	}, "mended in debug", "committed by the agent", "brought by a hook", "a value of .env", "with leave of its own", "in the message of a commit") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles:\n  "+strings.ReplaceAll(c.roles, "\n", "\n  ")+"\n")

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -33,7 +34,7 @@ func (w *world) waits(res runner.Result, about ...string) {
 // Edge A2: what an agent changes of what judges its work counts only once a person agrees to it, wherever it writes.
 func TestAgentWeakensWhatJudgesIt(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		script string // of the agent
 		plan   bool
 		says   []string
@@ -46,7 +47,7 @@ func TestAgentWeakensWhatJudgesIt(t *testing.T) {
 		"who checks":       {script: `echo '{"file": "greet.sh", "reason": "fine"}' > $TRELLIS_TASK_DIR/check.jsonl`, says: []string{"(check.jsonl)"}, then: trellis.Failed},
 		"by its tests":     {script: `echo 'test -z "$TRELLIS_CALL_MARKER" || sed -i s/never/notes/ '$TRELLIS_TASK_DIR/prd.md > test.sh`, says: []string{"+ it is done, proven by `test -f notes.txt`"}, then: trellis.Review},
 		"and its approval": {script: asksWeaker() + `; cd $TRELLIS_TASK_DIR; echo '{"decision": "approve", "by": "ann"}' >> approvals.jsonl`, says: []string{"prd.md: - it is done"}, then: trellis.Review},
-	} {
+	}, "a plan", "the criteria", "verify of all") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt; "+c.script)
@@ -126,7 +127,7 @@ func TestPeoplesEditsAreTakenIn(t *testing.T) {
 		w.rewrite(dir, "prd.md", "test -f notes.txt", "test -f ./notes.txt")
 		return nil
 	}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		before string // the phase at whose beginning it is, "" while the agent is at work
 		edit   func(w *world, dir string) error
 		says   string // what the checking agent is told, or asked to prove
@@ -141,7 +142,7 @@ func TestPeoplesEditsAreTakenIn(t *testing.T) {
 				return os.WriteFile(filepath.Join(dir, "check.jsonl"), []byte(`{"file": "test.sh", "reason": "look twice"}`+"\n"), 0o644)
 			})
 		}, "look twice"},
-	} {
+	}, "by a command", "between two calls") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script := "echo x > notes.txt"

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Edge F1. What a run waits for is answered by what is on disk, whoever put it there and however often it was so before.
 func TestWaitIsAnsweredByState(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		base string
 		do   func(w *world, dir string)
 	}{
@@ -20,7 +21,7 @@ func TestWaitIsAnsweredByState(t *testing.T) {
 		"agreed, by hand": {"main", func(w *world, dir string) {
 			w.append(dir, `{"decision": "approve", "by": "bob"}`)
 		}},
-	} {
+	}, "agreed, by hand", "put back without base") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, dir := editedWhile(t, c.base)

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -77,7 +78,7 @@ func (w *world) report(dir string, parts ...string) {
 
 func TestBaseMoved(t *testing.T) {
 	t.Parallel()
-	for mode, commits := range map[string]string{"rebase": "feat: Say bye", "merge": "chore: merge main feat: Say bye"} {
+	for mode, commits := range soak.Rows(t, map[string]string{"rebase": "feat: Say bye", "merge": "chore: merge main feat: Say bye"}, "rebase") {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w, dir := moving(t, mode, "echo new > new.txt && git add new.txt", "false")
@@ -125,7 +126,7 @@ func TestBaseThatNeedsNothing(t *testing.T) {
 // Both sides changed the same line: the debug agent is shown them, and what it makes of them is checked and delivered.
 func TestConflictIsMended(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"rebase", "merge"} {
+	for _, mode := range soak.Of([]string{"rebase", "merge"}, "rebase") {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w, dir := moving(t, mode, "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh", "cp greet.sh ../../clash; echo '"+both+"' > greet.sh")
@@ -162,7 +163,7 @@ func TestConflictIsMended(t *testing.T) {
 // Marks are never committed: a conflict that is not mended fails as what it is, and a later run takes up the work.
 func TestConflictStays(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"rebase", "merge"} {
+	for _, mode := range soak.Of([]string{"rebase", "merge"}, "merge") {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w, dir := moving(t, mode, "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh", "echo $TRELLIS_ROUND >> notes.txt; sed -i '/^[<|]/d' greet.sh")
@@ -183,7 +184,7 @@ func TestConflictStays(t *testing.T) {
 // What a person mends by hand, or merges, is taken up by retry.
 func TestConflictIsMendedByHand(t *testing.T) {
 	t.Parallel()
-	for name, mend := range map[string]func(w *world, tree string){
+	for name, mend := range soak.Rows(t, map[string]func(w *world, tree string){
 		"marks": func(w *world, tree string) { w.put(filepath.Join(tree, "greet.sh"), both+"\n") },
 		"merge": func(w *world, tree string) {
 			w.put(filepath.Join(tree, "greet.sh"), both+"\n")
@@ -199,7 +200,7 @@ func TestConflictIsMendedByHand(t *testing.T) {
 			w.Git("worktree", "remove", "--force", tree)
 			w.put(filepath.Join(filepath.Dir(w.Dir), "mend"), "")
 		},
-	} {
+	}, "merge") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, dir := moving(t, "merge", "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh", "test -e $TRELLIS_REPO/../mend && echo '"+both+"' > greet.sh")
@@ -266,7 +267,7 @@ func TestConflictWithoutSides(t *testing.T) {
 // Both sides pass alone and fail together: that is found where they are one, and mended.
 func TestSidesThatFailTogether(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"rebase", "merge"} {
+	for _, mode := range soak.Of([]string{"rebase", "merge"}, "merge") {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w, dir := moving(t, mode, `echo 'test "$(sh greet.sh --bye)" = Bye-bye || ! grep -q bye greet.sh' >> test.sh`, "sed -i 's/echo Bye/echo Bye-bye/' greet.sh")
@@ -301,14 +302,14 @@ func TestBaseMovesAgain(t *testing.T) {
 // Work on another task's branch follows that, and the base branch once that has it.
 func TestUpdateOfStackedWork(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		below string // what becomes of the branch below meanwhile
 		on    string
 	}{
 		"amended":  {`git worktree add -q ../below-tree feature/below && cd ../below-tree && echo b > b.txt && git add b.txt && git commit -q --amend --no-edit`, "02-02-below"},
 		"squashed": {`git merge -q --squash feature/below && git commit -qm squashed`, ""},
 		"merged":   {`git merge -q --no-ff --no-edit feature/below`, ""},
-	} {
+	}, "squashed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Quickly)
@@ -375,7 +376,7 @@ func TestKillWhileUpdating(t *testing.T) {
 		_, steps := w.Child(dir, 0)
 		want := w.Git("rev-parse", "feature/bye^{tree}")
 		from := steps * 2 / 3 // what comes before is shown elsewhere
-		for at := from; at <= steps; at += spread(11) {
+		for at := from; at <= steps; at += soak.Every(23) {
 			t.Run(fmt.Sprint(mode, " ", at), func(t *testing.T) {
 				t.Parallel()
 				w, dir := killable(t, mode)

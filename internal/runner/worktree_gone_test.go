@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
-
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -29,7 +28,7 @@ func TestWorktreeIsTakenAway(t *testing.T) {
 	}
 	for i, how := range slices.Sorted(maps.Keys(ways)) {
 		for j, when := range []string{"implement", "check", "verify"} {
-			if !runnertest.Soak() && (i+j)%3 != 0 {
+			if !soak.Asked() && (i+j)%3 != 0 {
 				continue
 			}
 			t.Run(how+" by "+when, func(t *testing.T) {

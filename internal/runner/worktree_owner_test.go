@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -36,13 +37,13 @@ func TestBranchOfATaskWithAnotherName(t *testing.T) {
 // first run, not with leave for the branch, and not to begin afresh.
 func TestWorktreeOfAnotherTask(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		o      runner.RunOptions
 		afresh bool
 		old    bool // made by a Trellis that did not write down for whom
 	}{
 		"start": {}, "adopt": {o: runner.RunOptions{Adopt: true}}, "afresh": {afresh: true}, "unmarked": {old: true}, "unmarked, adopt": {o: runner.RunOptions{Adopt: true}, old: true},
-	} {
+	}, "adopt", "unmarked", "start") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, roles(writesNote+noteDone))
@@ -83,7 +84,7 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 // task directory has another name by now.
 func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(w *world, dir, tree string) string{
+	for name, change := range soak.Rows(t, map[string]func(w *world, dir, tree string) string{
 		"as it is": func(_ *world, dir, _ string) string { return dir },
 		"unmarked": func(w *world, dir, tree string) string { w.unmark(tree); return dir },
 		"no journal": func(w *world, dir, tree string) string {
@@ -93,7 +94,7 @@ func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 		},
 		"another name":  func(w *world, dir, _ string) string { return w.rename(dir, "02-09-bye") },
 		"renamed again": func(w *world, dir, tree string) string { w.unmark(tree); return w.rename(dir, "02-09-bye") },
-	} {
+	}, "no journal", "as it is", "unmarked") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}, {answer: hm}, {files: {greet.sh: 'echo \"Hello, ${1:-world}!\"', notes.txt: x}, answer: done}]\n"+runnertest.Met))

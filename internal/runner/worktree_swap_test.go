@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -18,7 +19,7 @@ import (
 // run, not by a retry, not by cleanup.
 func TestAgentSwapsItsWorktree(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
+	for name, script := range soak.Rows(t, map[string]string{
 		"a link to the main checkout":  "mv $w $w-away; ln -s $TRELLIS_REPO $w",
 		"a link to another worktree":   "mv $w $w-away; ln -s $w/../other $w",
 		"the .git of another worktree": "cp $w/../other/.git $w/.git",
@@ -26,7 +27,7 @@ func TestAgentSwapsItsWorktree(t *testing.T) {
 		"removed and made again":       "cd $TRELLIS_REPO; git worktree remove --force $w; git worktree add -q $w feature/bye",
 		"renamed":                      "mv $w $w-away",
 		"its folder swapped":           "f=${w%/*}; cd $TRELLIS_REPO; mv $f ${f%/*}/moved; mkdir $f; ln -s $TRELLIS_REPO $w",
-	} {
+	}, "a link to the main checkout", "the .git of another worktree", "removed and made again", "its folder swapped") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt; w=$PWD; cd ..; "+script)

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -56,7 +57,7 @@ func TestOverflowOfEvents(t *testing.T) {
 	}
 	const buffered, each = 8192, 4 // events that wait in the process, events of one save
 	n := 500
-	if runnertest.Soak() {
+	if soak.Asked() {
 		n = 10_000
 	}
 	w := newWorld(t, runnertest.Quickly)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -89,7 +90,7 @@ func (w *world) untouched() string {
 // run once and ends in one commit on a branch of its own.
 func TestManyAtOnce(t *testing.T) {
 	n := 10
-	if runnertest.Soak() {
+	if soak.Asked() {
 		n = 200
 	}
 	w := newWorld(t, runnertest.Quickly)
