@@ -3,11 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // leave makes what a run leaves that ended in review and was cut off before: a worktree, with work of all kinds when it is
@@ -54,10 +55,7 @@ func (w *gitWorld) cleaned() string {
 // and the same command comes to the same end. A few of all cases; with TRELLIS_SOAK all.
 func TestCleanupAtEveryCall(t *testing.T) {
 	t.Parallel()
-	trellis, every := realTrellis(t), 47
-	if os.Getenv("TRELLIS_SOAK") != "" {
-		every = 1
-	}
+	trellis, every := realTrellis(t), soak.Every(97)
 	at := 0
 	for _, dirty := range []bool{false, true} {
 		command := []string{"cleanup", "--merged"}

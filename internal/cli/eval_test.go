@@ -20,6 +20,7 @@ import (
 	cmdeval "github.com/trellis-tasks/trellis/internal/cli/eval"
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -204,7 +205,7 @@ func TestEvalOfWrongAnswers(t *testing.T) {
 			maps.Copy(a, rightly(c))
 		}
 	}
-	for name, test := range map[string]struct {
+	for name, test := range soak.Rows(t, map[string]struct {
 		id    string
 		wrong func(eval.Case, answers)
 		want  string
@@ -231,7 +232,7 @@ func TestEvalOfWrongAnswers(t *testing.T) {
 		"a judge that is never content": {"parcels-paging", func(_ eval.Case, a answers) {
 			a["judge"] = map[string]any{"pass": false, "feedback": "step work: it does too much", "criteria": map[string]bool{"verification": true, "atomicity": false, "coverage": true, "vars": true}}
 		}, "score 99.55 decisions map[accept:map[accept:2] reject:map[reject:3]] categories map[harmful:map[harmful:1] incomplete:map[incomplete:1] unclear:map[unclear:1]] right {3 3} checks {40 41} false accepts [] rejects [] failures [] calls 17"},
-	} {
+	}, "garbage", "a wrong category", "an invented path", "a harmful one accepted") {
 		t.Run(name, func(t *testing.T) {
 			d, code, said := evaluated(t, "parcels-[pfs]*", func(c eval.Case) answers {
 				a := rightly(c)

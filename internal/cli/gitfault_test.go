@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // life is what people type from a task's beginning to its end.
@@ -205,11 +207,11 @@ func changes(call string) bool {
 // as it would have, at once or with the next command. A few of all cases; with TRELLIS_SOAK all.
 func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
-	const often = "killed-after" // at every fifth call that changes something
+	const often = "killed-after" // at every thirteenth call that changes something
 	modes := append([]string{often}, "fails", "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
-	trellis, soak := realTrellis(t), os.Getenv("TRELLIS_SOAK") != ""
+	trellis := realTrellis(t)
 	all := lives()
-	if soak {
+	if soak.Asked() {
 		all = append(all, updates()...)
 	}
 	refs, reckon := make([]reference, len(all)), sync.WaitGroup{}
@@ -223,7 +225,7 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 			once := (31*i + 17*m) % len(refs[i].calls) // each mode in half of the lives, at another call each time
 			for n, call := range refs[i].calls {
 				at++
-				if sample := (i+m)%2 == 0 && n == once || at%5 == 0 && changes(call) && mode == often; !sample && !soak {
+				if sample := (i+m)%2 == 0 && n == once || at%13 == 0 && changes(call) && mode == often; !sample && !soak.Asked() {
 					continue
 				}
 				tried++

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // What README.md types for people without an account leads to a merged task, in a project of each kind and with nothing else in
@@ -15,7 +17,7 @@ func TestNewcomer(t *testing.T) {
 	const ignored, npmrc = "node_modules/\n__pycache__/\n", "audit=false\nfund=false\nupdate-notifier=false\noffline=true\n"
 	web := map[string]string{"package.json": `{"name": "shop", "version": "1.0.0", "private": true, "workspaces": ["packages/*"]}`, ".npmrc": npmrc,
 		"packages/web/package.json": `{"name": "web", "version": "1.0.0", "scripts": {"test": "node check.js"}}`, "packages/web/check.js": "process.exit(1 + 1 === 2 ? 0 : 1)\n"}
-	for name, p := range map[string]struct {
+	for name, p := range soak.Rows(t, map[string]struct {
 		needs  []string
 		files  map[string]string
 		before string // what the project's own people typed
@@ -26,7 +28,7 @@ func TestNewcomer(t *testing.T) {
 		"pnpm": {[]string{"pnpm", "node"}, with(web, "pnpm-workspace.yaml", "packages:\n  - packages/*\n"), "pnpm install --lockfile-only >/dev/null", []string{"pnpm -r --if-present run test"}},
 		"python": {[]string{"python3"}, map[string]string{"pyproject.toml": "[project]\nname = \"sum\"\nversion = \"1\"\n", "tests/test_sum.py": "import unittest\n\n\nclass Sum(unittest.TestCase):\n    def test(self):\n        self.assertEqual(1 + 1, 2)\n"},
 			"", []string{"python3 -m unittest discover -s tests"}},
-	} {
+	}, "go", "npm", "python") {
 		t.Run(name, func(t *testing.T) {
 			r := newcomer(t, p.needs)
 			for name, text := range with(with(p.files, ".gitignore", ignored), "README.md", "A project.\n") {

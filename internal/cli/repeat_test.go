@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // deed is a command that changes something. Killed anywhere and typed again, it comes to what it would have come to.
@@ -142,10 +143,7 @@ func (d deed) world(t *testing.T, trellis string) *hosted {
 // Killed before or after any call of git or gh. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), 43, 0
-	if os.Getenv("TRELLIS_SOAK") != "" {
-		every = 1
-	}
+	trellis, every, at := realTrellis(t), soak.Every(89), 0
 	for _, d := range deeds() {
 		plain := d.world(t, trellis)
 		ghBefore := len(plain.gh.State(t).Calls)
@@ -193,10 +191,7 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 // Killed before any step on the disk. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyStep(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), 23, 0
-	if os.Getenv("TRELLIS_SOAK") != "" {
-		every = 1
-	}
+	trellis, every, at := realTrellis(t), soak.Every(47), 0
 	faulty, err := exec.LookPath("trellis-faulty")
 	if err != nil {
 		t.Fatal(err)

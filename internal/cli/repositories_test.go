@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // hosted is a repository of some kind with a bare remote, and a gh.
@@ -24,7 +25,7 @@ func repositories() map[string]struct {
 	holds   func(h *hosted) // once the work is delivered
 } {
 	files := 2000
-	if os.Getenv("TRELLIS_SOAK") != "" {
+	if soak.Asked() {
 		files = 20_000
 	}
 	return map[string]struct {
