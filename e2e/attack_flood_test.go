@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // floods are scripts of agents that make too much of something. $N is how much, and $W is in the command line of each process.
@@ -34,7 +36,7 @@ func TestFloods(t *testing.T) {
 			t.Run(f.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				n := f.few
-				if soak() {
+				if soak.Asked() {
 					n = f.n
 				}
 				x := newTarget(t, mode, "")

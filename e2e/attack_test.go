@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // attack is something that an agent tries beside its work, and what becomes of it.
@@ -56,7 +57,7 @@ func (a attack) of(mode string) fate {
 func modes(t *testing.T, n int) []string {
 	t.Helper()
 	all := boxed(t)
-	if soak() || len(all) == 1 {
+	if soak.Asked() || len(all) == 1 {
 		return all
 	}
 	return []string{all[[]int{0, 2, 0, 1}[n%4]]}
@@ -86,7 +87,7 @@ func boxed(t *testing.T) []string {
 func bothModes(t *testing.T) []string {
 	t.Helper()
 	all := boxed(t)
-	if soak() || len(all) == 1 {
+	if soak.Asked() || len(all) == 1 {
 		return all
 	}
 	return []string{sandbox.Off, sandbox.Require}

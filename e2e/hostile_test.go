@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // memory is what a process under test may have, in KB: whatever it reads whole of what never ends, it dies of.
@@ -232,7 +234,7 @@ func TestHostileCheckouts(t *testing.T) {
 	all, tried := 0, 0
 	for i, c := range hostileStops {
 		for n, kind := range c.kinds {
-			if all++; soak() || n == i%len(c.kinds) {
+			if all++; soak.Asked() || n == i%len(c.kinds) {
 				tried++
 				t.Run(c.file+" "+kind, func(t *testing.T) { hostileCheckout(t, kind, false, c.file) })
 			}
@@ -243,7 +245,7 @@ func TestHostileCheckouts(t *testing.T) {
 		kind, _, _ := strings.Cut(name, " ")
 		t.Run("passed "+name, func(t *testing.T) { hostileCheckout(t, kind, true, files...) })
 		for _, file := range files {
-			if soak() {
+			if soak.Asked() {
 				t.Run(file+" "+kind, func(t *testing.T) { hostileCheckout(t, kind, true, file) })
 			}
 		}

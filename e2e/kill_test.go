@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents/modelserver"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // A tool of the experiment leaves a line outside of the repository when it begins, which is what must not happen
@@ -297,13 +298,13 @@ func TestKilledAgents(t *testing.T) {
 	for i, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			seldom(t, cli, "TestKilledInAStep", "claude", "codex")
+			seldom(t, cli, "TestKilledInAStep", "codex")
 			calm := newCrash(t, cli)
 			calm.until(t, "")
 			t.Logf("%d moments: %q", len(calm.moments), calm.moments)
 			var all []outcome
 			for n, moment := range calm.moments {
-				if !soak() && (n%18 != 6*i+1 || i == 0 && n < 18) {
+				if !soak.Asked() && (n%18 != 6*i+1 || i == 0 && n < 18) {
 					continue
 				}
 				c := newCrash(t, cli)

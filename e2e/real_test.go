@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/agents/modelserver"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // clis are the agent programs that are driven for real.
@@ -88,14 +89,11 @@ func look(r modelserver.Request) modelserver.Call {
 	return modelserver.Shell("cat greet.sh")
 }
 
-// soak reports whether all is tried, however long it takes.
-func soak() bool { return os.Getenv("TRELLIS_SOAK") != "" }
-
 // seldom leaves a test to TRELLIS_SOAK where the program is none of those that make it always: each start of claude computes for a
 // second or two, of opencode for five, of codex for half a second.
 func seldom(t *testing.T, cli, shown string, always ...string) {
 	t.Helper()
-	if !slices.Contains(always, cli) && !soak() {
+	if !slices.Contains(always, cli) && !soak.Asked() {
 		t.Skipf("%s takes seconds for the starts here: TRELLIS_SOAK=1 has them made. %s shows the same of it", cli, shown)
 	}
 }
@@ -120,13 +118,14 @@ func tiny(r modelserver.Request) modelserver.Turn {
 }
 
 // From a requirement to a commit, with each real program, in a sandbox where the machine has one: with a network that reaches its
-// model and nothing else. But with TRELLIS_SOAK codex alone plans in six calls, the others in the three
-// of what is tiny, and what opencode plans is not worked on: TestKilledInAStep has it work.
+// model and nothing else. But with TRELLIS_SOAK codex alone plans in six calls, claude in the three of what is tiny, and opencode
+// not at all: TestKilledInAStep has it work.
 func TestPlanAndWatch(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			script, whole := tiny, cli == "codex" || soak()
+			seldom(t, cli, "TestKilledInAStep", "claude", "codex")
+			script, whole := tiny, cli == "codex" || soak.Asked()
 			if whole {
 				script = works
 			}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // strange is what a branch of somebody else's has that would run here. In its texts CANARY is a file that only what runs makes,
@@ -319,7 +321,7 @@ func (c *clone) changed(t *testing.T) {
 	c.quiet("changed again")
 }
 
-// watched brings all of it under a watcher, in the nth of two ways: every second of the settings, with TRELLIS_SOAK all of them in both.
+// watched brings all of it under a watcher, in the nth of two ways: every fourth of the settings, with TRELLIS_SOAK all of them in both.
 func (c *clone) watched(t *testing.T, bring string, n int) {
 	said := c.watching(t)
 	first := c.mine(1)
@@ -331,7 +333,7 @@ func (c *clone) watched(t *testing.T, bring string, n int) {
 	c.quiet("tasks")
 	blocked := map[string]string{}
 	for i, s := range ofSettings {
-		if i%2 != n && !soak() {
+		if i%4 != n && !soak.Asked() {
 			continue
 		}
 		c.bring(bring, file(s.name))
@@ -452,7 +454,7 @@ func (c *clone) settled(t *testing.T) {
 		if code, out, errs := c.try(program, "start", mine); code != 8 || !strings.Contains(out+errs, "by Mallory") {
 			t.Errorf("%s: start: exit %d\n%s", s.name, code, out+errs)
 		}
-		if c.quiet(s.name); i%4 != 0 && !soak() {
+		if c.quiet(s.name); i%4 != 0 && !soak.Asked() {
 			continue
 		}
 		c.trellis(0, "trust", "--settings", "--yes")

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // pane is a terminal with a shell in it, as tmux shows it to people.
@@ -393,7 +395,7 @@ func TestUIOnATerminal(t *testing.T) {
 func TestUIRandomKeys(t *testing.T) {
 	t.Parallel()
 	keys, until := 300, time.Now()
-	if soak() {
+	if soak.Asked() {
 		until = until.Add(30 * time.Minute)
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -403,7 +405,7 @@ func TestUIRandomKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		seed = n
-	} else if !soak() {
+	} else if !soak.Asked() {
 		seed = 1
 	}
 	r := rand.New(rand.NewPCG(seed, 0))
