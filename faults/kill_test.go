@@ -16,7 +16,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			spots := p.spread(t, 6, 1)
+			spots := p.spread(t, 3, 1)
 			t.Logf("%d steps, kills at %d of them", len(p.spots), len(spots))
 			for i, s := range spots {
 				for j := range len(victims) {

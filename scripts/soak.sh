@@ -2,16 +2,16 @@
 # Kills trellis at random for as long as asked, and beside that lets people edit, undo, stash, check out, clean, pull and give
 # orders beside a watcher, and prints what was lost and what was done twice: soak.sh [FOR [SEED]].
 # With FULL=1 every kill, fault and torn journal of the harness is tried first, and so are hundreds of tasks at once,
-# every fault of git, a repository of 20,000 files, what is hostile in each place, every attack with each mode of the sandbox, and all
-# that is tried with the agents' programs that are installed, kills at each moment among it.
+# every fault of git, a repository of 20,000 files, what is hostile in each place, every attack with each mode of the sandbox, all
+# that is tried with the agents' programs that are installed, kills at each moment among it, and every row of each table of which
+# `make test` tries a sample.
 set -eu
 cd "$(dirname "$0")/../faults"
 for=${1:-10m} seed=${2:-$(date +%s)}
 export GORACE=atexit_sleep_ms=0
 if [ -n "${FULL:-}" ]; then
 	FAULTS_FULL=1 ${GO:-go} test -count=1 -timeout 0
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(ManyAtOnce|OverflowOfEvents|Kill.*|WorktreeIsTakenAway)$' ./internal/runner ./internal/scheduler)
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits|NextCommandIsTaken)$' ./internal/cli)
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 ./e2e ./agents/agentstest ./internal/delivery ./internal/proof ./internal/engine/journal)
+	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 ./internal/runner ./internal/scheduler ./internal/cli ./e2e ./agents/agentstest ./internal/delivery \
+		./internal/proof ./internal/trust ./internal/engine/journal)
 fi
 exec ${GO:-go} test -count=1 -timeout 0 -run "^Test(Soak|People)$" -args -soak "$for" -seed "$seed"
