@@ -199,7 +199,7 @@ func TestNextCommandOfTasksThatStand(t *testing.T) {
 	b.write(".trellis/tasks/02-01-note/requirement.md", "note\n")
 	next("not planned", "plan --retry 02-01-note")
 	task("{")
-	next("broken", "")
+	next("broken", "edit 02-01-note task")
 	task(`{"status": "completed", "base_branch": "master"}`)
 	b.do("task archive 02-01-note")
 	next("archived", "")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -18,9 +19,9 @@ import (
 )
 
 // Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
-// left to do, or task.json can't be read. All that tells people what comes next asks here. It changes nothing.
+// left to do. All that tells people what comes next asks here. It changes nothing.
 func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
-	n := next{as: as, id: filepath.Base(dir)}
+	n := next{as: as, id: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
 	var err error
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
@@ -32,8 +33,10 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 		return n.planning(), nil
 	}
 	switch {
-	case errors.As(err, new(*trellis.Problem)), err == nil && filepath.Dir(dir) != as.store.Tasks(): // archived
+	case filepath.Dir(dir) != as.store.Tasks(): // archived
 		return "", nil
+	case errors.As(err, new(*trellis.Problem)):
+		return "trellis edit " + n.id + " task", nil
 	case err != nil:
 		return "", err
 	}

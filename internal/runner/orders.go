@@ -28,7 +28,7 @@ func (s Orders) Stop(dir string) error {
 		case trellis.Planning:
 			return s.notStopped(dir)
 		default:
-			return &RefusedError{fmt.Sprintf("%s is %s, nothing runs that could be stopped", t.ID, standing(t.Status)), ""}
+			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, standing(t.Status)), "trellis status " + t.ID}
 		}
 		e.Set("status", trellis.Paused)
 		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "stopped by a person", Retryable: true, At: s.Clock()})
