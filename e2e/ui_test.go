@@ -289,7 +289,7 @@ func TestUIActions(t *testing.T) {
 	p.press("Tab")
 	p.until("[report]", "02-01-bye")
 	p.press("Tab")
-	p.until("[proofs]", "nothing was to be proven")
+	p.until("[proofs]", "there is nothing to prove")
 
 	p.press("d")
 	p.until("push the branch of 02-01-bye", "(y/n)")
@@ -439,7 +439,7 @@ func (s *site) pressAtRandom(t *testing.T, r *rand.Rand, n int, which string) {
 		var last []byte
 		for data := make([]byte, 4096); ; {
 			n, err := tty.Read(data)
-			if last = append(last, data[:n]...); began != nil && (err != nil || bytes.Contains(last, []byte("WAITING"))) {
+			if last = append(last, data[:n]...); began != nil && (err != nil || bytes.Contains(last, []byte("[now]"))) {
 				close(began)
 				began = nil
 			}

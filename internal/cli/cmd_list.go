@@ -29,12 +29,23 @@ what is wrong; planners at work are shown as planning.`,
 	}
 }
 
+func statusNames() (names []string) {
+	for _, s := range trellis.Statuses {
+		names = append(names, string(s))
+	}
+	return names
+}
+
 func runList(a *command.Console, c *cli.Context) error {
 	f := status.Filter{Archived: c.Bool("archived")}
 	for _, s := range c.StringSlice("status") {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
-			return app.AsKind(app.ErrUsage, err)
+			err = app.AsKind(app.ErrUsage, err)
+			if near := trellis.Nearest(s, statusNames()); near != "" {
+				err = app.WithHints(err, "did you mean: "+near)
+			}
+			return err
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
@@ -59,6 +70,9 @@ func runList(a *command.Console, c *cli.Context) error {
 	}
 	if len(tasks) == 0 {
 		a.Say("no tasks")
+		if !f.Archived && f.Whose == "" && len(f.Statuses) == 0 {
+			a.Say("next: trellis plan 'what is wanted'")
+		}
 		return nil
 	}
 	return terminal.Table(a.Stdout, tasks, a.Style(a.Stdout), time.Time{})

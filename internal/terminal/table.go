@@ -42,7 +42,7 @@ const maxID = len("01-02-") + 30
 func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	g := Grid{
 		Rows: [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}},
-		Squeezes: []Squeeze{{columnTask, maxID}, {columnRemark, 16}, {columnTitle, 24}, {columnPriority, 0}, {columnRemark, 0},
+		Squeezes: []Squeeze{{columnTask, maxID}, {columnRemark, 16}, {columnTitle, 24}, {columnPriority, 0}, {columnRemark, 8}, {columnRemark, 0},
 			{columnFor, 0}, {columnTitle, 8}, {columnTask, 12}},
 		Paint: func(row, column int) string {
 			if row == 0 || column != columnStatus {
@@ -60,9 +60,9 @@ func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 			state = "broken"
 		}
 		if of.Status == "" && len(of.Problems) > 0 {
-			title = of.Problems[0].Error() // it has none that can be read
+			title = t.flaw() // it has none that can be read
 		}
-		g.Rows = append(g.Rows, []string{t.ID, state, t.age(now), t.remark(), t.Priority, title})
+		g.Rows = append(g.Rows, []string{t.known(), state, t.age(now), t.remark(), t.Priority, title})
 	}
 	return g.Print(w, style)
 }
@@ -90,11 +90,15 @@ func (t task) remark() string {
 	switch {
 	case t.WaitingFor != "":
 		return cmp.Or(t.unstarted(), t.WaitingFor)
+	case t.drafted() && t.HeldBy != nil:
+		return "at work"
+	case t.drafted():
+		return "cut off"
 	case t.Status == trellis.InProgress && t.Round > 0:
 		return fmt.Sprintf("%s, round %d", t.Phase, t.Round)
 	case t.Status == trellis.InProgress:
 		return t.Phase
-	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused):
+	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)
 	case t.Outcome == trellis.NoChangeNeeded:
 		return string(t.Outcome)

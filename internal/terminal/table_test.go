@@ -55,6 +55,26 @@ func TestTableWidths(t *testing.T) {
 	}
 }
 
+// What a task waits for stands beside it where titles leave room, and a planning that nobody is at work on says why.
+func TestTableRemarks(t *testing.T) {
+	tasks := []status.Task{
+		{ID: "02-01-" + strings.Repeat("x", 30), Status: trellis.Waiting, Priority: "P2", WaitingFor: "approval", Title: "Say bye"},
+		{ID: "02-02-b", Status: trellis.Ready, Priority: "P2", WaitingFor: status.ForWatcher, Title: "Say it softly"},
+		{ID: "02-03-c", Status: trellis.Planning, Priority: "P2", Failure: status.Failure{Code: trellis.AgentExit}, Title: "c"},
+		{ID: ".new-02-04-d", Status: trellis.Planning, Priority: "P2", Title: "d"},
+		{ID: ".new-02-05-e", Status: trellis.Planning, Priority: "P2", HeldBy: &status.Holder{PID: 1}, Title: "e"},
+	}
+	var got bytes.Buffer
+	if err := terminal.Table(&got, tasks, terminal.Style{Width: 80}, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  approval ", "  not started", "02-03-c  ", " agent_exit ", "\n02-04-d  ", " cut off ", "\n02-05-e ", " at work "} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("want %q in\n%s", want, &got)
+		}
+	}
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // task is a task as people are shown it.
@@ -23,9 +24,9 @@ type task struct{ status.Task }
 func Show(w io.Writer, of status.Task, style Style) error {
 	t := task{of}
 	var b strings.Builder
-	title := t.ID
+	title := t.known()
 	if style.Colour {
-		title = "\x1b[1m" + t.ID + "\x1b[0m"
+		title = "\x1b[1m" + title + "\x1b[0m"
 	}
 	fmt.Fprintf(&b, "%s  %s\n", title, text.Clip(t.Title, 200))
 	rows := t.rows()
@@ -67,6 +68,8 @@ func (t task) standing() string {
 		return "broken: task.json can't be read"
 	}
 	switch {
+	case t.drafted() && t.HeldBy == nil:
+		s += strings.TrimSuffix(" (cut off in "+t.Phase, " in ") + ")"
 	case t.Working() && t.Phase != "" && t.Round > 0:
 		s += fmt.Sprintf(" (%s, round %d)", t.Phase, t.Round)
 	case t.Working() && t.Phase != "":
@@ -75,6 +78,19 @@ func (t task) standing() string {
 		s += fmt.Sprintf(" (%s)", t.Outcome)
 	}
 	return s
+}
+
+// drafted reports whether its first planning has not ended.
+func (t task) drafted() bool { return strings.HasPrefix(t.ID, taskdir.DraftPrefix) }
+
+// known is the name by which people know it: the one that it has once it is planned.
+func (t task) known() string { return strings.TrimPrefix(t.ID, taskdir.DraftPrefix) }
+
+// flaw is what is wrong with a task that can't be read, its file without the directory, which stands beside it.
+func (t task) flaw() string {
+	p := t.Problems[0]
+	p.File = filepath.Base(p.File)
+	return p.Error()
 }
 
 // unstarted says why nobody is at work on a task that could run, "" when it waits for something else.

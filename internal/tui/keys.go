@@ -2,10 +2,12 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // key is something that a person can press while nothing else is asked. The sheet is made of them.
@@ -84,6 +86,10 @@ func keysByName() map[string]*key {
 func order(o Order, ask string) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
 		return m.forTask(string(o), func(t *status.Task) tea.Cmd {
+			if o == Stop && t.HeldBy == nil && !slices.Contains([]trellis.Status{trellis.InProgress, trellis.Paused}, t.Status) {
+				m.idle(t, "nothing runs that could be stopped")
+				return nil
+			}
 			if ask == "" {
 				return m.give(o, t.ID, Subject{}, "")
 			}

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -255,10 +256,14 @@ func (l *list) taskLine(p painter, t *status.Task, selected bool, width int, now
 func remarkOf(t *status.Task, now time.Time) string {
 	switch {
 	case t.Status == "" && len(t.Problems) > 0:
-		return oneLine(t.Problems[0].Error())
+		flaw := t.Problems[0]
+		flaw.File = filepath.Base(flaw.File) // its directory stands beside it
+		return oneLine(flaw.Error())
 	case t.Working() && t.HeldBy != nil:
 		return strings.TrimSpace(t.Phase + " " + elapsed(t.Since, now))
-	case t.Status == trellis.Failed || t.Status == trellis.Paused:
+	case strings.HasPrefix(t.ID, taskdir.DraftPrefix):
+		return "cut off"
+	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)
 	case t.WaitingFor == status.ForSlot:
 		return "queued"

@@ -238,8 +238,8 @@ func TestKeysTurnPages(t *testing.T) {
 // What a key orders is ordered of the selected task, and what takes something away only after y.
 func TestKeysOrder(t *testing.T) {
 	for keys, want := range map[string]string{
-		"js": "give start 02-02-paging", "a": "", "aa": "give approve 02-01-auth hash-of-02-01-auth-0", "<tab>a": "give approve 02-01-auth hash-of-02-01-auth-0", "aja": "give approve 02-02-paging hash-of-02-02-paging-0", "R": "give retry 02-01-auth",
-		"S": "", "Sn": "", "S<esc>": "", "S<enter>": "", "Sy": "give stop 02-01-auth", "c": "", "cY": "", "cy": "give cancel 02-01-auth", "d": "", "dx": "", "dy": "give deliver 02-01-auth",
+		"js": "give start 02-02-paging", "a": "", "aa": "give approve 02-01-auth hash-of-02-01-auth-0", "<tab>a": "give approve 02-01-auth hash-of-02-01-auth-0", "ajja": "give approve 02-03-cart hash-of-02-03-cart-0", "R": "give retry 02-01-auth",
+		"Sy": "", "jaa": "", "jxx": "", "c": "", "cY": "", "cy": "give cancel 02-01-auth", "d": "", "dx": "", "dy": "give deliver 02-01-auth",
 		"x": "", "xx<esc>": "", "xx<enter>y": "", "xxtoo late<enter>": "", "xxtoo late<enter>n": "", "xxtoo late<enter>y": "give reject 02-01-auth hash-of-02-01-auth-0 too late",
 		"n": "program plan", "r": "program review 02-01-auth", "e": "program edit 02-01-auth", "o": "program shell 02-01-auth", "O": "program editor 02-01-auth",
 		"?cy": "", "/cy<enter>": "", "cjy": "",
@@ -250,6 +250,36 @@ func TestKeysOrder(t *testing.T) {
 			t.Errorf("%q: got %q, want %q\n%s", keys, got, want, d.text())
 		}
 	}
+}
+
+// Only what runs or is paused is stopped, and only after a yes; what nobody is asked about is not decided. Both are said at once.
+func TestKeysThatDoNothing(t *testing.T) {
+	at := task("02-01-auth", trellis.InProgress)
+	for keys, want := range map[string]string{"S": "", "S<esc>": "", "S<enter>": "", "Sn": "", "Sy": "give stop 02-01-auth"} {
+		d := drive(t, at)
+		d.press(keys)
+		if got := strings.Join(d.world.gave(), ", "); got != want {
+			t.Errorf("%q: got %q, want %q\n%s", keys, got, want, d.text())
+		}
+	}
+	d := three(t)
+	d.press("jS")
+	d.want("02-02-paging is in review: nothing runs that could be stopped")
+	d.press("a")
+	d.want("[now]", "02-02-paging is in review: nothing needs approval")
+	d.press("x")
+	d.want("[now]", "02-02-paging is in review: nothing needs approval")
+}
+
+// A planning that nobody is at work on does not look like one that goes on.
+func TestPlanningThatStopped(t *testing.T) {
+	stopped := task("02-02-out", trellis.Planning)
+	stopped.Failure.Code = trellis.AgentProtocol
+	held := task(".new-02-03-on", trellis.Planning)
+	held.HeldBy, held.Phase = &status.Holder{PID: 1}, "judge"
+	d := drive(t, task(".new-02-01-off", trellis.Planning), stopped, held)
+	d.tell(tea.WindowSizeMsg{Width: 140, Height: 24})
+	d.want("02-01-off", "cut off", "agent_protocol", "judge")
 }
 
 func TestAnswersStay(t *testing.T) {
@@ -528,7 +558,7 @@ func TestPlanningGetsItsName(t *testing.T) {
 func TestBrokenTaskIsShown(t *testing.T) {
 	d := drive(t, status.Task{ID: "02-04-bad", Problems: []trellis.Problem{{File: ".trellis/tasks/02-04-bad/task.json", Line: 3, Message: "no comma"}}})
 	d.tell(tea.WindowSizeMsg{Width: 120, Height: 24})
-	d.want("BROKEN 1 task", "02-04-bad  .trellis/tasks/")
+	d.want("BROKEN 1 task", "02-04-bad  task.json:3: no comma")
 }
 
 // No size, and nothing that somebody wrote, breaks the screen; nothing that a terminal would obey gets to it.

@@ -268,7 +268,7 @@ func (p *project) proofs(ctx context.Context, id string) (all []line, err error)
 		return nil, err
 	}
 	if r.Nothing {
-		return lines("nothing was to be proven", plain), nil
+		return lines("there is no plan with checks, so there is nothing to prove", plain), nil
 	}
 	all = lines(fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record")), bold)
 	for _, f := range r.Findings {

@@ -1,12 +1,16 @@
 package tui
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // press takes a key for what it means now.
@@ -124,6 +128,9 @@ func (m *Model) approve(t *status.Task) tea.Cmd {
 // key was pressed last, it is shown first. does says what the key does then.
 func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	switch {
+	case !slices.Contains([]trellis.Status{trellis.Waiting, trellis.Ready, trellis.InProgress}, t.Status):
+		m.idle(t, "nothing needs approval")
+		return nil
 	case m.page.tab != Plan || m.page.id != t.ID:
 		m.tab = Plan
 		read := m.look()
@@ -141,6 +148,20 @@ func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 		return nil
 	}
 	return do()
+}
+
+// idle says why a key does nothing to a task as it stands.
+func (m *Model) idle(t *status.Task, why string) {
+	m.said, m.wrong = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, standing(statusOf(t)), why)}, true
+}
+
+// standing is a status as people say it.
+func standing(s trellis.Status) string {
+	switch s {
+	case trellis.Review, trellis.Planning:
+		return "in " + string(s)
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
 }
 
 // give gives an order, unless another one is being carried out.
@@ -195,12 +216,16 @@ func (m *Model) run(kind Program) tea.Cmd {
 		return nil
 	}
 	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg {
-		if err != nil {
-			return returned{fmt.Errorf("%s: %w", kind, err)}
+		var exit *exec.ExitError
+		if err == nil || errors.As(err, &exit) && slices.Contains(undecided, exit.ExitCode()) {
+			return returned{}
 		}
-		return returned{}
+		return returned{fmt.Errorf("%s ended: %w", kind, err)}
 	})
 }
+
+// undecided are the exit codes of a program that a person left as it was: to decide later, or by Ctrl-C.
+var undecided = []int{8, 130}
 
 // move goes down that many lines: in the page when it is read, else in the list.
 func (m *Model) move(n int) tea.Cmd {
