@@ -203,6 +203,7 @@ func TestPlanEndsInAReview(t *testing.T) {
 		d.expect(want)
 	}
 	d.types(asked, "what\n")
+	d.expect(`"what" is none of these:`)
 	d.expect("a  accept  it may be built")
 	d.types(asked, "r\n")
 	d.types("what should be different?", "LOUDER, please\n")
@@ -316,7 +317,9 @@ func TestReviewIsLeft(t *testing.T) {
 	w, dir := reviewed(t)
 	d := w.dialog("", "review", "later")
 	d.types(asked, "acc\x03")
-	d.ends(command.ExitInterrupted)
+	if said := d.ends(command.ExitInterrupted); !strings.Contains(said, "next: trellis review "+filepath.Base(dir)) {
+		t.Errorf("it ends with\n%s", said)
+	}
 	w.holds(filepath.Join(dir, "approvals.jsonl"), "")
 	w.holds(filepath.Join(dir, "task.json"), `"waiting"`)
 	d = w.dialog(`echo "half a thought" >"$1"; exit 3`+"\n", "review", "later")
@@ -326,6 +329,30 @@ func TestReviewIsLeft(t *testing.T) {
 	d.types(asked, "l\n")
 	said := d.ends(command.ExitWaiting)
 	w.holds(regexp.MustCompile(`what it left is in (\S+)`).FindStringSubmatch(said)[1], "half a thought")
+}
+
+// Nobody is offered what would be refused: a plan that nobody has to agree to is neither accepted nor rejected, and of one that is
+// past being planned only what comes next is told.
+func TestReviewOffersWhatCanBeDone(t *testing.T) {
+	w, dir := reviewed(t)
+	if code := w.trellis("approve", "later"); code != command.ExitDone {
+		t.Fatalf("exit code %d\n%s", code, w.said)
+	}
+	d := w.dialog("", "review", "later")
+	d.expect("(r revise, e edit, l later, ? explains)")
+	d.types("", "a\n")
+	d.expect(`"a" is none of these:`)
+	d.types(asked, "l\n")
+	if said := d.ends(command.ExitDone); !strings.Contains(said, "nothing was changed; next: trellis start "+filepath.Base(dir)) {
+		t.Errorf("it ends with\n%s", said)
+	}
+	if code := w.trellis("cancel", "later"); code != command.ExitDone {
+		t.Fatalf("exit code %d\n%s", code, w.said)
+	}
+	d = w.dialog("", "review", "later")
+	if said := d.ends(command.ExitDone); !strings.Contains(said, "needs no approval; next: trellis retry "+filepath.Base(dir)) {
+		t.Errorf("it ends with\n%s", said)
+	}
 }
 
 // Settings that can't be read are told before somebody writes: no editor is opened for what can't be planned with.

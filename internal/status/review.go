@@ -33,6 +33,7 @@ type Review struct {
 	Approvers int               `json:"approvers"` // how many have to agree, 0: nobody is asked
 	Agreed    []string          `json:"agreed"`    // who did
 	Why       []string          `json:"why"`       // why they are asked, as far as the plan says
+	Rejected  string            `json:"rejected"`  // why the requirement or the plan was, "" when it was not
 	Problems  []trellis.Problem `json:"problems"`  // what `trellis validate` says
 
 	Summary      string            `json:"summary"`
@@ -105,6 +106,9 @@ func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Rev
 		Summary: t.Description, Verify: t.Pipeline.Verify, Judge: t.Pipeline.Judge, Touches: t.Pipeline.Touches}
 	if len(r.Verify) == 0 {
 		r.Verify = cfg.Verify
+	}
+	if no := t.Pipeline.Rejection; t.Status == trellis.Rejected {
+		r.Rejected = strings.TrimPrefix(no.Category+": "+no.Details, ": ")
 	}
 	prd, err := document(t.Dir, taskdir.PRD)
 	if err != nil {

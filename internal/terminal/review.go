@@ -17,6 +17,11 @@ func Review(w io.Writer, r status.Review, style Style) error {
 	p := reviewPage{Style: style}
 	p.title(r.Task + "  " + r.Title)
 	p.facts(r)
+	p.section("Rejected", []string{r.Rejected}, "")
+	if r.Rejected != "" && r.Document == "" { // nothing was planned
+		_, err := io.WriteString(w, p.String())
+		return err
+	}
 	p.paragraph(r.Summary)
 	if len(r.Steps) == 0 {
 		p.section("prd.md", strings.Split(strings.TrimSpace(r.Document), "\n"), "")

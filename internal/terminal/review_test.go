@@ -43,3 +43,15 @@ func TestReview(t *testing.T) {
 		}
 	}
 }
+
+// What was rejected before anything was planned says so, and nothing of limits that it will never reach.
+func TestReviewOfARejection(t *testing.T) {
+	var out bytes.Buffer
+	r := status.Review{Task: "02-01-bye", Title: "Say bye", Verify: []string{"true"}, Rejected: "out_of_scope: it greets only"}
+	if err := Review(&out, r, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "02-01-bye Say bye\n\n\nRejected\n  out_of_scope: it greets only\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -63,8 +64,21 @@ func (c *Console) AskOption(ctx context.Context, question string, options ...Opt
 				return o.Word, strings.TrimSpace(rest), nil
 			}
 		}
-		for _, o := range options {
-			fmt.Fprintf(c.Stderr, "  %s  %-7s %s\n", o.Key, o.Word, o.Means)
+		if said != "" && said != "?" {
+			c.Say("%q is none of these:", said)
 		}
+		explain(c.Stderr, options, c.Style(c.Stderr).Width)
+	}
+}
+
+// explain tells what each option means, its lines broken between words where the terminal ends.
+func explain(w io.Writer, options []Option, width int) {
+	for _, o := range options {
+		head := fmt.Sprintf("  %s  %-7s ", o.Key, o.Word)
+		lines := []string{o.Means}
+		if width > 2*len(head) {
+			lines = text.Wrap(o.Means, width-len(head))
+		}
+		fmt.Fprintf(w, "%s%s\n", head, strings.Join(lines, "\n"+strings.Repeat(" ", len(head))))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -21,6 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Command is `trellis review`. readKey reads the private key of --key.
@@ -97,7 +99,27 @@ var choices = []command.Option{
 	{Key: "l", Word: "later", Means: "nothing is decided"},
 }
 
-// Run shows the plan and asks, until the person has decided.
+// offered are the choices that there are about a plan as it stands: nobody is offered what would be refused.
+func offered(shown status.Review) (list []command.Option) {
+	for _, o := range choices {
+		switch o.Word {
+		case "accept", "reject":
+			if shown.Asked {
+				list = append(list, o)
+			}
+		default:
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// open reports whether a person can change what is planned, or decide about it.
+func open(shown status.Review) bool {
+	return shown.Asked || slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready, trellis.Waiting}, shown.Status)
+}
+
+// Run shows the plan and asks, until the person has decided. Where there is nothing to decide it says what comes next.
 func (r *Review) Run(ctx context.Context) error {
 	for {
 		shown, err := r.Project.Review(ctx, r.Dir)
@@ -107,7 +129,13 @@ func (r *Review) Run(ctx context.Context) error {
 		if err := terminal.Review(r.Stderr, shown, r.Style(r.Stderr)); err != nil {
 			return err
 		}
+		if !open(shown) {
+			return r.next(ctx, shown.Task+" needs no approval")
+		}
 		again, err := r.decide(ctx, shown)
+		if errors.Is(err, context.Canceled) && len(app.HintsOf(err)) == 0 {
+			return app.WithHints(err, "trellis review "+shown.Task)
+		}
 		if err != nil || !again {
 			return err
 		}
@@ -117,7 +145,7 @@ func (r *Review) Run(ctx context.Context) error {
 // decide asks until something was done about what was shown. again: it is to be shown as it is now.
 func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, err error) {
 	for {
-		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", choices...)
+		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", offered(shown)...)
 		if err != nil {
 			return false, err
 		}
@@ -134,7 +162,7 @@ func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, e
 		case "reject":
 			done, err = r.reject(ctx, shown, rest)
 		default:
-			return false, r.later(shown)
+			return false, r.later(ctx, shown)
 		}
 		if err != nil || done || again {
 			return again, err
@@ -142,12 +170,26 @@ func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, e
 	}
 }
 
-func (r *Review) later(shown status.Review) error {
+func (r *Review) later(ctx context.Context, shown status.Review) error {
 	if !shown.Asked {
-		return nil
+		return r.next(ctx, "nothing was changed")
 	}
 	r.waits()
 	return app.Quiet(app.ErrWaiting)
+}
+
+// next says where it ended, and the command that comes next for the task.
+func (r *Review) next(ctx context.Context, said string) error {
+	s, err := r.Project.SiteForOrders(ctx)
+	if err != nil {
+		return err
+	}
+	command, err := s.Assessor().Next(ctx, r.Dir)
+	if command != "" {
+		said += "; next: " + command
+	}
+	r.Say("%s", said)
+	return err
 }
 
 // accept says yes to what was shown.
