@@ -56,7 +56,7 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 	}
 	s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
 	s.Hooks().CalledOff(ctx, dir)
-	return o.ordered(dir, filepath.Base(dir)+" is cancelled"+o.left(ctx, dir), ""), nil
+	return o.ordered(dir, filepath.Base(dir)+" is cancelled"+o.left(ctx, dir)+"; it comes back with: trellis undo", ""), nil
 }
 
 // left says what is left of a task that is called off.

@@ -81,8 +81,8 @@ func (p *Project) Find(ref string) (string, error) {
 		}
 		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
-		if near := nearTask(p.Store, ref); near != "" {
-			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, near), err}
+		if near := nearTasks(p.Store, ref); len(near) > 0 {
+			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, strings.Join(near, " or ")), err}
 		}
 		return "", WithHints(err, "trellis list")
 	}
@@ -98,22 +98,36 @@ type noTask struct {
 func (e *noTask) Error() string { return e.text }
 func (e *noTask) Unwrap() error { return e.err }
 
-// nearTask is the task whose directory, or name without the day, is nearly ref; "" when none is.
-func nearTask(store taskdir.Store, ref string) string {
+// partOf is how many letters a part of a name has at least by which a task is found, and among how many tasks at most.
+const partOf, amongAtMost = 3, 4
+
+// nearTasks are the task whose directory, or name without the day, is nearly ref, or else those whose name ref is a part of.
+// None are named where too many may be meant.
+func nearTasks(store taskdir.Store, ref string) []string {
 	entries, err := os.ReadDir(store.Tasks())
 	if err != nil {
-		return "" // whoever reads the task says so
+		return nil // whoever reads the task says so
 	}
-	var names []string
+	ref = strings.ToLower(strings.TrimRight(ref, "/"))
+	var names, parts []string
 	dirs := map[string]string{}
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && e.Name() != "archive" {
 			_, name := taskdir.SplitID(e.Name())
 			names = append(names, name, e.Name())
 			dirs[name], dirs[e.Name()] = e.Name(), e.Name()
+			if len(ref) >= partOf && strings.Contains(e.Name(), ref) {
+				parts = append(parts, e.Name())
+			}
 		}
 	}
-	return dirs[trellis.Nearest(strings.TrimRight(ref, "/"), names)]
+	if near := dirs[trellis.Nearest(ref, names)]; near != "" {
+		return []string{near}
+	}
+	if len(parts) > amongAtMost {
+		return nil
+	}
+	return parts
 }
 
 // Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.

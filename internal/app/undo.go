@@ -223,7 +223,7 @@ func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 		return done, err
 	}
 	if done.Says == "" {
-		done = u.p.Orders().ordered(dir, "back is "+d.Brings, "")
+		done = u.p.Orders().ordered(dir, "brought back: "+d.Brings, "")
 		done.Next, _ = u.p.Next(ctx, dir) // of what can't be read there is none
 	}
 	return done, u.forget(d)

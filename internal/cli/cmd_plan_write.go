@@ -26,7 +26,7 @@ func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err
 	}
 	data, err := draft.Edit()
 	if err != nil {
-		return "", nil, err // it says where the text is
+		return "", nil, app.WithHints(err, append(app.HintsOf(err), "trellis plan")...) // it says where the text is
 	}
 	form := strings.Split(requirementForm, "\n")
 	var lines []string
@@ -39,7 +39,7 @@ func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err
 		if err := draft.Discard(); err != nil {
 			return "", nil, err
 		}
-		return "", nil, app.Usagef("nothing was written, so nothing is planned")
+		return "", nil, app.WithHints(app.Usagef("nothing was written, so nothing is planned"), "trellis plan")
 	}
 	return text + "\n", draft, checkRequirement("what you wrote", text)
 }

@@ -134,6 +134,7 @@ func statusOfAll(a *command.Console, p *app.Project, asJSON bool) error {
 	}
 	if len(open) == 0 {
 		a.Say("no task is open")
+		a.Say("next: trellis plan 'what is wanted'")
 		return nil
 	}
 	return terminal.Table(a.Stdout, open, a.Style(a.Stdout), a.Now())

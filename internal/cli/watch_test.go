@@ -57,3 +57,11 @@ func TestWatchOnceBeforeItsTime(t *testing.T) {
 		t.Errorf("one that is not ready: got exit %d: %s", code, said)
 	}
 }
+
+// A look at what is to be run that finds nothing says so, and where to look.
+func TestWatchOnceFindsNothing(t *testing.T) {
+	a := runs(t, "", "")
+	if code, _, said := a.try("watch", "--once"); code != command.ExitDone || !strings.HasSuffix(said, "trellis: no task is ready to run; next: trellis status\n") {
+		t.Errorf("got exit %d: %s", code, said)
+	}
+}

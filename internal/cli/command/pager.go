@@ -3,6 +3,8 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"slices"
@@ -35,6 +37,10 @@ func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer
 	err = proc.Page(ctx, cmd, write)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127) {
+		err = app.WithHints(fmt.Errorf("the pager %q can't be run: %w", program, err), "export GIT_PAGER=less, or cat for none")
 	}
 	return err
 }

@@ -23,7 +23,11 @@ func (c *Console) Slug(text, from string) (string, error) {
 // CheckDevType checks what kind of work a flag or argument says that a task is.
 func CheckDevType(kind, from string) error {
 	if !slices.Contains(trellis.DevTypes, kind) {
-		return app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
+		err := app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
+		if near := trellis.Nearest(kind, trellis.DevTypes); near != "" {
+			err = app.WithHints(err, "did you mean: "+near)
+		}
+		return err
 	}
 	return nil
 }

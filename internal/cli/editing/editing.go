@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -80,7 +82,7 @@ func (e *edited) run(ctx context.Context, begun []byte) error {
 	for {
 		text, err := e.draft.Edit()
 		if err != nil {
-			return err
+			return app.WithHints(err, append(app.HintsOf(err), e.again())...)
 		}
 		if bytes.Equal(text, begun) && (e.was != nil || len(text) == 0) {
 			e.Say("%s stays as it is: nothing was changed", e.file())
@@ -99,7 +101,7 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	if err != nil {
 		return false, e.kept(err)
 	}
-	e.SayProblems(problems)
+	e.SayProblems(inTheCopy(problems))
 	if wrong := mistakes(problems); wrong == 0 {
 		return false, e.save(text)
 	} else if !e.CanAsk() {
@@ -119,6 +121,17 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 		return false, e.draft.Discard()
 	}
 	return true, nil
+}
+
+// inTheCopy are problems of a text that no file has yet: a command that mends the file would not see it.
+func inTheCopy(problems []trellis.Problem) []trellis.Problem {
+	list := slices.Clone(problems)
+	for i := range list {
+		if strings.HasPrefix(list[i].Hint, "trellis ") {
+			list[i].Hint = ""
+		}
+	}
+	return list
 }
 
 func mistakes(problems []trellis.Problem) (n int) {
@@ -146,6 +159,12 @@ func (e *edited) save(text []byte) error {
 
 // kept is an error with where what was written is.
 func (e *edited) kept(err error) error {
-	hints := append(app.HintsOf(err), "trellis edit "+filepath.Base(e.dir))
+	hints := append(app.HintsOf(err), e.again())
 	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, e.draft.Path()), hints...)
+}
+
+// again is the command that edits the file once more.
+func (e *edited) again() string {
+	word := strings.TrimSuffix(e.name, filepath.Ext(e.name))
+	return strings.TrimSuffix("trellis edit "+filepath.Base(e.dir)+" "+word, " prd")
 }

@@ -66,7 +66,7 @@ func (d *Draft) Edit() ([]byte, error) {
 	began := time.Now()
 	switch err := cmd.Run(); {
 	case errors.As(err, &ended):
-		return nil, app.Usagef("the editor (%s, %s) failed: %v; what it left is in %s", program, by, ended, d.path)
+		return nil, d.failed(fmt.Sprintf("the editor (%s, %s) failed: %v", program, by, ended))
 	case err != nil:
 		return nil, app.Usagef("running the editor (%s, %s): %w", program, by, err)
 	}
@@ -79,6 +79,14 @@ func (d *Draft) Edit() ([]byte, error) {
 		d.a.Say("next: have it wait, as with EDITOR='code --wait', and try again")
 	}
 	return text, nil
+}
+
+// failed is the error of an editor that failed. The draft stays only where it holds something that was not there before.
+func (d *Draft) failed(how string) error {
+	if left, err := durable.Read(d.path, durable.MaxDocument); err == nil && bytes.Equal(left, d.text) && d.Discard() == nil {
+		return app.Usagef("%s; nothing was changed", how)
+	}
+	return app.Usagef("%s; what it left is in %s", how, d.path)
 }
 
 // atOnce is how soon an editor returns that does not wait until the person is done.

@@ -194,6 +194,8 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 	case end.Status == trellis.Rejected:
 		sayRejected(a, p, end.PlanResult)
 		a.Say("%s", spent(end))
+		a.Say("next: trellis plan --retry %s --requirement 'what is wanted instead'", id)
+		a.Say("next: trellis plan --retry %s --feedback 'why it can be done'", id)
 		return
 	}
 	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))

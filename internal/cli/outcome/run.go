@@ -138,6 +138,9 @@ func RunLines(p *app.Project, res runner.Result) []string {
 		}
 	case trellis.Failed:
 		s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		if t, err := p.Store.Load(res.Dir); err == nil && p.Worktree(t) != "" {
+			s.say("worktree  %s", p.Worktree(t))
+		}
 		for _, step := range res.Rollback {
 			s.say("rollback  %s", step)
 		}

@@ -147,7 +147,7 @@ planner is gone, after a backup of what it holds; trellis undo brings it back. W
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			restore, err := p.Orders().Remove(c.Context, dir)
 			if err == nil {
-				cmd.Say("%s is removed; it comes back with: %s", filepath.Base(dir), restore)
+				cmd.Say("%s is removed; it comes back with: trellis undo, or later: %s", filepath.Base(dir), restore)
 			}
 			return err
 		}),

@@ -127,6 +127,9 @@ func run(a *command.Console, c *cli.Context) error {
 			outcome.SayRun(a, p, r)
 		}
 	}
+	if o.Once && err == nil && len(results) == 0 {
+		a.Say("no task is ready to run; next: trellis status")
+	}
 	return endOfWatch(c, p, results, err)
 }
 
