@@ -85,7 +85,8 @@ type Result struct {
 	Text      string          // the last text of the agent
 	Answer    json.RawMessage // the structured answer, when the program has one of its own
 	Session   string          // to resume with; "" when the program has none
-	Usage     trellis.Usage   // of this run alone
+	Model     string          // that it used, as far as it tells, or was asked to use; "" when nobody says
+	Usage     trellis.Usage   // of this run alone; what it cost is an estimate where the program does not tell, see [Options.Prices]
 	ToolCalls int             // -1 when the program does not report them
 	Stop      string          // the program's own word for why it ended
 	Sandbox   string          // that it ran in, "" for none

@@ -91,7 +91,8 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: logs.events(emit, end)}
+	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: logs.events(emit, end), prices: d.o.Prices}
+	t.result.Model = cmp.Or(r.Model, d.api.Model)
 	began := time.Now()
 	err = d.converse(within, r, key, t, logs)
 	t.watch.stop()
@@ -128,7 +129,7 @@ func (d direct) converse(ctx context.Context, r Request, key string, t *tally, l
 	default:
 		c.wire = newCompletions(d.api, key, client, server)
 	}
-	c.question = question{model: cmp.Or(r.Model, d.api.Model), system: r.System, tools: files.tools(), schema: r.Schema}
+	c.question = question{model: t.result.Model, system: r.System, tools: files.tools(), schema: r.Schema}
 	t.session(talk.id)
 	return c.run(ctx, strings.ToValidUTF8(r.Prompt, "\uFFFD"))
 }

@@ -35,6 +35,8 @@ type turn struct {
 	stop  string // why it ended, in the provider's words; "" when it broke off
 	why   string // more words of the provider's for it
 	usage trellis.Usage
+
+	written int64 // tokens of the input that were written to the provider's cache
 }
 
 // chat is the conversation of one run.
@@ -137,7 +139,7 @@ func (c *chat) spend(t turn) {
 	if t.usage == (trellis.Usage{}) {
 		return
 	}
-	c.used = c.used.Add(t.usage)
+	c.used = c.used.Add(c.tally.priced(c.question.model, t.usage, t.written))
 	c.tally.usage(c.used)
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -94,7 +95,7 @@ func (c claude) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(c.o.claudeAllow(), claudeDefaults, fixed, r),
-		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]trellis.Usage{}}, own: c.o.claudeOwn(),
+		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]claudeSpent{}}, own: c.o.claudeOwn(),
 	}, nil
 }
 
@@ -109,19 +110,21 @@ func claudePrompt(prompt string) string {
 
 // claudeStream reads --output-format stream-json.
 type claudeStream struct {
-	spent  map[string]trellis.Usage // by message: several events of one message repeat its usage
-	kind   string                   // the program's word for what went wrong
-	down   bool                     // the provider failed, and has said nothing since
-	closed map[string]time.Time     // windows of the provider's that are used up, and when each opens
+	spent  map[string]claudeSpent // by message: several events of one message repeat its usage
+	kind   string                 // the program's word for what went wrong
+	down   bool                   // the provider failed, and has said nothing since
+	closed map[string]time.Time   // windows of the provider's that are used up, and when each opens
 }
 
 type claudeEvent struct {
 	Type, Subtype string
 	SessionID     string `json:"session_id"`
+	Model         string // at the beginning
 	Parent        string `json:"parent_tool_use_id"` // not empty in what subagents do
 	Error         string
 	Message       struct {
 		ID      string
+		Model   string
 		Content json.RawMessage
 		Usage   claudeUsage
 	}
@@ -148,6 +151,12 @@ type claudeEvent struct {
 		Tool  string          `json:"tool_name"`
 		Input json.RawMessage `json:"tool_input"`
 	} `json:"permission_denials"`
+}
+
+// claudeSpent is what a message used, and of which model: subagents may have another one.
+type claudeSpent struct {
+	model string
+	claudeUsage
 }
 
 type claudeUsage struct {
@@ -189,9 +198,11 @@ func (c *claudeStream) line(line string, t *tally) bool {
 		c.retry(e, t)
 		return true
 	}
-	t.waiting = nil
+	t.waiting, t.tells = nil, true
 	t.session(e.SessionID)
 	switch e.Type {
+	case "system":
+		t.result.Model = cmp.Or(e.Model, t.result.Model)
 	case "assistant":
 		c.said(e, t)
 	case "user":
@@ -253,14 +264,30 @@ func (c *claudeStream) said(e claudeEvent, t *tally) {
 			t.text(b.Text)
 		}
 	}
-	if u := e.Message.Usage.usage(); e.Message.ID != "" && u != c.spent[e.Message.ID] {
-		c.spent[e.Message.ID] = u
-		var sum trellis.Usage
-		for _, u := range c.spent {
-			sum = sum.Add(u)
-		}
-		t.usage(sum)
+	if s := (claudeSpent{e.Message.Model, e.Message.Usage}); e.Message.ID != "" && s != c.spent[e.Message.ID] {
+		c.spent[e.Message.ID] = s
+		t.usage(c.sum(t))
 	}
+}
+
+// account estimates what a run cost that was cut off before it told.
+func (c *claudeStream) account(t *tally, _ bool) {
+	if u := t.result.Usage; u.CostUSD == nil && u.Tokens() > 0 {
+		t.tells = false
+		sum := c.sum(t)
+		u.CostUSD, u.CostEstimated = sum.CostUSD, sum.CostEstimated
+		t.usage(u)
+	}
+}
+
+// sum is what all messages used so far.
+func (c *claudeStream) sum(t *tally) (sum trellis.Usage) {
+	t.written = 0
+	for _, s := range c.spent {
+		sum = sum.Add(t.priced(s.model, s.usage(), s.Created))
+		t.written += s.Created
+	}
+	return sum
 }
 
 // tools takes in how tools ended.
@@ -294,7 +321,7 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
 		u = told // a turn that was interrupted counts none of what its messages used
 	}
-	u.CostUSD = e.Cost
+	u.CostUSD, u.CostEstimated = e.Cost, false
 	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
 	t.usage(u)
 }

@@ -66,8 +66,8 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end)}
-	t.result.Sandbox = place.Name
+	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end), prices: c.o.Prices}
+	t.result.Sandbox, t.result.Model = place.Name, r.Model
 	var one sync.Mutex // of the two streams at a time
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
 		one.Lock()

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -131,6 +132,7 @@ type codexEvent struct {
 type codexUsage struct {
 	Input  int64 `json:"input_tokens"` // cached ones included
 	Cached int64 `json:"cached_input_tokens"`
+	Write  int64 `json:"cache_write_input_tokens"`
 	Output int64 `json:"output_tokens"`
 }
 
@@ -154,9 +156,7 @@ func (c *codexStream) line(line string, t *tally) bool {
 	if e.Type == "turn.completed" {
 		t.finished("completed")
 	}
-	if u, news := c.thread.look(); news {
-		t.usage(u)
-	}
+	c.look(t)
 	switch e.Type {
 	case "thread.started":
 		c.thread.id = e.Thread
@@ -172,10 +172,24 @@ func (c *codexStream) line(line string, t *tally) bool {
 		t.finished("failed")
 	case "turn.completed":
 		if e.Usage != nil {
-			t.usage(e.Usage.minus(c.thread.before))
+			c.used(*e.Usage, t)
 		}
 	}
 	return true
+}
+
+// look takes what is new in the record.
+func (c *codexStream) look(t *tally) {
+	if c.thread.look() {
+		c.used(c.thread.now, t)
+	}
+}
+
+// used takes what the thread used by now.
+func (c *codexStream) used(now codexUsage, t *tally) {
+	t.result.Model = cmp.Or(c.thread.model, t.result.Model)
+	t.written = max(now.Write-c.thread.before.Write, 0)
+	t.usage(now.minus(c.thread.before))
 }
 
 func (c *codexStream) item(e codexEvent, t *tally) {
@@ -270,9 +284,7 @@ func (c *codexStream) refused(message string) *flow.Failure {
 
 // account takes the last answers from the record: of a turn that was cut off the stream tells nothing.
 func (c *codexStream) account(t *tally, _ bool) {
-	if u, news := c.thread.look(); news {
-		t.usage(u)
-	}
+	c.look(t)
 }
 
 func (c *codexStream) end(t *tally, e ending) *flow.Failure {

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -133,6 +134,7 @@ func (c *commandEvents) line(line string, t *tally) bool {
 	var e struct {
 		Event
 		Input    json.RawMessage `json:"input"`
+		Model    string          `json:"model"`
 		Answer   json.RawMessage `json:"answer"`
 		Stop     string          `json:"stop"`
 		Code     trellis.Code    `json:"code"`
@@ -150,6 +152,7 @@ func (c *commandEvents) line(line string, t *tally) bool {
 		c.used = true
 		t.tool(e.Tool, e.Input)
 	case EventUsage:
+		t.result.Model = cmp.Or(e.Model, t.result.Model)
 		if e.Usage != nil {
 			t.usage(*e.Usage)
 		}

@@ -56,6 +56,7 @@ func (messages) take(e anthropic.MessageStreamEventUnion, t *turn, b *turnBuilde
 	case "message_start":
 		u := e.Message.Usage
 		t.usage = claudeUsage{u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens}.usage()
+		t.written = u.CacheCreationInputTokens
 	case "content_block_start":
 		b.text.WriteString(e.ContentBlock.Text)
 		if e.ContentBlock.Type == "tool_use" {

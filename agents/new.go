@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/prices"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -25,6 +26,7 @@ type Options struct {
 	Output   int64              // how many bytes a program may print in one run; 0 is 1 GiB
 	Secrets  []string           // values besides those of Environ that are masked in what is kept of a run
 	Sandbox  Sandbox            // that programs are started in; nil: none
+	Prices   prices.Table       // of models, by which the cost is estimated of what was used by who tells none
 	// Files are the files of a folder that a model without a program may know of, from there. Nil, or where that
 	// fails: all below it.
 	Files func(ctx context.Context, dir string) ([]string, error)

@@ -199,7 +199,8 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 	c.usage.InputTokens += tokens.Input + tokens.Cache.Write
 	c.usage.CachedTokens += tokens.Cache.Read
 	c.usage.OutputTokens += tokens.Output + tokens.Reasoning
-	if c.cost += e.Part.Cost; c.cost > 0 { // no price is known otherwise
+	t.written += tokens.Cache.Write
+	if c.cost += e.Part.Cost; c.cost > 0 { // it knows no price otherwise
 		cost := c.cost
 		c.usage.CostUSD = &cost
 	}

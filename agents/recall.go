@@ -36,7 +36,7 @@ func Recall(name string, r Request, dir string) *Result {
 func readers(name string, r Request) reader {
 	switch name {
 	case Claude:
-		return &claudeStream{spent: map[string]trellis.Usage{}}
+		return &claudeStream{spent: map[string]claudeSpent{}}
 	case Codex:
 		return newCodexStream("", Request{Schema: r.Schema})
 	case OpenCode:

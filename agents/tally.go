@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/prices"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -15,7 +16,11 @@ type tally struct {
 	result Result
 	emit   func(Event)
 	watch  *watch
+	prices prices.Table
 	said
+
+	written int64 // tokens of the input that were written to the provider's cache
+	tells   bool  // the program says at its end what it cost: nothing is estimated before
 
 	failing int  // tools that ended, until one ended well
 	worked  bool // one did
@@ -74,6 +79,7 @@ func (t *tally) toolEnded(well bool, said string) {
 // usage takes the running total of the run and ends a run that crossed its limits; one that has given its
 // result has no more to spend.
 func (t *tally) usage(u trellis.Usage) {
+	u = t.priced(t.result.Model, u, t.written)
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
 	if f := t.watch.spent(u); f != nil && !t.done {

@@ -24,6 +24,7 @@ type thread struct {
 	offset int64
 	before codexUsage // what the thread had used when this run began
 	now    codexUsage
+	model  string // that answers
 	limits codexLimits
 	calls  []string // the tools that this run called
 	// problem is why the last turn failed, in codex's own terms.
@@ -57,18 +58,18 @@ func (t *thread) found() bool {
 }
 
 // look reads what is new in the record and reports whether more was used.
-func (t *thread) look() (trellis.Usage, bool) {
+func (t *thread) look() bool {
 	if !t.found() {
-		return trellis.Usage{}, false
+		return false
 	}
 	f, err := durable.OpenBelow(filepath.Dir(t.path), filepath.Base(t.path), durable.AnySize)
 	if err != nil {
-		return trellis.Usage{}, false
+		return false
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, durable.MaxJournal))
 	if err != nil {
-		return trellis.Usage{}, false
+		return false
 	}
 	whole := bytes.LastIndexByte(data, '\n') + 1
 	t.offset += int64(whole)
@@ -76,15 +77,17 @@ func (t *thread) look() (trellis.Usage, bool) {
 	for line := range bytes.Lines(data[:whole]) {
 		t.take(line)
 	}
-	return t.now.minus(t.before), t.now != old
+	return t.now != old
 }
 
 // record is a line of what codex writes down.
 type record struct {
+	Type    string
 	Payload struct {
-		Type string
-		Name string // of a tool
-		Info *struct {
+		Type  string
+		Name  string // of a tool
+		Model string // in what is said before each turn
+		Info  *struct {
 			Total codexUsage `json:"total_token_usage"`
 		}
 		Total  *codexUsage  `json:"thread_token_usage"` // as soon as an answer has come
@@ -96,7 +99,7 @@ type record struct {
 }
 
 // marks are what lines hold that say something of interest here.
-var marks = []string{`"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
+var marks = []string{`"turn_context"`, `"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
 
 func (t *thread) take(line []byte) {
 	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
@@ -105,6 +108,9 @@ func (t *thread) take(line []byte) {
 	var r record
 	if !decode(string(line), &r) {
 		return
+	}
+	if r.Type == "turn_context" {
+		t.model = r.Payload.Model
 	}
 	if len(r.Payload.Error.Info) > 0 {
 		t.problem = r.Payload.Error.Info

@@ -214,6 +214,7 @@ func (r *reader) usage() members {
 				u.CostUSD = &cost
 			}
 		},
-		"seconds": into(&u.Seconds, r.number),
+		"seconds":        into(&u.Seconds, r.number),
+		"cost_estimated": into(&u.CostEstimated, r.bool),
 	}
 }

@@ -147,7 +147,7 @@ func (p messages) stream(r Request, t Turn) []event {
 func stopReason(t Turn) string { return t.ended("max_tokens", "tool_use", "end_turn") }
 
 func messagesUsage(u Usage) object {
-	return object{"input_tokens": u.Input, "output_tokens": u.Output, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": 0}
+	return object{"input_tokens": u.Input - u.Written, "output_tokens": u.Output, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": u.Written}
 }
 
 func (messages) failure(f Fail) any {

@@ -33,6 +33,7 @@ type Server struct {
 	turns    atomic.Int64
 	mu       sync.Mutex
 	requests []Request
+	used     Usage
 	strange  []string
 }
 
@@ -62,6 +63,19 @@ func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
+}
+
+// Used is what the turns cost that a script took to their end, all together.
+func (s *Server) Used() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+func (s *Server) count(u Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = Usage{s.used.Input + u.Input, s.used.Output + u.Output, s.used.Cached + u.Cached, s.used.Written + u.Written}
 }
 
 // Strange are method and path of the requests that the server has no answer for.
@@ -125,6 +139,9 @@ func (s *Server) turn(p protocol, w http.ResponseWriter, hr *http.Request) {
 		s.requests = append(s.requests, r)
 		s.mu.Unlock()
 		t = s.script(r)
+		if t.Fail == nil && !t.Garbage && !t.Hang && !t.Cut {
+			s.count(t.usage())
+		}
 	}
 	s.play(p, w, hr, r, t)
 }

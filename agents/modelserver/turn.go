@@ -52,8 +52,9 @@ type Turn struct {
 	Sent    func()        // called when all of it was
 }
 
-// Usage is what a turn cost. Input does not count Cached.
-type Usage struct{ Input, Output, Cached int }
+// Usage is what a turn cost. Input does not count Cached. Of it so much was Written to the cache, which the messages
+// protocol alone tells.
+type Usage struct{ Input, Output, Cached, Written int }
 
 // Fail is an error of the model's provider.
 type Fail struct {

@@ -90,6 +90,7 @@ type Reply struct {
 	Problems  []string        `json:"problems,omitempty"` // why there is no Answer
 	Failure   *flow.Failure   `json:"failure,omitempty"`
 	Session   string          `json:"session,omitempty"`
+	Model     string          `json:"model,omitempty"` // that answered; "": nobody told
 	Usage     trellis.Usage   `json:"usage"`
 	ToolCalls int             `json:"tool_calls"`
 	Stop      string          `json:"stop,omitempty"`

@@ -117,7 +117,7 @@ func since(u, before trellis.Usage) trellis.Usage {
 		cost -= *before.CostUSD
 	}
 	if cost != 0 {
-		d.CostUSD = &cost
+		d.CostUSD, d.CostEstimated = &cost, u.CostEstimated || before.CostEstimated
 	}
 	return d
 }

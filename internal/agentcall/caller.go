@@ -286,7 +286,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
-		reply.Sandbox = res.Sandbox
+		reply.Sandbox, reply.Model = res.Sandbox, res.Model
 		m.report(res.Usage) // which may be all that is ever told
 	}
 	reply.Usage.Seconds = a.now().Sub(began).Seconds()

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/prices"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
@@ -79,12 +80,15 @@ func (a Agents) secrets() []string {
 // Options say which agents there are.
 func (a Agents) Options() agents.Options {
 	o := agents.Options{Environ: a.p.Env.Vars, Shared: a.sharedEnv(), Root: a.p.Root, Script: filepath.Join(a.p.Settings.Dir(), ".trellis", "rehearsal.yaml"),
-		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
+		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}, Prices: prices.Table{}}
 	for name, c := range a.cfg.Agents.Commands {
 		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output}
 	}
 	for name, c := range a.cfg.Agents.APIs {
 		o.APIs[name] = agents.API{Kind: c.API, Model: c.Model, BaseURL: c.BaseURL, KeyEnv: c.KeyEnv}
+	}
+	for model, p := range a.cfg.Agents.Prices {
+		o.Prices[model] = prices.Price(p)
 	}
 	o.Files = (&git.Repo{Env: a.p.Env.Vars}).History().Files
 	return o

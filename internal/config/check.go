@@ -20,6 +20,7 @@ func (d *decoder) check(c *Config) {
 	d.roles(c)
 	d.commands(c)
 	d.apis(c)
+	d.prices(c)
 	d.perAgent(c)
 	d.worktree(c)
 	d.packages(c)

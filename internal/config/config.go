@@ -50,6 +50,7 @@ type Agents struct {
 	Roles    map[trellis.Role]Choice `yaml:"roles" key:"role"`
 	Commands map[string]Command      `yaml:"commands" key:"name"`
 	APIs     map[string]API          `yaml:"apis" key:"name"`
+	Prices   map[string]Price        `yaml:"prices" key:"model"`
 }
 
 // Choice is who plays one role.
@@ -76,6 +77,14 @@ type API struct {
 	Model   string `yaml:"model" doc:"the model, in the server's spelling"`
 	BaseURL string `yaml:"base_url" doc:"the server, with /v1 for openai; empty: the provider's own"`
 	KeyEnv  string `yaml:"key_env" doc:"the environment variable that holds the key; empty: ANTHROPIC_API_KEY or OPENAI_API_KEY, and no key with a base_url"`
+}
+
+// Price is what a model costs, in USD for a million tokens, by which the cost is estimated of what agents used that tell none.
+type Price struct {
+	Input      float64 `yaml:"input" doc:"USD for a million tokens of input"`
+	Output     float64 `yaml:"output" doc:"USD for a million tokens of output"`
+	CacheRead  float64 `yaml:"cache_read" unset:"that of input" doc:"USD for a million tokens of input that comes from the provider's cache; not said: as input"`
+	CacheWrite float64 `yaml:"cache_write" unset:"that of input" doc:"USD for a million tokens of input that is written to it; not said: as input"`
 }
 
 // Planning is how a requirement becomes a task.

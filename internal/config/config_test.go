@@ -111,6 +111,7 @@ agents:
   apis:
     haiku: {api: anthropic, model: claude-haiku-4-5, key_env: ANTHROPIC_API_KEY}
     local: {api: openai, base_url: "http://127.0.0.1:11434/v1", model: qwen3}
+  prices: {qwen3: {input: 0, output: 0}, gpt-5.5: {input: 4, output: 20.5, cache_read: 0}}
 planning: {approval: plan, approvers: 2, approval_expires: 48h}
 worktree: {dir: /var/trees, copy: [.env, config/local.yaml], setup: ["npm ci"], setup_timeout: 90s}
 verify: [&test go test ./..., *test]
@@ -136,6 +137,7 @@ notify:
 			EnvPass: []string{"ABLE_API_KEY"}, Output: "events"}},
 		{got.Agents.Commands["path"].Command, []string{"python3", "agent.py"}},
 		{got.Agents.APIs, map[string]config.API{"haiku": {API: "anthropic", Model: "claude-haiku-4-5", KeyEnv: "ANTHROPIC_API_KEY"}, "local": {API: "openai", Model: "qwen3", BaseURL: "http://127.0.0.1:11434/v1"}}},
+		{got.Agents.Prices, map[string]config.Price{"qwen3": {}, "gpt-5.5": {Input: 4, Output: 20.5, CacheWrite: 4}}},
 		{got.Planning, config.Planning{TaskSpec: true, Judge: true, Approval: "plan", Approvers: 2, ApprovalExpires: 48 * time.Hour, MaxSteps: 20}},
 		{got.Worktree, config.Worktree{Dir: "/var/trees", Copy: []string{".env", "config/local.yaml"}, Setup: []string{"npm ci"}, SetupTimeout: 90 * time.Second}},
 		{got.Verify, []string{"go test ./...", "go test ./..."}},
@@ -175,6 +177,10 @@ func TestProblems(t *testing.T) {
 		{"agents:\n  commands:\n    mine:\n      command: [x]\n      session: ['--resume={{session}}']", "5: agents.commands.mine.session needs output: events, since only an event can name a session"},
 		{"agents: {commands: {mine: {command: [x], env: {A=B: c}}}}", "1: agents.commands.mine.env.A=B can't be an environment variable"},
 		{"agents: {apis: {a: {api: google, model: m}}}", `1: agents.apis.a.api is one of anthropic, openai, not "google"` + "\n1: agents.apis.a does not say how it is asked: api: anthropic, or api: openai"},
+		{"agents: {prices: {m.1: {input: 1}}}", "1: agents.prices.m.1 does not say what output costs, in USD for a million tokens: output: …"},
+		{"agents: {prices: {m: {input: -1, output: 2}}}", "1: agents.prices.m.input is at least 0, not -1"},
+		{"agents: {prices: {m: {input: $3, output: 2}}}", `1: agents.prices.m.input is a number, not "$3"`},
+		{"agents: {prices: {m: {input: 1, output: 2, cached: 3}}}", "1: agents.prices.m.cached is unknown (known: input, output, cache_read, cache_write)"},
 		{"agents: {apis: {a: {api: openai}}}", "1: agents.apis.a names no model: model: …"},
 		{"agents: {apis: {codex: {api: openai, model: m}}}", "1: agents.apis.codex has the name of another agent: choose one of its own"},
 		{"agents: {commands: {a: {command: [x]}}, apis: {a: {api: openai, model: m}}}", "1: agents.apis.a has the name of another agent: choose one of its own"},

@@ -132,6 +132,9 @@ func Took(u trellis.Usage) string {
 	if u.CostUSD != nil {
 		cost = fmt.Sprintf("%.4f USD", *u.CostUSD)
 	}
+	if u.CostEstimated {
+		cost = "about " + cost + ", estimated by list prices"
+	}
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 

@@ -126,6 +126,9 @@ func told(e journal.Entry) string {
 	if r.Usage.CostUSD != nil {
 		said += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
 	}
+	if r.Usage.CostEstimated {
+		said += " cost_estimated=true"
+	}
 	if r.Failure != nil {
 		said += " error=" + r.Failure.Code
 	}

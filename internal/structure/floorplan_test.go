@@ -24,7 +24,8 @@ var floors = [][]string{
 	// secrets is what agents and sandboxes know secrets by.
 	// gateway is what agents ask models through, and the way out of a sandbox.
 	// yamledit is what commands change settings with.
-	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit"},
+	// prices is what agents estimate by what they cost.
+	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit", "internal/prices"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
 	{"internal/events", "internal/diffview"},

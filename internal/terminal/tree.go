@@ -226,7 +226,7 @@ func (t *tree) lines(now time.Time, width int, style Style) []string {
 		head += " · " + text.Tokens(n) + " tokens"
 	}
 	if t.used.CostUSD != nil {
-		head += fmt.Sprintf(" · $%.2f", *t.used.CostUSD)
+		head += " · " + text.Cost(t.used)
 	}
 	lines := []string{fit(head, width)}
 	room := style.Height - 2

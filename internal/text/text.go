@@ -87,7 +87,15 @@ func Cost(u trellis.Usage) string {
 	if u.CostUSD == nil {
 		return "cost unknown"
 	}
-	return fmt.Sprintf("$%.2f", *u.CostUSD)
+	return USD(*u.CostUSD, u.CostEstimated)
+}
+
+// USD is an amount of money, with a sign before it when it is an estimate.
+func USD(amount float64, estimated bool) string {
+	if estimated {
+		return fmt.Sprintf("~$%.2f", amount)
+	}
+	return fmt.Sprintf("$%.2f", amount)
 }
 
 // Usage is what agents used: tokens, cost, time; "" for nothing.

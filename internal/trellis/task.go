@@ -93,6 +93,8 @@ type Usage struct {
 	CachedTokens int64    `json:"cached_tokens"`
 	CostUSD      *float64 `json:"cost_usd"`
 	Seconds      float64  `json:"seconds"` // wall time of agents
+
+	CostEstimated bool `json:"cost_estimated,omitempty"` // some of CostUSD is by list prices: the agent told its tokens alone
 }
 
 // Tokens are all tokens together.
@@ -100,7 +102,8 @@ func (u Usage) Tokens() int64 { return u.InputTokens + u.OutputTokens + u.Cached
 
 // Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostUSD].
 func (u Usage) Add(v Usage) Usage {
-	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds}
+	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds,
+		u.CostEstimated || v.CostEstimated}
 	if v.CostUSD != nil {
 		c := *v.CostUSD
 		if u.CostUSD != nil {

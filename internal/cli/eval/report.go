@@ -155,9 +155,9 @@ func evalCost(s eval.Summary) string {
 	case s.Usage.CostUSD == nil:
 		return "cost unknown"
 	case s.UnknownCost > 0:
-		return fmt.Sprintf("$%.2f or more (the cost of %d cases is unknown)", *s.Usage.CostUSD, s.UnknownCost)
+		return fmt.Sprintf("%s or more (the cost of %d cases is unknown)", text.Cost(s.Usage), s.UnknownCost)
 	}
-	return fmt.Sprintf("$%.2f", *s.Usage.CostUSD)
+	return text.Cost(s.Usage)
 }
 
 // printable is text in one line without what could steer a terminal: agents had a hand in it.

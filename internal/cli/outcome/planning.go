@@ -264,9 +264,9 @@ func spent(end Planning) string {
 	u, before := end.Report.Usage, end.Before
 	cost := "cost unknown"
 	if u.CostUSD != nil && before.CostUSD != nil {
-		cost = fmt.Sprintf("$%.2f", *u.CostUSD-*before.CostUSD)
+		cost = text.USD(*u.CostUSD-*before.CostUSD, u.CostEstimated)
 	} else if u.CostUSD != nil {
-		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
+		cost = text.Cost(u)
 	}
 	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", text.Count(end.Report.Calls, "call"), end.Seconds,
 		max(0, u.Seconds-before.Seconds), text.Tokens(max(0, u.Tokens()-before.Tokens())), cost)

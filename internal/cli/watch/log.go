@@ -101,6 +101,9 @@ func standing(log *slog.Logger, s pipeline.TaskState) {
 	if s.Usage.CostUSD != nil {
 		args = append(args, "cost_usd", *s.Usage.CostUSD)
 	}
+	if s.Usage.CostEstimated {
+		args = append(args, "cost_estimated", true)
+	}
 	log.Log(context.Background(), level, msg, args...)
 }
 

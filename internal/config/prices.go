@@ -1,0 +1,20 @@
+package config
+
+// prices looks at what models cost, and has what is not said of the provider's cache cost what input does.
+func (d *decoder) prices(c *Config) {
+	for _, model := range sorted(c.Agents.Prices) {
+		key, p := "agents.prices."+model, c.Agents.Prices[model]
+		for _, part := range []string{"input", "output"} {
+			if !d.says(key + "." + part) {
+				d.wrong(key, " does not say what %s costs, in USD for a million tokens: %s: …", part, part)
+			}
+		}
+		if !d.says(key + ".cache_read") {
+			p.CacheRead = p.Input
+		}
+		if !d.says(key + ".cache_write") {
+			p.CacheWrite = p.Input
+		}
+		c.Agents.Prices[model] = p
+	}
+}
