@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -41,6 +42,7 @@ type Source struct {
 type Note struct {
 	Path   string
 	Bytes  int // 0 when there is no such file
+	Shown  int // so many of its first bytes are shown
 	Reason string
 	Why    string
 }
@@ -48,12 +50,15 @@ type Note struct {
 const (
 	maxIndex  = 200 // how many files are listed that did not fit
 	maxReason = 400 // how much of a reason is shown, in bytes
+
+	maxJudged = 4 << 20 // what is larger is not shown where somebody has to look at all of it before
 )
 
 // Assemble writes out what rows name, in their order, for a prompt: each file under a header with its
 // path and reason, in a fence longer than any run of backticks in it. A directory becomes its *.md
-// files; what comes twice is shown once. What can't be shown, or not within caps, is a line with path,
-// size and reason at the end, and a note.
+// files; what comes twice is shown once. A file above its cap gives its beginning, up to the end of a line, and
+// says how large it is and where the rest begins. What can't be shown, or not within caps, is a line with path,
+// size and reason at the end. Both are notes.
 //
 // The text depends on src, rows, caps and the files alone, so equal rows make equal bytes. Rows need
 // not have been checked: a path that leads out of its tree is never opened.
@@ -185,22 +190,30 @@ func (a *assembly) file(clean string, r Row) {
 		a.note(clean, 0, r.Reason, isMissing)
 		return
 	}
-	content, size, wrong := t.read(at, limit)
+	judged, most := a.src.Shown != nil && t == a.main && ours(at), limit
+	if judged {
+		most = maxJudged // whoever is told of it looks at all of it
+	}
+	content, size, wrong := t.read(at, most)
 	if wrong != "" {
 		a.note(clean, size, r.Reason, wrong)
 		return
 	}
-	if size > limit {
-		a.note(clean, size, r.Reason, fmt.Sprintf("more than %d bytes", limit))
+	if judged && len(content) < size {
+		a.note(clean, size, r.Reason, fmt.Sprintf("more than %d bytes", maxJudged))
 		return
 	}
-	shown := section(a.name(clean), r.Reason, string(content))
+	begin := beginning(content, limit)
+	shown := section(a.name(clean), r.Reason, begin, size)
 	if a.text.Len()+len(shown) > a.caps.Total {
 		a.note(clean, size, r.Reason, "no room left")
 		return
 	}
 	a.text.WriteString(shown)
-	if a.src.Shown != nil && t == a.main && ours(at) {
+	if len(begin) < size {
+		a.notes = append(a.notes, Note{clean, size, len(begin), r.Reason, fmt.Sprintf("its first %d of %d bytes are", len(begin), size)})
+	}
+	if judged {
 		a.src.Shown(at, content)
 	}
 }
@@ -213,11 +226,12 @@ func (a *assembly) name(clean string) string {
 }
 
 func (a *assembly) note(path string, size int, reason, why string) {
-	a.notes = append(a.notes, Note{path, size, reason, why})
+	a.notes = append(a.notes, Note{Path: path, Bytes: size, Reason: reason, Why: why})
 }
 
-// section is one file of a prompt.
-func section(name, reason, content string) string {
+// section is one file of a prompt, or the beginning of one that has size bytes.
+func section(name, reason string, begin []byte, size int) string {
+	content := string(begin)
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n", name)
 	if reason != "" {
@@ -229,6 +243,9 @@ func section(name, reason, content string) string {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "%s\n\n", ticks)
+	if len(begin) < size {
+		fmt.Fprintf(&b, "These are the first %d of %d bytes; read the rest in %s, from line %d on.\n\n", len(begin), size, name, 1+strings.Count(content, "\n"))
+	}
 	return b.String()
 }
 
@@ -246,15 +263,16 @@ func fence(content string) string {
 	return strings.Repeat("`", max(longest+1, 3))
 }
 
-// index lists what the notes are about.
+// index lists what is not shown at all.
 func (a *assembly) index() {
-	if len(a.notes) == 0 {
+	missing := slices.DeleteFunc(slices.Clone(a.notes), func(n Note) bool { return n.Shown > 0 })
+	if len(missing) == 0 {
 		return
 	}
-	a.text.WriteString("### Not shown in full\nThese were named too, but could not be put here. Read what you need of them.\n\n")
-	for i, n := range a.notes {
+	a.text.WriteString("### Not shown\nThese were named too, but could not be put here. Read what you need of them.\n\n")
+	for i, n := range missing {
 		if i == maxIndex {
-			fmt.Fprintf(&a.text, "- and %d more\n", len(a.notes)-i)
+			fmt.Fprintf(&a.text, "- and %d more\n", len(missing)-i)
 			break
 		}
 		fmt.Fprintf(&a.text, "- %s", a.name(n.Path))

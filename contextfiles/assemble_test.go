@@ -48,44 +48,75 @@ func TestAssemble(t *testing.T) {
 func TestAssembleWithinCaps(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "prd.md", strings.Repeat("p", 64<<10))
-	write(t, root, "long.md", strings.Repeat("l", 40<<10))
+	write(t, root, "long.md", strings.Repeat(strings.Repeat("l", 1170)+"\n", 40)[:40<<10])
 	write(t, root, "full.md", strings.Repeat("f", 32<<10))
 	write(t, root, "third.md", strings.Repeat("t", 31<<10))
 	write(t, root, "small.md", "small\n")
 	rows := []contextfiles.Row{{Path: "prd.md", Type: contextfiles.Artifact}, {Path: "long.md", Reason: "deep"}, {Path: "full.md"}, {Path: "third.md"}, {Path: "small.md"}, {Path: "prd.md"}}
 	src := contextfiles.Source{Main: root}
 	text, notes := contextfiles.Assemble(src, rows, contextfiles.DefaultCaps())
-	for _, shown := range []string{"### prd.md\n", "### full.md\n", "### third.md\n", "### small.md\n"} {
+	for _, shown := range []string{"### prd.md\n", "### long.md\n", "### full.md\n", "### small.md\n"} {
 		if strings.Count(text, shown) != 1 {
 			t.Errorf("%q is not there once", shown)
 		}
 	}
-	if want := "- long.md, 40960 bytes (more than 32768 bytes): deep\n"; !strings.Contains(text, want) || len(notes) != 1 {
-		t.Errorf("%q is not there, notes %+v", want, notes)
-	}
-
-	write(t, root, "third.md", strings.Repeat("t", 32<<10))
-	text, notes = contextfiles.Assemble(src, rows, contextfiles.DefaultCaps())
-	if want := (contextfiles.Note{Path: "third.md", Bytes: 32 << 10, Why: "no room left"}); len(notes) != 2 || notes[1] != want {
+	long := contextfiles.Note{Path: "long.md", Bytes: 40 << 10, Shown: 27 * 1171, Reason: "deep", Why: "its first 31617 of 40960 bytes are"}
+	if want := (contextfiles.Note{Path: "third.md", Bytes: 31 << 10, Why: "no room left"}); len(notes) != 2 || notes[0] != long || notes[1] != want {
 		t.Errorf("got notes %+v, want the last to be %+v", notes, want)
 	}
-	if !strings.Contains(text, "### small.md\n") || !strings.Contains(text, "- third.md, 32768 bytes (no room left)\n") {
+	if !strings.Contains(text, "### small.md\n") || !strings.Contains(text, "- third.md, 31744 bytes (no room left)\n") {
 		t.Error("what is small does not stand beside the line of what is not")
 	}
-	body, _, _ := strings.Cut(text, "### Not shown")
+	body, index, _ := strings.Cut(text, "### Not shown")
+	if strings.Contains(index, "long.md") {
+		t.Errorf("what is shown in part is listed among what is not: %s", index)
+	}
 	if len(body) > 128<<10 {
 		t.Errorf("%d bytes", len(body))
 	}
 
 	write(t, root, "prd.md", strings.Repeat("p", 64<<10+1))
-	if _, notes = contextfiles.Assemble(src, rows[:1], contextfiles.DefaultCaps()); len(notes) != 1 {
-		t.Error("an artifact above its cap was shown")
+	if text, notes = contextfiles.Assemble(src, rows[:1], contextfiles.DefaultCaps()); len(notes) != 1 || notes[0].Shown != 64<<10 {
+		t.Errorf("of an artifact above its cap: %+v", notes)
 	}
 	if text, notes = contextfiles.Assemble(src, rows[4:5], contextfiles.DefaultCaps().After(body)); len(notes) != 0 {
 		t.Errorf("a small file after %d bytes: %s", len(body), text)
 	}
 	if _, notes = contextfiles.Assemble(src, rows[4:5], contextfiles.Caps{File: 10}); len(notes) != 1 {
 		t.Error("something was shown where there was no room at all")
+	}
+}
+
+// A large file gives its beginning, up to the end of a line, and says how large it is and where the rest begins. Who judges what
+// is shown is told of all of it.
+func TestAssembleShowsTheBeginning(t *testing.T) {
+	root := t.TempDir()
+	line := strings.Repeat("ä", 500) + "\n" // 1001 bytes, of which 32 fit
+	write(t, root, ".trellis/spec/large.md", strings.Repeat(line, 40))
+	write(t, root, "oneline.md", strings.Repeat("ü", 20<<10))
+	write(t, root, "half.dat", strings.Repeat("x", 40<<10)+"\x00")
+	write(t, root, "early.dat", "\x00"+strings.Repeat("x", 40<<10))
+	var judged int
+	src := contextfiles.Source{Main: root, Shown: func(_ string, content []byte) { judged += len(content) }}
+	rows := []contextfiles.Row{{Path: ".trellis/spec/large.md", Reason: "why"}, {Path: "oneline.md"}, {Path: "half.dat"}, {Path: "early.dat"}}
+	text, notes := contextfiles.Assemble(src, rows, contextfiles.DefaultCaps())
+	want := "### .trellis/spec/large.md\nWhy: why\n\n```\n" + strings.Repeat(line, 32) + "```\n\n" +
+		"These are the first 32032 of 40040 bytes; read the rest in .trellis/spec/large.md, from line 33 on.\n\n" +
+		"### oneline.md\n\n```\n" + strings.Repeat("ü", 16<<10) + "\n```\n\n" +
+		"These are the first 32768 of 40960 bytes; read the rest in oneline.md, from line 1 on.\n\n" +
+		"### half.dat\n"
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("got\n%.300s\nwant\n%.300s", text, want)
+	}
+	if judged != 40*1001 {
+		t.Errorf("whoever judges was told of %d bytes", judged)
+	}
+	if len(notes) != 4 || notes[3].Path != "early.dat" || notes[3].Shown != 0 {
+		t.Errorf("got notes %+v", notes)
+	}
+	whole, notes := contextfiles.Assemble(src, rows[:1], contextfiles.Caps{File: 40 * 1001, Total: 64 << 10})
+	if len(notes) != 0 || strings.Contains(whole, "the first") {
+		t.Errorf("got notes %+v of a file that just fits", notes)
 	}
 }
 
@@ -97,7 +128,7 @@ func TestAssembleSaysWhatIsMissing(t *testing.T) {
 	}
 	rows = append(rows, contextfiles.Row{Path: "away/", Type: contextfiles.Directory}, contextfiles.Row{Path: "code/", Type: contextfiles.Directory})
 	text, notes := contextfiles.Assemble(contextfiles.Source{Main: root}, rows, contextfiles.DefaultCaps())
-	want := `### Not shown in full
+	want := `### Not shown
 These were named too, but could not be put here. Read what you need of them.
 
 - none.md (does not exist): r

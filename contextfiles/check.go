@@ -84,7 +84,7 @@ func (k *checking) file(r *Row, clean string) bool {
 	case strings.HasSuffix(r.Path, "/"):
 		return k.refuse(r, "%s is a file: take the / from its end", clean)
 	case size > DefaultCaps().File:
-		k.warn(r, "", "%s has %d bytes: prompts show files up to %d bytes, of this one only path, size and reason", clean, size, DefaultCaps().File)
+		k.warn(r, "", "%s has %d bytes: prompts show its first %d, and say where the rest is", clean, size, DefaultCaps().File)
 	}
 	return true
 }

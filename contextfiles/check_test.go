@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 		{`{"file": "docs", "type": "directory"}`, "docs/", ""},
 		{`{"file": "./", "type": "directory"}`, "./", "warning: c.jsonl:1: absolute.md " + outside},
 		{`{"file": "code/", "type": "directory"}`, "code/", "warning: c.jsonl:1: code/ has no *.md files, and only those are shown"},
-		{`{"file": "big.md"}`, "big.md", "warning: c.jsonl:1: big.md has 32769 bytes: prompts show files up to 32768 bytes, of this one only path, size and reason"},
+		{`{"file": "big.md"}`, "big.md", "warning: c.jsonl:1: big.md has 32769 bytes: prompts show its first 32768, and say where the rest is"},
 
 		{`{"file": "/etc/passwd"}`, "", "c.jsonl:1: /etc/passwd: is absolute: write it from the top of the repository"},
 		{`{"file": "` + root + `/a.md"}`, "", "c.jsonl:1: " + root + "/a.md: is absolute: write it from the top of the repository"},

@@ -68,26 +68,39 @@ func (t tree) look(clean string) (int, string) {
 	return size, ""
 }
 
-// read is a file of at most limit bytes. A larger one has its size and no content.
+// read is a file, and of one that has more than limit bytes the beginning, with its size.
 func (t tree) read(clean string, limit int) (content []byte, size int, wrong string) {
 	f, size, wrong := t.open(clean)
-	if wrong != "" || size > limit {
-		if f != nil {
-			f.Close()
-		}
+	if wrong != "" {
 		return nil, size, wrong
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	cut := len(content) > limit
 	switch {
 	case err != nil:
 		return nil, size, explain(err)
-	case len(content) > limit: // it grew meanwhile
-		return nil, len(content), ""
-	case !isText(content, false):
+	case !isText(content, cut):
 		return nil, size, isBinary
+	case cut:
+		return beginning(content, limit), max(size, len(content)), ""
 	}
 	return content, len(content), ""
+}
+
+// beginning is what a text has within limit, up to the end of a line; of a line that has no end there, whole letters.
+func beginning(text []byte, limit int) []byte {
+	if len(text) <= limit {
+		return text
+	}
+	begin := text[:max(limit, 0)]
+	if end := bytes.LastIndexByte(begin, '\n'); end >= 0 {
+		return begin[:end+1]
+	}
+	for len(begin) > 0 && !utf8.RuneStart(text[len(begin)]) {
+		begin = begin[:len(begin)-1]
+	}
+	return begin
 }
 
 // markdown are the *.md files right in a folder, sorted, at most maxInDirectory, and how many more there are.
