@@ -331,6 +331,20 @@ func TestReviewIsLeft(t *testing.T) {
 	w.holds(regexp.MustCompile(`what it left is in (\S+)`).FindStringSubmatch(said)[1], "half a thought")
 }
 
+// Ctrl-C at the question about a text that does not hold ends it at once; what was written stays where it is told.
+func TestEditIsLeft(t *testing.T) {
+	w, dir := reviewed(t)
+	d := w.dialog(`echo "{" >"$1"`+"\n", "edit", "later", "task")
+	d.types("[e]dit again, [d]iscard, [k]eep? ", "\x03")
+	said := d.ends(command.ExitInterrupted)
+	kept := regexp.MustCompile(`stopped by Ctrl-C; what you wrote is in (\S+)`).FindStringSubmatch(said)
+	if len(kept) < 2 || !strings.Contains(said, "next: trellis edit "+filepath.Base(dir)+" task") {
+		t.Fatalf("it ends with\n%s", said)
+	}
+	w.holds(kept[1], "{")
+	w.holds(filepath.Join(dir, "task.json"), `"waiting"`)
+}
+
 // Nobody is offered what would be refused: a plan that nobody has to agree to is neither accepted nor rejected, and of one that is
 // past being planned only what comes next is told.
 func TestReviewOffersWhatCanBeDone(t *testing.T) {

@@ -207,18 +207,17 @@ func (c *Console) Confirm(question string) (bool, error) {
 
 // Choose asks a person for one of several answers, which begin with different letters. The first one is taken for an empty
 // line; an end of the input is the error io.EOF.
-func (c *Console) Choose(question string, answers ...string) (string, error) {
+func (c *Console) Choose(ctx context.Context, question string, answers ...string) (string, error) {
 	var words []string
 	for _, a := range answers {
 		words = append(words, "["+a[:1]+"]"+a[1:])
 	}
 	for {
-		fmt.Fprint(c.Stderr, trellis.Visible(fmt.Sprintf("trellis: %s: %s? ", question, strings.Join(words, ", "))))
-		line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
-		said := strings.ToLower(strings.TrimSpace(line))
-		if err != nil && said == "" {
+		line, err := c.Ask(ctx, question+": "+strings.Join(words, ", ")+"?")
+		if err != nil {
 			return "", fmt.Errorf("reading the answer: %w", err)
 		}
+		said := strings.ToLower(line)
 		if said == "" {
 			return answers[0], nil
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/editor"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -111,7 +112,11 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	if e.edits.MayKeep(e.dir) {
 		answers = append(answers, "keep")
 	}
-	switch answer, err := e.Choose("it is not saved yet", answers...); {
+	asked, stop := proc.SignalContext(ctx) // here Ctrl-C is no editor's
+	defer stop()
+	switch answer, err := e.Choose(asked, "it is not saved yet", answers...); {
+	case asked.Err() != nil:
+		return false, e.kept(context.Cause(asked))
 	case err != nil:
 		return false, e.kept(err)
 	case answer == "keep":
