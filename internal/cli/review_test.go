@@ -343,6 +343,12 @@ func TestEditIsLeft(t *testing.T) {
 	}
 	w.holds(kept[1], "{")
 	w.holds(filepath.Join(dir, "task.json"), `"waiting"`)
+
+	d = w.dialog(`echo "{" >"$1"; kill -HUP $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // the terminal is gone before the question
+	d.ends(129)
+	d = w.dialog(`echo "{" >"$1"; kill -INT $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // which is the editor's
+	d.types("[e]dit again, [d]iscard, [k]eep? ", "d\n")
+	d.ends(command.ExitDone)
 }
 
 // Nobody is offered what would be refused: a plan that nobody has to agree to is neither accepted nor rejected, and of one that is

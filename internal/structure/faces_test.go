@@ -35,7 +35,7 @@ var faces = map[string][]string{
 	"internal/pipeline":       {"", "doctor", "watch"},                                                                                                    // Standing, its roles; doctor reads how far a run was
 	"internal/plan":           {"runfile"},                                                                                                                // reads a file of steps
 	"internal/planner":        {"", "eval", "outcome"},                                                                                                    // Report, its roles
-	"internal/proc":           {"", "command", "doctor", "runfile", "watch"},                                                                              // signals, the guard; demo and doctor run programs
+	"internal/proc":           {"", "command", "doctor", "editing", "runfile", "watch"},                                                                   // signals, the guard; demo and doctor run programs
 	"internal/proof":          {""},                                                                                                                       // verify and decisions: keys, approvals, findings
 	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher lives
 	"internal/ready":          {"", "review", "task", "validate", "watch"},                                                                                // what is missing from a task

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,12 +41,12 @@ file was changed meanwhile, the copy stays and you are told where.`,
 			if err != nil {
 				return err
 			}
-			return File(context.WithoutCancel(c.Context), console, p, dir, name) // Ctrl-C is the editor's
+			return File(c.Context, console, p, dir, name)
 		}),
 	}
 }
 
-// File has a person change a file of a task.
+// File has a person change a file of a task. Ctrl-C is the editor's, until that ends.
 func File(ctx context.Context, console *command.Console, p *app.Project, dir, name string) error {
 	if err := console.OnlyPeople("edit a task"); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (e *edited) run(ctx context.Context, begun []byte) error {
 
 // take checks a text and saves it, or asks what to do.
 func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) {
-	problems, err := e.edits.Check(ctx, e.dir, e.name, text)
+	problems, err := e.edits.Check(context.WithoutCancel(ctx), e.dir, e.name, text)
 	if err != nil {
 		return false, e.kept(err)
 	}
@@ -112,7 +113,7 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	if e.edits.MayKeep(e.dir) {
 		answers = append(answers, "keep")
 	}
-	asked, stop := proc.SignalContext(ctx) // here Ctrl-C is no editor's
+	asked, stop := atQuestion(ctx)
 	defer stop()
 	switch answer, err := e.Choose(asked, "it is not saved yet", answers...); {
 	case asked.Err() != nil:
@@ -126,6 +127,15 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 		return false, e.draft.Discard()
 	}
 	return true, nil
+}
+
+// atQuestion ends with a signal that comes while a person is asked, or came before and was none for the editor.
+func atQuestion(ctx context.Context) (asked context.Context, stop func()) {
+	var by *proc.SignalError
+	if errors.As(context.Cause(ctx), &by) && by.Signal == syscall.SIGINT {
+		return proc.SignalContext(context.WithoutCancel(ctx))
+	}
+	return ctx, func() {}
 }
 
 // inTheCopy are problems of a text that no file has yet: a command that mends the file would not see it.

@@ -245,7 +245,7 @@ func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool
 	}
 	name, err := app.EditedFile(word)
 	if err == nil {
-		err = editing.File(context.WithoutCancel(ctx), r.Console, r.Project, r.Dir, name)
+		err = editing.File(ctx, r.Console, r.Project, r.Dir, name)
 	}
 	if err != nil {
 		r.Report(err)
