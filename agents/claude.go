@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// claude is Claude Code in print mode, version 2.1 and newer.
+// claude is Claude Code in print mode, version 2.1.197 and newer.
 //
 //	none  no tools at all
 //	read  Read, Glob, Grep; what needs asking is refused, which is all outside of the working directory
@@ -63,12 +63,16 @@ func (o Options) claudeAllow() []string {
 	return allow
 }
 
+// claudeSame has the working directory, and what else differs from call to call, told behind the system prompt: else no worktree's
+// calls begin as another's do, and a provider's cache serves none of them.
+const claudeSame = "--exclude-dynamic-system-prompt-sections"
+
 func (c claude) begin(r Request) (*start, error) {
 	path, err := c.o.find(Claude)
 	if err != nil {
 		return nil, fail(trellis.AgentMissing, "%s", err)
 	}
-	argv := []string{path, "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--disable-slash-commands"}
+	argv := []string{path, "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--disable-slash-commands", claudeSame}
 	argv = append(argv, claudePermission(r.Permission)...)
 	if r.Model != "" {
 		argv = append(argv, "--model", r.Model)
@@ -352,4 +356,11 @@ func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
 	return fail(trellis.AgentExit, "%s", detail)
 }
 
-func (c *claudeStream) end(t *tally, _ ending) *flow.Failure { return nil }
+func (c *claudeStream) end(t *tally, e ending) *flow.Failure {
+	if strings.Contains(e.stderr, "unknown option '"+claudeSame) {
+		f := fail(trellis.AgentExit, "this claude is too old, 2.1.197 or newer is needed (claude update): %s", lastLines(e.stderr))
+		f.Retryable = false
+		return f
+	}
+	return nil
+}

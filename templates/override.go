@@ -9,8 +9,13 @@ func (t *template) override(file string, src []byte) error {
 		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
 	}
 	_, fences := t.places()["nonce"]
+	embedded := t.sections[system]
+	delete(t.sections, system)
 	if err := t.add(file, string(src), false); err != nil {
 		return err
+	}
+	if t.ownSystem = t.sections[system] != nil; !t.ownSystem {
+		t.sections[system] = embedded
 	}
 	places := t.places()
 	if err := kept(file, "{{instructions}}", "put {{instructions}} where the role's instructions belong", places[instructions]); err != nil {

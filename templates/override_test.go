@@ -3,6 +3,8 @@ package templates_test
 import (
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,6 +110,53 @@ func TestNoPlaceholderMayGetLost(t *testing.T) {
 			var p *trellis.Problem
 			if !errors.As(err, &p) || !strings.Contains(p.Message, s.Name+"}} is missing") || !strings.Contains(p.Hint, s.Meaning) {
 				t.Errorf("%s without %s: got %v", name, s.Name, err)
+			}
+		}
+	}
+}
+
+// Frames that projects made of earlier templates hold: each of those, as a whole and with its prompt section alone, says all that
+// there is to say, once. What the answer looks like, which stood in the system section, stays there for a frame that has no place
+// for it.
+func TestFramesOfEarlierTemplates(t *testing.T) {
+	files, err := filepath.Glob("testdata/frames/*.md.tmpl")
+	if err != nil || len(files) != 6 {
+		t.Fatalf("got %q, %v", files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md.tmpl")
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, alone, _ := strings.Cut(string(whole), "=== prompt ===\n")
+		slots, err := templates.Slots(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := map[string]string{}
+		for _, s := range slots {
+			data[s.Name] = "the " + s.Name + " of it"
+		}
+		for _, frame := range []string{string(whole), alone} {
+			p, err := templates.Render(name, data, nonce, templates.Override{Frame: []byte(frame)})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			said := p.System + p.Text
+			for slot, text := range data {
+				if n := strings.Count(said, text); n == 0 || n > 1 && slot != "base" {
+					t.Errorf("%s: %s stands there %d times", name, slot, n)
+				}
+			}
+			for _, once := range map[string][]string{"accept": {"Answer with one JSON object", "- No other keys."}}[name] {
+				if n := strings.Count(said, once); n != 1 {
+					t.Errorf("%s: %q stands there %d times", name, once, n)
+				}
+			}
+			if !strings.Contains(p.System, "Such a part is data") || !strings.Contains(strings.ToLower(said), "do not commit") && name != "accept" {
+				t.Errorf("%s: got the system section %q", name, p.System)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // The sections of a template.
 const (
 	system       = "system"
+	form         = "form"
 	instructions = "instructions"
 	prompt       = "prompt"
 )
@@ -37,6 +38,8 @@ type node struct {
 type template struct {
 	slots    []slot
 	sections map[string][]node
+
+	ownSystem bool // the system section is the project's own
 }
 
 func (t *template) slot(name string) (slot, bool) {
@@ -55,7 +58,7 @@ func (t *template) add(file, src string, own bool) error {
 		t.declare(header)
 	}
 	for _, s := range cutSections(body, line) {
-		if s.name != system && s.name != instructions && s.name != prompt {
+		if s.name != system && s.name != instructions && s.name != prompt && (s.name != form || !own) {
 			return problem(file, s.line-1, "a section is called system, instructions or prompt", "unknown section %q", s.name)
 		}
 		p := parser{t: t, own: own, file: file, section: s.name, rest: s.text, line: s.line}
@@ -158,7 +161,7 @@ func (p *parser) nodes(opened int) (list []node, err error) {
 		if m[2] >= 0 {
 			word = p.rest[m[2]:m[3]]
 		}
-		begin, end := alone(p.rest, m[0], m[1], word == "if" || word == "include" || n.text == "end" || n.text == instructions)
+		begin, end := alone(p.rest, m[0], m[1], word == "if" || word == "include" || n.text == "end" || n.text == instructions || n.text == form)
 		list = append(list, node{kind: text, text: p.take(begin)})
 		n.line = p.line
 		p.take(end - begin)
@@ -198,7 +201,7 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 		return n, nil
 	}
 	s, known := p.t.slot(n.text)
-	if n.text == "nonce" || n.text == instructions && p.section == prompt {
+	if n.text == "nonce" || p.section == prompt && (n.text == instructions || n.text == form && p.t.sections[form] != nil) {
 		known = true
 	}
 	if !known || word != "" && s.Name == "" {
@@ -230,7 +233,7 @@ func (p *parser) known() string {
 func (p *parser) part(n node) ([]node, error) {
 	src, err := files.ReadFile("parts/" + n.text + suffix)
 	if err != nil {
-		return nil, problem(p.file, n.line, "parts are data, step and work", "there is no part %q", n.text)
+		return nil, problem(p.file, n.line, "parts are data, task, planned, shared and limits", "there is no part %q", n.text)
 	}
 	header, body, line := cutHeader(string(src))
 	part := &template{slots: nil}

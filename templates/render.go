@@ -40,13 +40,22 @@ type renderer struct {
 
 func (t *template) render(data map[string]string, nonce string) Prompt {
 	r := renderer{t, data, nonce}
-	p := Prompt{System: strings.TrimSpace(r.section(system)), Text: r.section(prompt)}
+	p := Prompt{System: strings.TrimSpace(r.section(system) + r.homeless()), Text: r.section(prompt)}
 	if body := t.sections[prompt]; len(body) > 1 && body[0].text == "" && body[1].kind == include {
 		var b strings.Builder
 		r.write(&b, body[1:2])
 		p.Shared = b.Len()
 	}
 	return p
+}
+
+// homeless is the form of the answer where a frame of a project's own says nothing of it: those that were written when it
+// stood in the system section.
+func (r *renderer) homeless() string {
+	if r.t.sections[form] == nil || r.t.ownSystem || len(r.t.places()[form]) > 0 {
+		return ""
+	}
+	return "\n\n" + r.section(form)
 }
 
 func (r *renderer) section(name string) string {
@@ -76,8 +85,8 @@ func (r *renderer) write(b *strings.Builder, nodes []node) {
 
 func (r *renderer) value(b *strings.Builder, name string) {
 	switch name {
-	case instructions:
-		r.write(b, r.t.sections[instructions])
+	case instructions, form:
+		r.write(b, r.t.sections[name])
 	case "nonce":
 		b.WriteString(r.nonce)
 	default:

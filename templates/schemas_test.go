@@ -125,9 +125,10 @@ func TestExamplesInPromptsAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		system := render(t, name, sample(t, name)).System
+		p := render(t, name, sample(t, name))
+		_, said, _ := strings.Cut(p.System+p.Text, "Answer with one JSON object")
 		var example json.RawMessage
-		if err := json.NewDecoder(strings.NewReader(system[strings.Index(system, "\n{"):])).Decode(&example); err != nil {
+		if err := json.NewDecoder(strings.NewReader(said[strings.Index(said, "\n{"):])).Decode(&example); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

@@ -3,13 +3,15 @@
 // A template is a text file, <name>.md.tmpl: a header comment (what for, when used, its slots, one a line:
 // name, required or optional, data or text, meaning), then up to three sections, each begun by a line such
 // as "=== system ===": system (rules of form, for programs that take a system prompt), instructions (what
-// the role is asked to be) and prompt (the frame around both instructions and data). Without any section
+// the role is asked to be) and prompt (the frame around both instructions and data); ours may have form too, how
+// the answer looks where the system section is one that several share. Without any section
 // line the whole file is the prompt section. Placeholders are replaced in one pass:
 //
 //	{{data NAME}}      the slot's value between fences that carry the nonce
 //	{{NAME}}           the value of a text slot, one line; {{nonce}} is always there
 //	{{if NAME}}…{{end}}  what stands between, unless the slot is blank
 //	{{instructions}}   the instructions section
+//	{{form}}           the form section, in a template that has one
 //	{{include PART}}   the same section of a file in parts/
 //	{{literal NAME}}   {{NAME}} as it stands here, for prompts that speak of placeholders
 //
@@ -38,7 +40,7 @@ var ErrUnknown = errors.New("no such template")
 type Prompt struct {
 	System string // rules of form; goes before Text for programs without a system prompt
 	Text   string
-	Shared int // how many bytes at the start of Text are the same in implement, check and debug; 0 for other templates
+	Shared int // how many bytes at the start of Text come of a part that it begins with, and are the same in all that begin with it; 0 for others
 }
 
 // Override is what a project puts in the place of the embedded text. Nil parts change nothing.

@@ -118,8 +118,19 @@ func TestPhasesShareAPrefix(t *testing.T) {
 			t.Error("the prefixes differ")
 		}
 	}
-	if p := render(t, "accept", sample(t, "accept")); p.Shared != 0 {
-		t.Errorf("accept says it shares %d bytes", p.Shared)
+	for _, name := range []string{"accept", "step", "heal"} {
+		data := sample(t, name)
+		data["artifacts"], data["plan"] = strings.Repeat("prd "+nonce, 1000), sample(t, "check")["plan"]
+		p := render(t, name, data)
+		if p.System != first.System {
+			t.Errorf("the system section of %s is another one", name)
+		}
+		if p.Shared < 4000 || p.Text[:p.Shared] != first.Text[:p.Shared] {
+			t.Errorf("of %s %d bytes are said to be shared, and are not", name, p.Shared)
+		}
+	}
+	if p := render(t, "judge", sample(t, "judge")); p.Shared != 0 {
+		t.Errorf("judge says it shares %d bytes", p.Shared)
 	}
 }
 

@@ -22,7 +22,7 @@ type documents struct {
 	rest      map[string][]contextfiles.Row // by phase
 	shown     map[string][]byte             // files of the checkout, by path, so far
 	caps      contextfiles.Caps
-	hint      string // of TaskSpec and plan
+	hint      string // how the work goes, of the plan
 	notes     []string
 }
 
@@ -59,8 +59,10 @@ func (pr *prompts) documents(d about) (documents, error) {
 	}
 	doc.caps = contextfiles.DefaultCaps()
 	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
-	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), say(notes)
-	return doc, nil
+	before, more, err := pr.decidedBefore(d.Content.Hash, doc.caps.After(text))
+	text += before
+	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), append(say(notes), more...)
+	return doc, err
 }
 
 // roleDocuments are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
@@ -71,7 +73,7 @@ func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role
 		}
 		var more []string
 		if hinted {
-			doc.hint, more, err = pr.planHint(role, d.Content.Hash, doc.caps)
+			doc.hint, more, err = pr.planHint(d.Content.Hash, doc.caps)
 			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
 		}
 		if role != trellis.Accept {
@@ -121,42 +123,49 @@ func readRows(dir, name string) ([]contextfiles.Row, error) {
 	return rows, nil
 }
 
-// planHint is what a role is told of TaskSpec and plan, within caps, and a note when that is not all. Who judges the
-// criteria is told what was decided; how the work was to be done is nothing to them.
-func (pr *prompts) planHint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
+// decidedBefore is what TaskSpec and plan say that holds for all of the work, whoever does or judges it, within caps, and a note
+// when that is not all.
+func (pr *prompts) decidedBefore(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
 	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
 		parts = append(parts, meant(spec))
 	}
 	p, err := pr.inputs.frozenPlan(hash)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", nil, err
-	case p != nil && role == trellis.Accept:
-		parts = append(parts, decided(p))
-	case p != nil:
-		parts = append(parts, p.Outline())
 	}
-	text = strings.Join(parts, "\n")
-	if room := max(0, min(caps.Artifact, caps.Total)); len(text) > room {
-		rest := fmt.Sprintf("\n… %d bytes in all; the rest is in %s/task/%s and %s", len(text), runtimeDir, taskdir.Plan, taskdir.TaskSpec)
-		text = strings.ToValidUTF8(text[:room], "") + rest
-		notes = []string{taskdir.Plan + " is not shown in full: the prompt has no room for all of it"}
+	if p != nil {
+		parts = append(parts, p.Basis())
 	}
+	if len(parts) == 0 {
+		return "", nil, nil
+	}
+	text, notes = within(strings.Join(parts, "\n"), caps)
+	return "### Decided before the work\nWhere this differs from the documents, they hold.\n\n" + text + "\n", notes, nil
+}
+
+// planHint is how the work goes by the plan, within caps, and a note when that is not all.
+func (pr *prompts) planHint(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
+	p, err := pr.inputs.frozenPlan(hash)
+	if p == nil || err != nil {
+		return "", nil, err
+	}
+	text, notes = within(p.Course(), caps)
 	return text, notes, nil
+}
+
+// within is a text of the plan, cut where a prompt has no more room.
+func within(text string, caps contextfiles.Caps) (string, []string) {
+	room := max(0, min(caps.Artifact, caps.Total))
+	if len(text) <= room {
+		return text, nil
+	}
+	rest := fmt.Sprintf("\n… %d bytes in all; the rest is in %s/task/%s and %s", len(text), runtimeDir, taskdir.Plan, taskdir.TaskSpec)
+	return strings.ToValidUTF8(text[:room], "") + rest, []string{taskdir.Plan + " is not shown in full: the prompt has no room for all of it"}
 }
 
 func meant(spec *plan.TaskSpec) string {
 	return "# What the requirement was taken to mean\n\n" + spec.Hint()
-}
-
-func decided(p *plan.Plan) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", strings.TrimSpace(p.Title+"\n\n"+p.Summary))
-	for _, s := range decisions(p) {
-		s.write(&b)
-	}
-	return b.String()
 }
 
 type section struct {

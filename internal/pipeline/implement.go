@@ -189,19 +189,14 @@ func (sr *stepRunner) effects() *workflow.Acts {
 		}}
 }
 
-// stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
+// stepSlots are what the prompt of a step is made of: the task's documents, the context of implement, and the step.
 func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
 	s := pr.steps.effects()
-	hint := ""
+	var own string
 	s.Documents = func(ctx context.Context) (string, []string, error) {
-		doc, own, err := pr.roleDocuments(ctx, d, trellis.Implement, false)
-		if err != nil {
-			return "", nil, err
-		}
-		if spec, _ := pr.inputs.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
-			hint = meant(spec)
-		}
-		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), doc.notes, nil
+		doc, more, err := pr.roleDocuments(ctx, d, trellis.Implement, false)
+		own = more
+		return doc.artifacts, doc.notes, err
 	}
 	protected, err := pr.protectedText(d)
 	if err != nil {
@@ -211,8 +206,8 @@ func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Reque
 		s.Protected = strings.Split(protected, "\n")
 	}
 	slots, notes, err := s.Slots(ctx, c, r)
-	if err == nil && hint != "" {
-		slots["plan"] = hint + "\n" + slots["plan"]
+	if err == nil && own != "" && r.Role == trellis.Implement {
+		slots["context"] = own + slots["context"]
 	}
 	return slots, notes, err
 }

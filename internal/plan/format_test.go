@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("a problem nowhere: %+v", found)
 			}
 		}
-		_, _ = p.Outline(), p.Verification()
+		_, _ = p.Course(), p.Verification()
 		once, err := plan.Format(data)
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func FuzzCheck(f *testing.F) {
 				t.Fatalf("a problem nowhere: %+v", found)
 			}
 		}
-		if _ = read.Outline(); marshal(t, read) != before {
+		if _ = read.Course(); marshal(t, read) != before {
 			t.Fatal("a check changed the plan")
 		}
 	})

@@ -5,37 +5,39 @@ import (
 	"strings"
 )
 
-// Outline is the plan as text for the agent that carries it out: all that tells it what to do and how that is
-// going to be judged.
-func (p *Plan) Outline() string {
+// Basis is what a plan says that holds for all of the work, whoever does or judges it.
+func (p *Plan) Basis() string {
 	o := &outline{}
 	o.line("# %s", p.Title)
-	o.paragraph(p.Summary)
-	o.list("Requirements", p.Requirements)
+	if s := strings.TrimSpace(p.Summary); s != "" {
+		o.line("\n%s", s)
+	}
 	o.list("Design decisions", p.DesignDecisions)
 	o.list("Assumptions", p.Assumptions)
+	o.list("Left out on purpose", p.left())
+	o.list("Out of scope", p.OutOfScope)
+	return o.String()
+}
+
+// Course is the plan as text for the agent that carries it out: besides its basis, all that tells it what to do and how
+// that is going to be judged.
+func (p *Plan) Course() string {
+	o := &outline{}
+	o.list("Requirements", p.Requirements)
 	o.list("Before the work", p.before())
 	o.list("Files", p.changes())
 	o.list("It may touch", p.Touches)
 	o.list("Values", p.values())
 	o.steps(p)
 	o.list("Done when", p.criteria())
-	o.list("Left out on purpose", p.left())
-	o.list("Out of scope", p.OutOfScope)
 	o.list("To undo it", p.Rollback)
-	return o.String()
+	return strings.TrimPrefix(o.String(), "\n")
 }
 
 // outline is text in the making.
 type outline struct{ strings.Builder }
 
 func (o *outline) line(format string, args ...any) { fmt.Fprintf(o, format+"\n", args...) }
-
-func (o *outline) paragraph(s string) {
-	if s = strings.TrimSpace(s); s != "" {
-		o.line("\n%s", s)
-	}
-}
 
 func (o *outline) list(heading string, items []string) {
 	if len(items) == 0 {

@@ -42,7 +42,7 @@ func fill(v reflect.Value, path string, depth int, see func(path, value string))
 	}
 }
 
-// Every field of a plan that says something is in its outline.
+// Every field of a plan that says something is in its outline: the basis or the course.
 func TestOutlineTellsEveryField(t *testing.T) {
 	var p plan.Plan
 	want := map[string]string{}
@@ -56,7 +56,7 @@ func TestOutlineTellsEveryField(t *testing.T) {
 	p.Acceptance[0].Level = "should"
 	p.Steps = append(p.Steps, plan.Step{ID: "z", Command: "Vloop", Repeat: 33, Risk: "high", Proof: &plan.Proof{Type: "lint"}},
 		plan.Step{ID: "y", Command: "c", ForEach: &plan.ForEach{Command: "Vls"}, DependsOn: &[]string{}, Proof: &plan.Proof{Type: "test"}}, plan.Step{ID: "z", Command: "c", Proof: &plan.Proof{Type: "test"}})
-	got := p.Outline()
+	got := p.Basis() + p.Course()
 	for _, part := range []string{"Vsentence", "`Vcommand` succeeds", "77 seconds", "up to 66 at a time", "an agent judges the outcome, at most 55 times", "at most 44 times; else go on", "any order",
 		"Vpath", "Vcontains", "Vsum", "a person says so", "build", "(should)", "from 1 to 33", "`Vls` prints", "after: nothing", "high: people are asked", "it is run when all is done"} {
 		if !strings.Contains(got, part) {
@@ -80,13 +80,9 @@ func TestOutline(t *testing.T) {
 	if p == nil {
 		t.Fatal(told(problems))
 	}
-	const want = `# Add pagination
+	const basis = `# Add pagination
 
 Page the list
-
-## Requirements
-
-- limit
 
 ## Design decisions
 
@@ -95,6 +91,21 @@ Page the list
 ## Assumptions
 
 - few clients
+
+## Left out on purpose
+
+- fast: no data
+
+## Out of scope
+
+- cursors
+`
+	if got := p.Basis(); got != basis {
+		t.Errorf("got\n%s", got)
+	}
+	const want = `## Requirements
+
+- limit
 
 ## Before the work
 
@@ -161,19 +172,11 @@ Steps that wait for nothing may be done in any order.
   verify: ` + "`grep -q x build/todo`" + `
   covers: paging works
 
-## Left out on purpose
-
-- fast: no data
-
-## Out of scope
-
-- cursors
-
 ## To undo it
 
 - git revert
 `
-	if got := p.Outline(); got != want {
+	if got := p.Course(); got != want {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -39,7 +39,7 @@ type Acts struct {
 	Decide func(Request) (Answer, error) // what people said to a request so far
 	Disk   *durable.Disk
 	Redact func(string) string
-	// Documents are the texts of the task that the plan is for, as prompts show them, and what of them is not
+	// Documents are the texts of the task that the plan is for, as prompts show them, with what the plan is about, and what of them is not
 	// shown. Nil: there is no task.
 	Documents func(context.Context) (artifacts string, notes []string, err error)
 	Protected []string     // globs of what must stay as it is, for prompts

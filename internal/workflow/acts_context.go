@@ -78,20 +78,14 @@ func why(err error) string {
 	return err.Error()
 }
 
-// standing is what the whole plan is about, and last where the step stands in it: what comes before is the same for
-// all steps of a list.
+// standing is what the whole plan is about, where no document says it, and last where the step stands in it: what comes before
+// is the same for all steps of a list.
 func (t *telling) standing() string {
 	var b strings.Builder
 	p := t.b.Plan("")
-	fmt.Fprintf(&b, "# %s\n\n%s\n", p.Title, p.Summary)
-	bullets(&b, "Decided", p.DesignDecisions)
-	bullets(&b, "Assumed", p.Assumptions)
-	var left []string
-	for _, u := range p.Uncovered {
-		left = append(left, u.Item+": "+u.Reason)
+	if t.a.Documents == nil {
+		about(&b, p)
 	}
-	bullets(&b, "Left out", left)
-	bullets(&b, "Out of scope", p.OutOfScope)
 	if at := t.d.Place.File; at != "" {
 		p = t.b.Plan(at)
 		fmt.Fprintf(&b, "\nOne of its steps is the file %s: %s\n%s\n", at, p.Title, p.Summary)
@@ -102,6 +96,19 @@ func (t *telling) standing() string {
 		last, of, name, steps = n+1, len(steps), steps[n].ID, steps[n].Steps
 	}
 	return head([]byte(b.String()), planCap) + fmt.Sprintf("\nYours is %s, step %d of %d.", t.d.Path, last, of)
+}
+
+// about is what a plan is about.
+func about(b *strings.Builder, p *plan.Plan) {
+	fmt.Fprintf(b, "# %s\n\n%s\n", p.Title, p.Summary)
+	bullets(b, "Decided", p.DesignDecisions)
+	bullets(b, "Assumed", p.Assumptions)
+	var left []string
+	for _, u := range p.Uncovered {
+		left = append(left, u.Item+": "+u.Reason)
+	}
+	bullets(b, "Left out", left)
+	bullets(b, "Out of scope", p.OutOfScope)
 }
 
 func (t *telling) outline(b *strings.Builder, group string, steps []plan.Step) {
