@@ -117,7 +117,7 @@ func TestSecrets(t *testing.T) {
 			t.Parallel()
 			x := newTarget(t, mode, "")
 			x.write("verify.sh", "true\n")
-			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1))
+			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1)+"verify_fresh: false\n") // so that what it finds stays there
 			x.commit()
 			for _, f := range secretFiles {
 				x.write("../home/"+f, fmt.Sprintf("# planted %s\ntoken = \"planted %[1]s\"\n<password>planted</password>\nindex = https://ada:planted@example.org\n", f))
