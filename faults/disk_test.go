@@ -19,7 +19,7 @@ func TestDiskFailsAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			spots := p.spread(t, 2, 1)
+			spots := p.spread(t, 4, 1)
 			t.Logf("%d steps, faults at %d of them", len(p.spots), len(spots))
 			for i, s := range spots {
 				for j, c := range []struct{ cause, stay string }{{"ENOSPC", ""}, {"EIO", "1"}, {"ENOSPC", "1"}, {"EIO", ""}} {
