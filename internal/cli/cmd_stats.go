@@ -18,13 +18,13 @@ func statsCommand(a *command.Console) *cli.Command {
 		Usage: "show what tasks took: time, tokens, cost, cache hits, rounds, refusals",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "since", Usage: "only what was done since `D`: so long ago, as 7d and 24h, or a date, as 2026-02-01"},
-			&cli.StringFlag{Name: "by", Value: string(stats.ByPhase), Usage: "one row for each `KIND`: phase, agent, day or task"},
+			&cli.StringFlag{Name: "by", Value: string(stats.ByPhase), Usage: "one row for each `KIND`: phase, agent, model, day or task"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Adds up what the journals of all tasks say, archived ones too; nothing has to run for it. AGENTS is how long agents
 worked, CHECKS how long the project's own commands ran, CACHED how much of the input came from the provider's cache, NO
-how many answers said no to a plan or to the work. A cost that an agent does not tell is unknown and not in the sums: a
-sum that is not whole has ≥ before it. A first pass is a task that its first run delivered with nothing to debug. With
+how many answers said no to a plan or to the work. A cost that an agent does not tell is estimated where its model has a
+price, which ~ says; what nobody knows is not in the sums: a sum that is not whole has ≥ before it. A first pass is a task that its first run delivered with nothing to debug. With
 --since a task counts by its last end, and a call by when it ended.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis stats", "trellis stats --since 7d --by day", "trellis stats --by task --json | jq '.rows[] | [.key, .cost_usd]'"),
 		Action: func(c *cli.Context) error { return runStats(a, c) },
@@ -34,7 +34,7 @@ sum that is not whole has ≥ before it. A first pass is a task that its first r
 func runStats(a *command.Console, c *cli.Context) error {
 	by := stats.By(c.String("by"))
 	if !slices.Contains(stats.Kinds, by) {
-		return app.Usagef("--by %q is none of phase, agent, day, task", by)
+		return app.Usagef("--by %q is none of phase, agent, model, day, task", by)
 	}
 	var since time.Time
 	if said := c.String("since"); said != "" {

@@ -59,6 +59,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 		fmt.Fprintf(&b, "## To deliver it\n\n```\n%s\n```\n\n", strings.Join(r.Delivery.Commands, "\n"))
 	}
 	phaseTable(&b, h)
+	cold(&b, h)
 	if len(r.Notes) > 0 {
 		b.WriteString("## Notes\n\n")
 		for _, n := range r.Notes {
@@ -249,6 +250,24 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 	b.WriteByte('\n')
 }
 
+// cold names the phases whose calls could have had some of their input from the provider's cache, and had not.
+func cold(b *strings.Builder, h *journal.History) {
+	var made []agentcall.Made
+	var ids []string
+	for _, e := range h.Calls {
+		m := agentcall.Made{Began: e.Started, Ended: e.Finished}
+		if e.Done && slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.In, &m.Request) == nil && json.Unmarshal(e.Out, &m.Reply) == nil {
+			made, ids = append(made, m), append(ids, e.ID)
+		}
+	}
+	for i, missed := range agentcall.Uncached(made) {
+		if missed {
+			fmt.Fprintf(b, "Nothing of what %s was told came from the provider's cache, although the call before it began alike: %d tokens cost their full price.\n\n",
+				ids[i], made[i].Reply.Usage.InputTokens)
+		}
+	}
+}
+
 // came is what an activity came to, in a few words.
 func came(e journal.Entry) string {
 	var reply agentcall.Reply
@@ -283,9 +302,17 @@ func replied(r agentcall.Reply) string {
 	case len(r.Problems) > 0:
 		return "invalid answer: " + r.Problems[0]
 	case r.Usage.Tokens() > 0:
-		return fmt.Sprintf("done, %d tokens", r.Usage.Tokens())
+		return fmt.Sprintf("done, %d tokens, %s%s", r.Usage.Tokens(), text.Cost(r.Usage), hits(r.Usage))
 	}
 	return "done"
+}
+
+// hits says how much of the input came from the provider's cache, "" where nothing did.
+func hits(u trellis.Usage) string {
+	if u.CachedTokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f%% of the input cached", 100*float64(u.CachedTokens)/float64(u.InputTokens+u.CachedTokens))
 }
 
 func verified(c Checks) string {

@@ -50,6 +50,7 @@ func readRun(path string, st fs.FileInfo) *run {
 
 func (r *run) take(h *journal.History) {
 	var last pipeline.TaskState
+	var made []agentcall.Made
 	debugged := false
 	for _, c := range h.Calls {
 		role := trellis.Role(c.Activity)
@@ -57,7 +58,16 @@ func (r *run) take(h *journal.History) {
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
 			last = s
 		} else if used, ok := callOf(role, c); ok {
+			if used.agent != "" {
+				made = append(made, *used.asked)
+			}
 			r.calls = append(r.calls, used)
+		}
+	}
+	missed := agentcall.Uncached(made)
+	for i := range r.calls {
+		if c := &r.calls[i]; c.agent != "" {
+			c.missed, missed, c.asked = missed[0], missed[1:], nil
 		}
 	}
 	r.ended, r.at = h.Ended, h.EndedAt
@@ -99,19 +109,19 @@ func callOf(role trellis.Role, c journal.Entry) (call, bool) {
 	case slices.Contains(trellis.Roles, role):
 		return askedOf(role, c)
 	}
-	seconds := commandsOf(c)
-	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: seconds}, seconds > 0
+	seconds, broken := commandsOf(c)
+	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: seconds, broken: broken}, seconds > 0 || len(broken) > 0
 }
 
 // askedOf is what a call of an agent took.
 func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
-	var asked struct{ Agent string }
-	var reply agentcall.Reply
-	if json.Unmarshal(c.In, &asked) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
+	asked := agentcall.Made{Began: c.Started, Ended: c.Finished}
+	if json.Unmarshal(c.In, &asked.Request) != nil || c.Fail == nil && json.Unmarshal(c.Out, &asked.Reply) != nil {
 		return call{}, false // records in another shape say nothing
 	}
-	return call{phase: string(role), agent: asked.Agent, at: c.Finished, usage: reply.Usage,
-		failed: c.Fail != nil || reply.Failure != nil || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Agent != ""
+	reply := asked.Reply
+	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
+		failed: c.Fail != nil || reply.Failure != nil || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
 }
 
 // refuses reports whether an answer says no.
@@ -125,25 +135,29 @@ func refuses(role trellis.Role, r agentcall.Reply) bool {
 		slices.ContainsFunc(said.Criteria, func(j pipeline.CriterionResult) bool { return j.Verdict != "met" })
 }
 
-// commandsOf are the seconds that an activity ran commands of the project.
-func commandsOf(c journal.Entry) (seconds float64) {
+// commandsOf are the seconds that an activity ran commands of the project, and those of them that failed, though they are to
+// pass.
+func commandsOf(c journal.Entry) (seconds float64, broken []string) {
 	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
-		return 0
+		return 0, nil
 	}
 	var out struct {
 		workflow.Ran
 		Results []pipeline.CommandResult
 	}
 	if json.Unmarshal(c.Out, &out) != nil {
-		return 0
+		return 0, nil
+	}
+	if out.Command != "" {
+		out.Results = append(out.Results, pipeline.CommandResult{Command: out.Command, Code: out.Code, Seconds: out.Seconds})
 	}
 	for _, r := range out.Results {
 		seconds += r.Seconds
+		if r.Code != 0 && c.Activity != "baseline" {
+			broken = append(broken, r.Command)
+		}
 	}
-	if out.Command != "" {
-		seconds += out.Seconds
-	}
-	return seconds
+	return seconds, broken
 }
 
 // phaseOf is the phase that an activity with commands belongs to.

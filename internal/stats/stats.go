@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -18,12 +19,13 @@ type By string
 const (
 	ByPhase By = "phase"
 	ByAgent By = "agent"
-	ByDay   By = "day" // of this machine's time zone
+	ByModel By = "model" // that agents told, or were asked for
+	ByDay   By = "day"   // of this machine's time zone
 	ByTask  By = "task"
 )
 
 // Kinds are all of By.
-var Kinds = []By{ByPhase, ByAgent, ByDay, ByTask}
+var Kinds = []By{ByPhase, ByAgent, ByModel, ByDay, ByTask}
 
 // Record is what is known of the tasks of a project since a time.
 type Record struct {
@@ -36,10 +38,14 @@ type Record struct {
 // call is a call of an agent, or an activity that ran the project's commands.
 type call struct {
 	task, phase, agent string // agent "": commands
+	model              string
 	at                 time.Time
 	usage              trellis.Usage
-	checks             float64 // seconds of commands
+	checks             float64  // seconds of commands
+	broken             []string // commands that failed
 	failed, refused    bool
+	missed             bool            // the provider's cache, which it could have hit
+	asked              *agentcall.Made // until that is known
 }
 
 // task is one that something was done for.
@@ -71,6 +77,7 @@ type Table struct {
 	Total    Row        `json:"total"`
 	Rows     []Row      `json:"rows"`
 	Failures []Failures `json:"failures"` // why tasks failed, the most frequent first
+	Broken   []Broken   `json:"broken"`   // commands that failed after work was done, the most frequent first, at most ten
 	Problems []string   `json:"problems"` // what could not be read, and so is not counted
 }
 
@@ -80,9 +87,15 @@ type Failures struct {
 	Tasks int          `json:"tasks"`
 }
 
+// Broken is how often a command failed after work was done: a check, or one of a step.
+type Broken struct {
+	Command string `json:"command"`
+	Times   int    `json:"times"`
+}
+
 // Row is what was used and what came of it.
 type Row struct {
-	Key          string   `json:"key"` // the phase, agent, day or task; "" of the total
+	Key          string   `json:"key"` // the phase, agent, model, day or task; "" of the total
 	Tasks        int      `json:"tasks"`
 	Calls        int      `json:"calls"`         // of agents
 	FailedCalls  int      `json:"failed_calls"`  // ended with a failure, or with an answer that is none
@@ -93,8 +106,10 @@ type Row struct {
 	CachedTokens int64    `json:"cached_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
 	CacheHits    *float64 `json:"cache_hits"`   // share of the input that was cached; null: there was no input
-	CostUSD      *float64 `json:"cost_usd"`     // as far as agents told; null: none did
-	CostUnknown  int      `json:"cost_unknown"` // calls that did not tell what they cost
+	CacheMissed  int      `json:"cache_missed"` // calls of whose input nothing was cached, although some of it could have been
+	CostUSD      *float64 `json:"cost_usd"`     // as far as agents told, or prices tell; null: none did
+	Estimated    bool     `json:"cost_estimated"`
+	CostUnknown  int      `json:"cost_unknown"` // calls of which nobody knows what they cost
 	Ends         *Ends    `json:"ends"`         // null where numbers are told apart by phase or agent
 }
 
@@ -116,7 +131,7 @@ func (r Row) Tokens() int64 { return r.InputTokens + r.CachedTokens + r.OutputTo
 
 // Table tells the numbers apart.
 func (r *Record) Table(by By) Table {
-	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Problems: append([]string{}, r.Problems...)}
+	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Broken: r.broken(), Problems: append([]string{}, r.Problems...)}
 	if !r.Since.IsZero() {
 		t.Since = r.Since.UTC().Format(time.RFC3339)
 	}
@@ -154,10 +169,20 @@ func (by By) ofCall(c call) string {
 		return c.phase
 	case ByAgent:
 		return c.agent
+	case ByModel:
+		return c.modelled()
 	case ByDay:
 		return day(c.at)
 	}
 	return c.task
+}
+
+// modelled is the model of a call, "" for commands.
+func (c call) modelled() string {
+	if c.agent == "" {
+		return ""
+	}
+	return cmp.Or(c.model, c.agent+"'s own")
 }
 
 // ofTask is the row that the end of a task belongs to, "" for none.
@@ -177,7 +202,7 @@ func (by By) compare(a, b Row) int {
 	switch by {
 	case ByPhase:
 		return cmp.Or(cmp.Compare(place(a.Key), place(b.Key)), cmp.Compare(a.Key, b.Key))
-	case ByAgent:
+	case ByAgent, ByModel:
 		return cmp.Or(cmp.Compare(b.Tokens(), a.Tokens()), cmp.Compare(a.Key, b.Key))
 	}
 	return cmp.Compare(a.Key, b.Key)
@@ -216,6 +241,27 @@ func (r *Record) failures() []Failures {
 	return list
 }
 
+// mostBroken is how many commands are named.
+const mostBroken = 10
+
+// broken are the commands that failed, each with how often.
+func (r *Record) broken() []Broken {
+	count := map[string]int{}
+	for _, c := range r.calls {
+		for _, command := range c.broken {
+			count[command]++
+		}
+	}
+	list := []Broken{}
+	for command, n := range count {
+		list = append(list, Broken{command, n})
+	}
+	slices.SortFunc(list, func(a, b Broken) int {
+		return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.Command, b.Command))
+	})
+	return list[:min(len(list), mostBroken)]
+}
+
 // sum is a row that is being added up.
 type sum struct {
 	is    Row
@@ -234,6 +280,7 @@ func (s *sum) call(c call) {
 	s.is.Calls++
 	s.is.FailedCalls += one(c.failed)
 	s.is.Refused += one(c.refused)
+	s.is.CacheMissed += one(c.missed)
 	s.is.AgentSeconds += c.usage.Seconds
 	s.is.InputTokens += c.usage.InputTokens
 	s.is.CachedTokens += c.usage.CachedTokens
@@ -246,7 +293,7 @@ func (s *sum) call(c call) {
 	if s.is.CostUSD != nil {
 		cost += *s.is.CostUSD
 	}
-	s.is.CostUSD = &cost
+	s.is.CostUSD, s.is.Estimated = &cost, s.is.Estimated || c.usage.CostEstimated
 }
 
 func (s *sum) task(t task) {

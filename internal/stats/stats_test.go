@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,9 @@ func TestJSON(t *testing.T) {
   "cached_tokens": 330,
   "output_tokens": 16,
   "cache_hits": 0.673469387755102,
+  "cache_missed": 0,
   "cost_usd": 0.75,
+  "cost_estimated": false,
   "cost_unknown": 1,
   "ends": {
    "delivered": 2,
@@ -166,7 +169,9 @@ func TestJSON(t *testing.T) {
    "cached_tokens": 330,
    "output_tokens": 11,
    "cache_hits": 0.75,
+   "cache_missed": 0,
    "cost_usd": 0.75,
+   "cost_estimated": false,
    "cost_unknown": 0,
    "ends": null
   },
@@ -182,12 +187,15 @@ func TestJSON(t *testing.T) {
    "cached_tokens": 0,
    "output_tokens": 5,
    "cache_hits": 0,
+   "cache_missed": 0,
    "cost_usd": null,
+   "cost_estimated": false,
    "cost_unknown": 1,
    "ends": null
   }
  ],
  "failures": [],
+ "broken": [],
  "problems": []
 }`
 	if string(got) != want {
@@ -346,4 +354,35 @@ func BenchmarkRead(b *testing.B) {
 			read(b, reader)
 		}
 	})
+}
+
+// Calls are told apart by the model that answered; an estimated cost is one, a cache that could have been hit and was not counts,
+// and so does each command that failed after work was done.
+func TestModelsCacheAndChecks(t *testing.T) {
+	p := newProject(t)
+	call := func(role trellis.Role, model string, in, cached int64, cost float64) did {
+		d := asked(role, "codex", in, cached, 1, cost)
+		reply := d.out.(agentcall.Reply)
+		reply.Model, reply.Usage.CostEstimated = model, cost > 0
+		return did{d.name, d.in, reply}
+	}
+	failing := pipeline.Checks{Results: []pipeline.CommandResult{{Command: "make test", Seconds: 5, Code: 2}, {Command: "make lint", Seconds: 1}}}
+	p.run("02-01-auth", pipeline.Input{}, noon, did{"baseline", nil, failing}, call(trellis.Implement, "gpt-5.5", 50_000, 0, 0.25), did{"verify", nil, failing},
+		call(trellis.Debug, "gpt-5.5", 50_000, 0, 0.25), call(trellis.Debug, "gpt-5.5", 1000, 49_000, 0.05), call(trellis.Accept, "", 9000, 0, 0), checked(5), delivered(1))
+	got := p.table(time.Time{}, stats.ByModel)
+	if len(got.Rows) != 2 || got.Rows[0].Key != "gpt-5.5" || got.Rows[1].Key != "codex's own" {
+		t.Fatalf("got rows %+v", got.Rows)
+	}
+	if r := got.Rows[0]; r.Calls != 3 || !r.Estimated || *r.CostUSD != 0.55 || r.CacheMissed != 1 || r.CostUnknown != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if r := got.Rows[1]; r.Calls != 1 || r.Estimated || r.CostUSD != nil || r.CostUnknown != 1 {
+		t.Errorf("got %+v", r)
+	}
+	if !got.Total.Estimated || got.Total.CacheMissed != 1 {
+		t.Errorf("got in all %+v", got.Total)
+	}
+	if want := []stats.Broken{{Command: "make test", Times: 1}}; !slices.Equal(got.Broken, want) {
+		t.Errorf("got %+v, want %+v", got.Broken, want)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/prices"
 	"github.com/trellis-tasks/trellis/internal/stats"
 	"github.com/trellis-tasks/trellis/internal/text"
 )
@@ -25,7 +26,7 @@ const (
 	columnEnds
 )
 
-// Stats prints numbers, one row a phase, agent, day or task, and what they come to in all.
+// Stats prints numbers, one row a phase, agent, model, day or task, and what they come to in all.
 func Stats(w io.Writer, t stats.Table, style Style) error {
 	ends := t.By == stats.ByDay || t.By == stats.ByTask
 	g := Grid{
@@ -117,9 +118,9 @@ func statsCost(r stats.Row) string {
 	case r.CostUSD == nil:
 		return "unknown"
 	case r.CostUnknown > 0:
-		return fmt.Sprintf("≥ $%.2f", *r.CostUSD)
+		return "≥ " + text.USD(*r.CostUSD, r.Estimated)
 	}
-	return fmt.Sprintf("$%.2f", *r.CostUSD)
+	return text.USD(*r.CostUSD, r.Estimated)
 }
 
 // endWords say what became of tasks, without what became of none.
@@ -160,11 +161,20 @@ func statsWords(t stats.Table) (list []string) {
 	if r.CostUnknown > 0 {
 		list = append(list, fmt.Sprintf("cost: %d of %s did not tell theirs, which is not in the sums", r.CostUnknown, text.Count(r.Calls, "call")))
 	}
+	if r.Estimated {
+		list = append(list, "cost: ~ is by list prices of "+prices.Date()+", or those of agents.prices")
+	}
+	if r.CacheMissed > 0 {
+		list = append(list, fmt.Sprintf("cache: nothing of the input came from it in %s that could have hit it", text.Count(r.CacheMissed, "call")))
+	}
 	for i, f := range t.Failures {
 		if i == 0 {
 			list = append(list, "failed with:")
 		}
 		list[len(list)-1] += fmt.Sprintf(" %s (%d)", f.Code, f.Tasks)
+	}
+	for _, c := range t.Broken[:min(len(t.Broken), 3)] {
+		list = append(list, fmt.Sprintf("failed most: %s (%d)", text.OneLine(c.Command), c.Times))
 	}
 	return list
 }

@@ -204,6 +204,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.files(p)
 	d.system(ctx, p)
 	d.tasks(ctx, p, c)
+	d.cache(p)
 }
 
 func (d *diagnosis) trust(ctx context.Context, p *app.Project) {

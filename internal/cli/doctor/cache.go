@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/stats"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// lately is how many days back what agents used is looked at.
+const lately = 7
+
+// cache warns of phases that a provider's cache could have served, and did not: then each call pays for all that it is told.
+func (d *diagnosis) cache(p *app.Project) {
+	record, err := p.Stats().Read(d.console.Now().AddDate(0, 0, -lately))
+	if err != nil {
+		return // the tasks can't be listed, which is said of them
+	}
+	var cold []string
+	t := record.Table(stats.ByPhase)
+	for _, r := range t.Rows {
+		if r.CacheMissed > 0 {
+			cold = append(cold, fmt.Sprintf("%s (%d of %s)", r.Key, r.CacheMissed, text.Count(r.Calls, "call")))
+		}
+	}
+	switch {
+	case len(cold) > 0:
+		d.add(stateWarning, "cache", fmt.Sprintf("in the last %d days nothing of what agents were told came from the provider's cache in %s, although the call before began alike", lately, strings.Join(cold, ", ")),
+			"trellis stats --since 7d; the same model and permission for implement, check and debug, and a provider that caches, make a task cheaper")
+	case t.Total.CachedTokens > 0:
+		d.add(stateOK, "cache", fmt.Sprintf("%.0f%% of what agents were told in the last %d days came from the provider's cache", 100**t.Total.CacheHits, lately), "")
+	}
+}
