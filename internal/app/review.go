@@ -20,6 +20,7 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 	if err != nil {
 		return r, err
 	}
+	r.Estimate.Likely = Forecast(ctx, p, dir)
 	problems, err := ready.Check(ctx, p.Readiness(dir))
 	if err != nil {
 		return r, err

@@ -76,6 +76,9 @@ type part struct {
 // task reads what was done for a task. It changes nothing of the reader.
 func (r *Reader) task(e taskdir.Entry, since time.Time) part {
 	p := part{task: task{id: strings.TrimPrefix(e.ID, taskdir.DraftPrefix)}, runs: map[string]*run{}}
+	if e.Task != nil {
+		p.task.size = e.Task.Pipeline.Size
+	}
 	dir := filepath.Join(e.Dir, taskdir.Run)
 	files, err := journal.Archived(dir)
 	if err != nil {

@@ -51,6 +51,7 @@ type call struct {
 // task is one that something was done for.
 type task struct {
 	id        string
+	size      trellis.Size
 	rounds    int
 	at        time.Time // it came to its last end; zero: to none
 	end       end

@@ -63,7 +63,8 @@ type Estimate struct {
 	Tokens  int64         `json:"tokens"`
 	CostUSD float64       `json:"cost_usd"`
 	Seconds int64         `json:"seconds"`
-	Used    trellis.Usage `json:"used"` // so far, by planning
+	Used    trellis.Usage `json:"used"`   // so far, by planning
+	Likely  *Forecast     `json:"likely"` // by what earlier tasks took; null: there are too few
 }
 
 // unsettled is how often a review is read again because somebody saved a file meanwhile.

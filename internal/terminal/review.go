@@ -187,6 +187,9 @@ func estimate(e status.Estimate) (list []string) {
 			list = append(list, "at most "+l.words)
 		}
 	}
+	if e.Likely != nil {
+		list = append(list, "likely "+Forecast(*e.Likely))
+	}
 	if e.Used.Tokens() > 0 {
 		list = append(list, fmt.Sprintf("used so far: %s", text.Usage(e.Used)))
 	}

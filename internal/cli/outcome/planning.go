@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -44,31 +45,32 @@ func (end Planning) warnings() (list []string) {
 
 // Document is what plan --json prints.
 type Document struct {
-	Dir         string          `json:"dir"`
-	ID          string          `json:"id"`
-	Status      trellis.Status  `json:"status"`
-	Decision    string          `json:"decision"`
-	Category    string          `json:"category"`
-	Details     string          `json:"details"`
-	Suggestions []string        `json:"suggestions"`
-	Size        trellis.Size    `json:"size"`
-	Confidence  *float64        `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
-	Title       string          `json:"title"`
-	Goals       int             `json:"goals"`
-	Steps       int             `json:"steps"`
-	TaskSpec    *planSpec       `json:"taskspec"` // null: nobody was asked for one
-	Judge       *planJudge      `json:"judge"`    // null: nobody judged
-	Why         []string        `json:"why"`      // why it waits
-	Retries     []string        `json:"retries"`  // why the plan was asked for again
-	Calls       int             `json:"calls"`
-	Seconds     float64         `json:"seconds"`
-	Usage       trellis.Usage   `json:"usage"`
-	Files       []string        `json:"files"`
-	Contexts    map[string]int  `json:"contexts"`
-	Commands    []string        `json:"commands"`
-	Warnings    []string        `json:"warnings"`
-	Skipped     []string        `json:"skipped"`
-	Failure     *status.Failure `json:"failure"`
+	Dir         string           `json:"dir"`
+	ID          string           `json:"id"`
+	Status      trellis.Status   `json:"status"`
+	Decision    string           `json:"decision"`
+	Category    string           `json:"category"`
+	Details     string           `json:"details"`
+	Suggestions []string         `json:"suggestions"`
+	Size        trellis.Size     `json:"size"`
+	Confidence  *float64         `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
+	Title       string           `json:"title"`
+	Goals       int              `json:"goals"`
+	Steps       int              `json:"steps"`
+	TaskSpec    *planSpec        `json:"taskspec"` // null: nobody was asked for one
+	Judge       *planJudge       `json:"judge"`    // null: nobody judged
+	Why         []string         `json:"why"`      // why it waits
+	Retries     []string         `json:"retries"`  // why the plan was asked for again
+	Calls       int              `json:"calls"`
+	Seconds     float64          `json:"seconds"`
+	Usage       trellis.Usage    `json:"usage"`
+	Estimate    *status.Forecast `json:"estimate"` // of the work; null: too few earlier tasks tell
+	Files       []string         `json:"files"`
+	Contexts    map[string]int   `json:"contexts"`
+	Commands    []string         `json:"commands"`
+	Warnings    []string         `json:"warnings"`
+	Skipped     []string         `json:"skipped"`
+	Failure     *status.Failure  `json:"failure"`
 }
 
 // planSpec is how asking for the TaskSpec went.
@@ -88,7 +90,11 @@ type planJudge struct {
 // EndPlanning says how a planning ended and what to do next.
 func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
-	err := a.Print(asJSON, end.Document(rel), func() error {
+	doc := end.Document(rel)
+	if asJSON && end.IsPlanned() {
+		doc.Estimate = app.Forecast(ctx, p, end.Dir)
+	}
+	err := a.Print(asJSON, doc, func() error {
 		if !end.Interrupted && len(end.Waits) == 0 {
 			end.Say(ctx, a, p, s)
 		}
@@ -205,6 +211,9 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 		a.Say("wrote %s", files(end))
 	}
 	a.Say("%s", spent(end))
+	if f := app.Forecast(ctx, p, end.Dir); f != nil {
+		a.Say("estimate: %s", terminal.Forecast(*f))
+	}
 	for _, why := range r.Skipped {
 		a.Say("skipped: %s", why)
 	}

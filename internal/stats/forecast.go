@@ -1,0 +1,109 @@
+package stats
+
+import (
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// leastTasks is of how many tasks something can be said of the next one.
+const leastTasks = 3
+
+// done is what a task took, from the beginning of its work to its end.
+type done struct {
+	size                   trellis.Size
+	agent                  string // that worked on it first
+	calls, tokens, seconds float64
+	cost                   float64
+	priced, estimated      bool // cost is all that it cost; by list prices
+}
+
+// Forecast is what a task of a size may take that an agent works on: by tasks of that size and agent that were delivered or
+// failed; where there are too few, by those of that size, or by all. Nil where all are too few.
+func (r *Record) Forecast(size trellis.Size, agent string) *status.Forecast {
+	all := r.done()
+	for _, like := range []done{{size: size, agent: agent}, {size: size}, {}} {
+		alike := slices.DeleteFunc(slices.Clone(all), func(d done) bool {
+			return like.size != "" && d.size != like.size || like.agent != "" && d.agent != like.agent
+		})
+		if len(alike) >= leastTasks {
+			return forecast(alike, like)
+		}
+	}
+	return nil
+}
+
+// done is what tasks took that came to an end that tells.
+func (r *Record) done() (list []done) {
+	at := map[string]int{}
+	for _, t := range r.tasks {
+		if t.end == delivered || t.end == failed {
+			at[t.id] = len(list)
+			list = append(list, done{size: t.size, priced: true})
+		}
+	}
+	for _, c := range r.calls {
+		if i, ok := at[c.task]; ok && !trellis.Role(c.phase).Planning() {
+			list[i].add(c)
+		}
+	}
+	return slices.DeleteFunc(list, func(d done) bool { return d.calls == 0 })
+}
+
+func (d *done) add(c call) {
+	d.seconds += c.usage.Seconds + c.checks
+	if c.agent == "" {
+		return
+	}
+	if d.agent == "" {
+		d.agent = c.agent
+	}
+	d.calls++
+	d.tokens += float64(c.usage.Tokens())
+	if c.usage.CostUSD == nil {
+		d.priced = false
+		return
+	}
+	d.cost += *c.usage.CostUSD
+	d.estimated = d.estimated || c.usage.CostEstimated
+}
+
+func forecast(list []done, like done) *status.Forecast {
+	of := func(list []done, number func(done) float64) status.Span {
+		var all []float64
+		for _, d := range list {
+			all = append(all, number(d))
+		}
+		return span(all)
+	}
+	f := &status.Forecast{Tasks: len(list), Size: like.size, Agent: like.agent,
+		Calls:   of(list, func(d done) float64 { return d.calls }),
+		Tokens:  of(list, func(d done) float64 { return d.tokens }),
+		Minutes: of(list, func(d done) float64 { return d.seconds / 60 })}
+	priced := slices.DeleteFunc(slices.Clone(list), func(d done) bool { return !d.priced })
+	if len(priced) >= leastTasks {
+		cost := of(priced, func(d done) float64 { return d.cost })
+		f.CostUSD, f.Estimated = &cost, slices.ContainsFunc(priced, func(d done) bool { return d.estimated })
+	}
+	return f
+}
+
+// Of so many numbers the next lies between the smallest and the largest in enough cases; of fewer these are moved apart.
+const (
+	enough = 15
+	apart  = 1.5
+)
+
+// span is between what the next number lies in seven of eight cases: of n numbers, the next lies between the kth smallest and the kth
+// largest in (n+1-2k) of n+1 cases, whatever they are.
+func span(all []float64) status.Span {
+	slices.Sort(all)
+	n := len(all)
+	k := max(1, (n+1)/16)
+	s := status.Span{Low: all[k-1], Median: (all[(n-1)/2] + all[n/2]) / 2, High: all[n-k]}
+	if n < enough {
+		s.Low, s.High = s.Low/apart, s.High*apart
+	}
+	return s
+}

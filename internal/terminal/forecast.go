@@ -1,0 +1,35 @@
+package terminal
+
+import (
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// Forecast is what a task may take, in words, and by how many earlier ones.
+func Forecast(f status.Forecast) string {
+	cost := "cost unknown"
+	if c := f.CostUSD; c != nil {
+		cost = between(c.Low, c.High, func(usd float64) string { return text.USD(usd, f.Estimated) })
+	}
+	of := ""
+	if f.Size != "" {
+		of = " of size " + string(f.Size)
+	}
+	if f.Agent != "" {
+		of += " that " + f.Agent + " did"
+	}
+	return fmt.Sprintf("%s calls, %s tokens, %s, %s; by %s%s", between(f.Calls.Low, f.Calls.High, func(n float64) string { return fmt.Sprintf("%.0f", n) }),
+		between(f.Tokens.Low, f.Tokens.High, func(n float64) string { return text.Tokens(int64(n)) }), cost,
+		between(f.Minutes.Low, f.Minutes.High, func(n float64) string { return text.Seconds(60 * n) }), text.Count(f.Tasks, "earlier task"), of)
+}
+
+// between are two numbers in words, or one where they say the same.
+func between(low, high float64, words func(float64) string) string {
+	from, to := words(low), words(high)
+	if from == to {
+		return from
+	}
+	return from + " to " + to
+}
