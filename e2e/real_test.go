@@ -148,12 +148,14 @@ func TestPlanAndWatch(t *testing.T) {
 				}
 			}
 			reached(t, server, requirement)
+			s.counted(server)
 			if cli == "opencode" && !whole {
 				return
 			}
 			if out, errs := s.trellis(0, "watch", "--once"); strings.Contains(out+errs, "which is not let through") {
 				t.Errorf("it asks for more than its model: %s", out+errs)
 			}
+			s.counted(server)
 			if got := s.run("git", "show", "feature/bye:greet.sh"); got+"\n" != changed {
 				t.Errorf("the branch holds %q", got)
 			}
@@ -176,6 +178,22 @@ func TestPlanAndWatch(t *testing.T) {
 				t.Errorf("task.json says %+v", task)
 			}
 		})
+	}
+}
+
+// counted holds trellis stats to what the server counted, to the token.
+func (s *site) counted(server *modelserver.Server) {
+	s.Helper()
+	out, _ := s.trellis(0, "stats", "--json")
+	var got struct {
+		Total struct{ Input_tokens, Cached_tokens, Output_tokens int }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		s.Fatal(err)
+	}
+	want := server.Used()
+	if u := got.Total; u.Input_tokens != want.Input || u.Cached_tokens != want.Cached || u.Output_tokens != want.Output {
+		s.Errorf("stats has %+v, the server counted %+v", u, want)
 	}
 }
 
