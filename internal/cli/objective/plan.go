@@ -149,7 +149,7 @@ type stepDocument struct {
 
 // plannedStep says how the planning of a step ended.
 func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
-	if err := cmd.Print(asJSON, end.document(p), func() error { return cmd.sayStep(ctx, p, s, end) }); err != nil {
+	if err := cmd.Print(asJSON, end.document(ctx, p), func() error { return cmd.sayStep(ctx, p, s, end) }); err != nil {
 		return err
 	}
 	if end.Dead != "" {
@@ -158,8 +158,11 @@ func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner
 	return end.planning().Exit(end.again())
 }
 
-func (e stepEnd) document(p *app.Project) stepDocument {
+func (e stepEnd) document(ctx context.Context, p *app.Project) stepDocument {
 	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", e.planning().Document(p.Store.Rel(e.Dir))}
+	if e.planning().IsPlanned() {
+		d.Estimate = app.Forecast(ctx, p, e.Dir)
+	}
 	if e.Issue != nil {
 		d.Issue = e.Issue.URL
 	}
