@@ -289,7 +289,7 @@ func TestUIActions(t *testing.T) {
 	p.press("Tab")
 	p.until("[report]", "02-01-bye")
 	p.press("Tab")
-	p.until("[proofs]", "there is nothing to prove")
+	p.until("[proofs]", "nothing to prove")
 
 	p.press("d")
 	p.until("push the branch of 02-01-bye", "(y/n)")

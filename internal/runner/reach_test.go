@@ -28,7 +28,7 @@ func TestPlanReachesTheRun(t *testing.T) {
 			"Teach greet.sh the flag --bye.", "It waves."}
 		w.holds(role, text, want...)
 	}
-	if shared, _, _ := strings.Cut(calls["check"], "# Your part"); !strings.HasPrefix(calls["debug"], shared) || len(shared) < 200 {
+	if shared, _, _ := strings.Cut(calls["check"], "# Guidelines and context for the review"); !strings.HasPrefix(calls["debug"], shared) || len(shared) < 200 {
 		t.Errorf("debug begins in another way than check:\n%s\nwant\n%s", calls["debug"], shared)
 	}
 	w.holds("report.md", w.File(dir, "report.md"), "Commands from plan.json", "| `sh test.sh` | 0 |", "| A2 | it says bye | must | met | `sh greet.sh --bye", "## Assumptions\n\n- nobody greets --bye\n",
