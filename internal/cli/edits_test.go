@@ -37,7 +37,11 @@ mv "`+root+`/edits/$phase" "`+root+`/done-$phase"
 cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && sh -e "`+root+`/done-$phase"
 `)
 	at := "sh " + root + "/at"
-	w.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; "+at+"; exit $c\"]\nworktree: {setup: [\""+at+"\"]}\n")
+	config := "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; " + at + "; exit $c\"]\nworktree: {setup: [\"" + at + "\"]}\n"
+	if e.at == "accept" { // whose commands verify runs in its fresh checkout
+		config += "verify_fresh: false\n"
+	}
+	w.write(".trellis/config.yaml", config)
 	roles := strings.Replace(gitFaultRoles, `, "echo x >.trellis/tasks/02-01-bye/prd.md; git checkout -q --detach"`, "", 1)
 	roles = strings.ReplaceAll(roles, `calls.log"]`, `calls.log", "`+at+`", "cp -r .trellis/.runtime/task $TRELLIS_REPO/../seen-$TRELLIS_ROLE-$TRELLIS_ROUND"]`)
 	w.write(".trellis/rehearsal.yaml", strings.ReplaceAll(roles, "- answer: {criteria: [{id: A2", "- when: \"A3\"\n      answer: {criteria: [{id: A2, verdict: met, evidence: \"greet.sh:1\"}, {id: A3, verdict: met, evidence: \"greet.sh:1\"}]}\n    - answer: {criteria: [{id: A2"))
