@@ -132,15 +132,13 @@ func (s Store) Alone(ctx context.Context, tree string, known func() (bool, error
 	if err != nil {
 		return err
 	}
-	if waited {
+	found, err := known() // by one who had the lock in between
+	if waited && err == nil {
 		err = lock.Unlock()
-		found, kerr := known()
-		if err = errors.Join(err, kerr); err != nil || found {
-			return err
-		}
-		return do()
 	}
-	err = do()
+	if err == nil && !found {
+		err = do()
+	}
 	return errors.Join(err, lock.Unlock())
 }
 

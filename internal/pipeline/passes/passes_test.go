@@ -75,18 +75,21 @@ func TestSpoiltFile(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("got %v, %v", list, err)
 	}
-	for name, spoil := range map[string]func() error{
-		"nonsense": func() error { return os.WriteFile(list[0], []byte("{"), 0o644) },
-		"of other files": func() error {
+	for _, spoiling := range []struct {
+		name  string
+		spoil func() error
+	}{
+		{"nonsense", func() error { return os.WriteFile(list[0], []byte("{"), 0o644) }},
+		{"of other files", func() error {
 			return os.WriteFile(list[0], []byte(`{"tree": "b", "command": "make test", "at": "`+now.Format(time.RFC3339Nano)+`"}`), 0o644)
-		},
-		"a folder": func() error { return errors.Join(os.Remove(list[0]), os.Mkdir(list[0], 0o755)) },
+		}},
+		{"a folder", func() error { return errors.Join(os.Remove(list[0]), os.Mkdir(list[0], 0o755)) }},
 	} {
-		if err := spoil(); err != nil {
+		if err := spoiling.spoil(); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := s.Find(subject()); p != nil || err != nil {
-			t.Errorf("%s: got %+v, %v", name, p, err)
+			t.Errorf("%s: got %+v, %v", spoiling.name, p, err)
 		}
 	}
 }
@@ -118,29 +121,25 @@ func TestAlone(t *testing.T) {
 			s := store(t, &now)
 			const many = 5
 			var (
-				all    sync.WaitGroup
-				runs   atomic.Int32
-				first  = make(chan struct{}) // the first is at it
-				asked  = make(chan struct{}, 2*many)
-				others sync.WaitGroup
+				all   sync.WaitGroup
+				runs  atomic.Int32
+				first = make(chan struct{}) // the first is at it
+				asked = make(chan struct{}, 2*many)
 			)
 			known := func() (bool, error) {
 				p, err := s.Find(subject())
 				asked <- struct{}{}
 				return p != nil, err
 			}
-			others.Add(many - 1)
 			work := func(lead bool) error {
 				return s.Alone(t.Context(), "tree", known, func() error {
 					runs.Add(1)
 					if !lead {
-						others.Done()
-						others.Wait() // all of them are at it
 						return nil
 					}
 					close(first)
-					for range many {
-						<-asked // each of the others found nothing yet, and so did this one
+					for range many + 1 {
+						<-asked // each of the others found nothing yet, and so did this one, twice
 					}
 					if passed {
 						return s.Keep(subject(), passes.Pass{Task: "first"})
