@@ -28,7 +28,7 @@ func TestNewcomer(t *testing.T) {
 		"pnpm": {[]string{"pnpm", "node"}, with(web, "pnpm-workspace.yaml", "packages:\n  - packages/*\n"), "pnpm install --lockfile-only >/dev/null", []string{"pnpm -r --if-present run test"}},
 		"python": {[]string{"python3"}, map[string]string{"pyproject.toml": "[project]\nname = \"sum\"\nversion = \"1\"\n", "tests/test_sum.py": "import unittest\n\n\nclass Sum(unittest.TestCase):\n    def test(self):\n        self.assertEqual(1 + 1, 2)\n"},
 			"", []string{"python3 -m unittest discover -s tests"}},
-	}, "go", "npm", "python") {
+	}, "go", "pnpm", "python") {
 		t.Run(name, func(t *testing.T) {
 			r := newcomer(t, p.needs)
 			for name, text := range with(with(p.files, ".gitignore", ignored), "README.md", "A project.\n") {
