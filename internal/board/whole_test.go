@@ -180,16 +180,19 @@ func (w *world) bigLog(p *tab) {
 	}
 	w.end()
 	w.serve()
+	var before, now runtime.MemStats
 	runtime.GC()
+	runtime.ReadMemStats(&before)
 	id := strings.TrimPrefix(p.evaluate("location.pathname"), "/task/")
 	began := time.Now()
 	q := w.open("/task/" + id + "/log").live()
 	q.until("document.querySelectorAll('#log li').length > 10")
-	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
-	w.Logf("a log of 100 MB: %v until it is shown, %d MB of memory in use by the program, %d MB taken", time.Since(began), now.HeapAlloc>>20, now.Sys>>20)
-	if now.Sys>>20 > 150 {
-		w.Errorf("%d MB of memory were taken, want at most 150", now.Sys>>20)
+	// What is allocated, and not what the process has: the tests before this one have had theirs.
+	taken := (now.TotalAlloc - before.TotalAlloc) >> 20
+	w.Logf("a log of 100 MB: %v until it is shown, %d MB of memory taken for it", time.Since(began), taken)
+	if taken > 60 {
+		w.Errorf("%d MB of memory were taken for a log, want at most 60: its end is to be read, not the whole", taken)
 	}
 }
 
