@@ -66,7 +66,7 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 		if err != nil || p == nil {
 			return nil, err
 		}
-		r := CommandResult{Command: line, Seconds: p.Seconds, Sandbox: p.Sandbox, Isolated: p.Isolated}
+		r := CommandResult{Command: line, Seconds: p.Seconds, Sandbox: p.Sandbox, Isolated: p.Isolated, Earlier: true}
 		if p.Task != at.task {
 			r.Of = p.Task
 		}

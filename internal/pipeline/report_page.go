@@ -39,7 +39,11 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
 	}
-	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	if all, once := ChecksTook(h); once > 0 {
+		fmt.Fprintf(&b, "- Checks: %.1f s, %.1f times one run of all of them (%.1f s)\n", all, all/once, once)
+	}
+	b.WriteByte('\n')
 	if said != "" {
 		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said to the work before this run:\n\n%s\n\n", quote(said))
 	}
@@ -137,6 +141,28 @@ func Took(u trellis.Usage) string {
 		cost = "about " + cost + ", estimated by list prices"
 	}
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
+}
+
+// ChecksTook is how many seconds the project's checks ran in a run, and how many one run of all of them takes, by the last one
+// that passed: 0 when none did.
+func ChecksTook(h *journal.History) (all, once float64) {
+	for _, e := range h.Calls {
+		var found Checks
+		if !slices.Contains([]string{string(baseline), string(verify), string(final)}, e.Activity) || !e.Done || json.Unmarshal(e.Out, &found) != nil {
+			continue
+		}
+		one := 0.0
+		for _, r := range found.Results {
+			one += r.Seconds
+			if !r.Earlier {
+				all += r.Seconds
+			}
+		}
+		if e.Activity != string(baseline) && len(found.Skipped) == 0 && !failing(found.Results) {
+			once = one
+		}
+	}
+	return all, once
 }
 
 func criteriaTable(b *strings.Builder, list []CriterionResult) {

@@ -76,8 +76,9 @@ type CommandResult struct {
 	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
 	Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
 	Output   agentcall.Ref `json:"output"`
-	Forgiven bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
-	Of       string        `json:"of,omitempty"`    // baseline: the task for which it ran, when that was another one
+	Forgiven bool          `json:"known,omitempty"`   // failed at base already, and was not asked to be mended
+	Of       string        `json:"of,omitempty"`      // baseline: the task for which it ran, when that was another one
+	Earlier  bool          `json:"earlier,omitempty"` // it was not run again: it had passed on the same files in the same environment
 }
 
 // isolated reports whether it is known that a command had no network, or with false that it had one.
@@ -322,9 +323,10 @@ func (p *Passed) of(line string) *CommandResult {
 	if p == nil {
 		return nil
 	}
-	for i := range p.Results {
-		if p.Results[i].Command == line {
-			return &p.Results[i]
+	for _, r := range p.Results {
+		if r.Command == line {
+			r.Earlier = true
+			return &r
 		}
 	}
 	return nil

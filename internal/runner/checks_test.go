@@ -55,7 +55,7 @@ func TestChecksRunOnce(t *testing.T) {
 			t.Errorf("%s: the check ran in %s, want %s", c.id, got, c.want)
 		}
 	}
-	if report := w.Read(".trellis/tasks/03-02-two/report.md"); !strings.Contains(report, "exit 0 (run for 03-01-one)") {
+	if report := w.Read(".trellis/tasks/03-02-two/report.md"); !strings.Contains(report, "exit 0 (run for 03-01-one)") || !strings.Contains(report, " s, 1.0 times one run of all of them (") {
 		t.Errorf("report.md says\n%s", report)
 	}
 }

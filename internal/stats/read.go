@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,6 +124,8 @@ func (p *part) add(r *run, since time.Time) {
 		return
 	}
 	p.task.rounds += r.rounds
+	p.task.checks += r.checks
+	p.task.once = cmp.Or(r.once, p.task.once)
 	if r.end != open {
 		p.task.at, p.task.end, p.task.code, p.task.firstPass = r.at, r.end, r.code, r.firstPass
 	}

@@ -29,6 +29,8 @@ type run struct {
 	end       end
 	code      trellis.Code
 	firstPass bool
+
+	checks, once float64 // seconds of all checks, and of one run of them, as [pipeline.ChecksTook] has them
 }
 
 // same reports whether the journal was not written to since it was read.
@@ -79,6 +81,7 @@ func (r *run) take(h *journal.History) {
 // stands takes in how far a run of the pipeline came, by the state that it wrote last.
 func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool) {
 	r.rounds = last.Round
+	r.checks, r.once = pipeline.ChecksTook(h)
 	if !h.Ended {
 		return
 	}
@@ -152,7 +155,9 @@ func commandsOf(c journal.Entry) (seconds float64, broken []string) {
 		out.Results = append(out.Results, pipeline.CommandResult{Command: out.Command, Code: out.Code, Seconds: out.Seconds})
 	}
 	for _, r := range out.Results {
-		seconds += r.Seconds
+		if !r.Earlier {
+			seconds += r.Seconds
+		}
 		if r.Code != 0 && c.Activity != "baseline" {
 			broken = append(broken, r.Command)
 		}

@@ -57,6 +57,8 @@ type task struct {
 	end       end
 	code      trellis.Code
 	firstPass bool
+
+	checks, once float64 // seconds of the checks of its runs, and of one run of them, 0 when none passed
 }
 
 // end is how a task's last run ended, or its planning.
@@ -103,6 +105,7 @@ type Row struct {
 	Refused      int      `json:"refused"`       // said no: evaluate and judge to a plan, accept to the work
 	AgentSeconds float64  `json:"agent_seconds"` // that agents worked
 	CheckSeconds float64  `json:"check_seconds"` // of the project's own commands
+	CheckRuns    *float64 `json:"check_runs"`    // seconds of checks for each second of one run of all of them, of tasks that came to one; null: none did
 	InputTokens  int64    `json:"input_tokens"`  // without cached ones
 	CachedTokens int64    `json:"cached_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
@@ -268,6 +271,8 @@ type sum struct {
 	is    Row
 	ends  Ends
 	tasks map[string]bool
+
+	checks, once float64
 }
 
 func newSum(key string) *sum { return &sum{is: Row{Key: key}, tasks: map[string]bool{}} }
@@ -299,6 +304,9 @@ func (s *sum) call(c call) {
 
 func (s *sum) task(t task) {
 	s.tasks[t.id] = true
+	if t.once > 0 {
+		s.checks, s.once = s.checks+t.checks, s.once+t.once
+	}
 	s.ends.Rounds += t.rounds
 	s.ends.Worked += one(t.rounds > 0)
 	s.ends.FirstPass += one(t.firstPass)
@@ -320,6 +328,7 @@ func (s *sum) task(t task) {
 func (s *sum) row(ends bool) Row {
 	r := s.is
 	r.Tasks = len(s.tasks)
+	r.CheckRuns = share(s.checks, s.once)
 	r.CacheHits = share(float64(r.CachedTokens), float64(r.InputTokens+r.CachedTokens))
 	if ends {
 		e := s.ends

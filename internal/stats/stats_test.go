@@ -136,6 +136,7 @@ func TestJSON(t *testing.T) {
   "refused": 0,
   "agent_seconds": 30,
   "check_seconds": 6,
+  "check_runs": 1,
   "input_tokens": 160,
   "cached_tokens": 330,
   "output_tokens": 16,
@@ -165,6 +166,7 @@ func TestJSON(t *testing.T) {
    "refused": 0,
    "agent_seconds": 20,
    "check_seconds": 0,
+   "check_runs": null,
    "input_tokens": 110,
    "cached_tokens": 330,
    "output_tokens": 11,
@@ -183,6 +185,7 @@ func TestJSON(t *testing.T) {
    "refused": 0,
    "agent_seconds": 10,
    "check_seconds": 0,
+   "check_runs": null,
    "input_tokens": 50,
    "cached_tokens": 0,
    "output_tokens": 5,
@@ -221,6 +224,26 @@ func TestRows(t *testing.T) {
 		if got := strings.Join(keys(p.table(time.Time{}, by)), ", "); got != want {
 			t.Errorf("%s: got %s, want %s", by, got, want)
 		}
+	}
+}
+
+// What had passed on the same files took no time again, and how often all of the checks ran is told by the last run of them that passed.
+func TestCheckRuns(t *testing.T) {
+	p := newProject(t)
+	ran := func(activity string, r pipeline.CommandResult) did {
+		r.Command = "make test"
+		return did{activity, nil, pipeline.Checks{Results: []pipeline.CommandResult{r}}}
+	}
+	p.run("02-01-a", pipeline.Input{}, noon, ran("baseline", pipeline.CommandResult{Seconds: 7, Earlier: true}), ran("verify", pipeline.CommandResult{Seconds: 4, Code: 1}),
+		ran("verify", pipeline.CommandResult{Seconds: 10}), ran("final-verify", pipeline.CommandResult{Seconds: 10, Earlier: true}), delivered(2))
+	p.run("02-02-b", pipeline.Input{}, noon, ran("baseline", pipeline.CommandResult{Seconds: 6}), ran("verify", pipeline.CommandResult{Seconds: 3, Code: 1}),
+		stood(pipeline.TaskState{Outcome: trellis.OutcomeFailed, Round: 1, Failure: flow.Fail("verify_failed", "")}))
+	got := p.table(time.Time{}, stats.ByTask)
+	if got.Total.CheckSeconds != 23 || got.Total.CheckRuns == nil || *got.Total.CheckRuns != 1.4 {
+		t.Errorf("got %v s of checks, and of those that passed %v of one run; want 23 and 1.4", got.Total.CheckSeconds, got.Total.CheckRuns)
+	}
+	if a, b := got.Rows[0].CheckRuns, got.Rows[1].CheckRuns; a == nil || *a != 1.4 || b != nil {
+		t.Errorf("got %v and %v, want 1.4 and none", a, b)
 	}
 }
 

@@ -152,6 +152,9 @@ func statsWords(t stats.Table) (list []string) {
 	if e.Worked > 0 {
 		list = append(list, fmt.Sprintf("rounds: %d, %.1f a task", e.Rounds, float64(e.Rounds)/float64(e.Worked)))
 	}
+	if r.CheckRuns != nil {
+		list = append(list, fmt.Sprintf("checks: a task took %.1f times one run of all of them", *r.CheckRuns))
+	}
 	if r.Refused > 0 {
 		list = append(list, fmt.Sprintf("refused: %s said no", text.Count(r.Refused, "answer")))
 	}
