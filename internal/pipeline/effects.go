@@ -141,7 +141,7 @@ func New(d Deps) *Effects {
 	environment := &fingerprinter{box: d.Box, environ: d.Environ, repo: d.Repo, store: d.Store, task: task}
 	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
 	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
-	warm := &warmFolders{disk: d.Disk, environment: environment, folder: filepath.Join(d.Store.Root, warmFolder), repo: d.Repo, restorer: restorer}
+	warm := &warmFolders{now: d.Now, disk: d.Disk, environment: environment, folder: filepath.Join(d.Store.Root, warmFolder), repo: d.Repo, restorer: restorer}
 	preparer := &preparer{warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
 	passed := &passedBefore{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
 	verifier := &verifier{passes: passed, commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}

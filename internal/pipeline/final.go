@@ -101,8 +101,8 @@ func (fv *finalVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	subject, _, _ := strings.Cut(message(commitIn{Job: in.Job, Task: fv.verifier.task.id()}), "\n")
-	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, subject, Outside(in.Job)...)
+	said := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, said, Outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}

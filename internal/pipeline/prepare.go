@@ -131,8 +131,12 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return p, err
 	}
-	if err := pp.setUp(ctx, c, in.Job, missing != nil); err != nil {
+	note, err := pp.setUp(ctx, c, in.Job, missing != nil)
+	if err != nil {
 		return p, err
+	}
+	if note != "" {
+		p.Notes = append(p.Notes, note)
 	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
@@ -142,20 +146,20 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 }
 
 // setUp makes the worktree ready. In one that was just made, what setup would make is copied where it is kept, or else kept.
-func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) error {
+func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (note string, err error) {
 	if !made || len(j.Setup.Warm) == 0 {
-		return pp.setup.runCommands(ctx, c, j)
+		return "", pp.setup.runCommands(ctx, c, j)
 	}
 	key, err := pp.warm.key(ctx, j)
 	if err != nil {
-		return err
+		return "", err
 	}
 	used, whole, err := pp.warm.give(ctx, j)
 	if err != nil || whole {
-		return err
+		return "", err
 	}
 	if err := pp.setup.runCommands(ctx, c, j); err != nil || used != "" {
-		return err
+		return "", err
 	}
 	return pp.warm.keep(ctx, j, key)
 }

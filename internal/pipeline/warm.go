@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,9 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 )
 
 // warmFolders keeps folders that worktree.setup filled at base before any agent was there, and copies them into other checkouts that
@@ -24,27 +25,30 @@ type warmFolders struct {
 	environment *fingerprinter
 	restorer    *restorer
 	disk        *durable.Disk
+	now         func() time.Time
 	folder      string
 }
 
-// mostWarm is how many sets of folders are kept: those that were used last.
-const mostWarm = 3
+// lockFiles are the names of files that say what an installation holds, or how it is done.
+var lockFiles = []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs", "yarn.lock", ".yarnrc", ".yarnrc.yml", "bun.lock", "bun.lockb", "bunfig.toml", ".npmrc",
+	"deno.json", "deno.lock", "Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "go.mod", "go.sum", "go.work", "go.work.sum", "pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Pipfile.lock",
+	"setup.py", "setup.cfg", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "mix.exs", "mix.lock", ".tool-versions", ".nvmrc", ".node-version", ".python-version", ".ruby-version", "mise.toml", ".envrc",
+	"Makefile", "makefile", "GNUmakefile", "justfile", "Taskfile.yml"}
 
-// madeFile is the file of a set that says what it is. A set without one is none.
-const madeFile = "made.json"
+// lockPatterns are those of names of which there are many.
+var lockPatterns = []string{"requirements*.txt", "constraints*.txt", "*.patch"}
 
-// madeOf is what a set of folders was made of.
-type madeOf struct {
-	Commit string   `json:"commit"`
-	Setup  []string `json:"setup"`
-	// Whole: setup made nothing else, so that it need not run where the folders are.
-	Whole bool `json:"whole"`
+// saysWhat reports whether a file says what an installation holds, or how it is done: by its name, or since a command of setup
+// names it.
+func (j Job) saysWhat(rel string) bool {
+	name := filepath.Base(rel)
+	return slices.Contains(lockFiles, name) ||
+		slices.ContainsFunc(lockPatterns, func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok }) || // the patterns are well formed
+		slices.ContainsFunc(j.Setup.Run, func(line string) bool { return strings.Contains(line, filepath.ToSlash(rel)) })
 }
 
-// lockFiles are the names of files that say what an installation holds, or how it is done.
-var lockFiles = []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "pnpm-workspace.yaml", "yarn.lock", "bun.lock", "bun.lockb", ".npmrc", ".yarnrc.yml",
-	"Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "go.mod", "go.sum", "go.work", "pyproject.toml", "uv.lock", "poetry.lock", "requirements.txt", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock",
-	".tool-versions", ".nvmrc", ".node-version", ".python-version", "mise.toml"}
+// interpreters are programs that what is installed is made for, whatever installs it.
+var interpreters = []string{"node", "python", "python3", "ruby", "php", "rustc", "cc"}
 
 // key names the set that fits a checkout in which setup has not run.
 func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
@@ -53,35 +57,18 @@ func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
 		return "", err
 	}
 	said := []string{"setup " + strings.Join(j.Setup.Run, "\x00"), "warm " + strings.Join(j.Setup.Warm, "\x00")}
-	for _, line := range j.Setup.Run {
-		for _, word := range strings.Fields(line) {
-			if path, sum := w.environment.program(word); path != "" {
-				said = append(said, word+" "+sum)
-			}
+	for _, word := range append(strings.Fields(strings.Join(j.Setup.Run, " ")), interpreters...) {
+		if path, sum := w.environment.program(word); path != "" {
+			said = append(said, word+" "+sum)
 		}
 	}
 	for name, hash := range f {
-		if strings.HasPrefix(name, ofNetwork) {
+		if strings.HasPrefix(name, ofNetwork) || strings.HasPrefix(name, ofProgram) {
 			said = append(said, name+" "+hash)
 		}
 	}
-	err = filepath.WalkDir(j.Worktree, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && (e.Name() == ".git" || e.Name() == ".trellis"):
-			return fs.SkipDir
-		case !e.Type().IsRegular() || !slices.Contains(lockFiles, e.Name()):
-			return nil
-		}
-		rel, err := filepath.Rel(j.Worktree, path)
-		if err != nil {
-			return err
-		}
-		data, err := durable.ReadBelow(j.Worktree, rel, durable.AnySize)
-		said = append(said, filepath.ToSlash(rel)+" "+brief(data))
-		return err
-	})
+	files, err := w.sources(j)
+	said = append(said, files...)
 	if err != nil {
 		return "", fmt.Errorf("reading lock files: %w", err)
 	}
@@ -90,8 +77,48 @@ func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
+// sources are the files that say what an installation holds, each with a hash of it, and where it is a link with where that leads.
+func (w *warmFolders) sources(j Job) (said []string, err error) {
+	err = filepath.WalkDir(j.Worktree, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && (e.Name() == ".git" || e.Name() == ".trellis") {
+			return fs.SkipDir
+		}
+		rel, err := filepath.Rel(j.Worktree, path)
+		if err != nil || e.IsDir() || !j.saysWhat(rel) {
+			return err
+		}
+		said = append(said, fmt.Sprintf("%s is %v", filepath.ToSlash(rel), e.Type()))
+		if e.Type()&fs.ModeSymlink != 0 {
+			to, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			said = append(said, "which leads to "+to)
+			real, err := filepath.EvalSymlinks(path)
+			if err != nil || !inside(j.Worktree, real) {
+				return nil // what can't be read is told by where it leads
+			}
+			if st, err := os.Stat(real); err != nil || !st.Mode().IsRegular() {
+				return err // of a folder, its files are met on their own way
+			}
+			if rel, err = filepath.Rel(j.Worktree, real); err != nil {
+				return err
+			}
+		} else if !e.Type().IsRegular() {
+			return nil
+		}
+		data, err := durable.ReadBelow(j.Worktree, rel, durable.AnySize)
+		said = append(said, filepath.ToSlash(rel)+" "+brief(data))
+		return err
+	})
+	return said, err
+}
+
 // give copies the folders into a checkout in which setup has not run, and reports whether it need not: they are all that it makes.
-// used is the set, "" when none fits.
+// used is the set, "" when none fits, or when the checkout has something of its own in the place of a folder.
 func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool, err error) {
 	if len(j.Setup.Warm) == 0 {
 		return "", false, nil
@@ -100,61 +127,93 @@ func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool,
 	if err != nil {
 		return "", false, err
 	}
-	set := filepath.Join(w.folder, key)
-	data, err := durable.ReadBelow(set, madeFile, durable.MaxJournal)
-	var made madeOf
-	if err != nil || json.Unmarshal(data, &made) != nil {
+	set := warmSet{filepath.Join(w.folder, key)}
+	made := set.made()
+	if !w.fresh(made) {
 		return "", false, nil // setup makes them
 	}
-	for _, name := range j.Setup.Warm {
-		switch _, _, err := copyOne(set, j, name); {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+	for name := range made.Folders {
+		if !vacant(j.Worktree, name) {
 			return "", false, nil
-		case err != nil:
-			return "", false, err
 		}
+	}
+	copied, err := set.copyTo(j.Worktree, made)
+	if err != nil {
+		return "", false, err
+	}
+	if !copied { // it lost something: setup makes another one
+		return "", false, set.discard(w.folder)
 	}
 	return key, made.Whole, nil
 }
 
-// keep keeps the folders of a worktree that was just made at base, in which setup has run.
-func (w *warmFolders) keep(ctx context.Context, j Job, key string) (err error) {
+// vacant reports whether nothing is in the place of a folder, and the folders that it is in are none of somewhere else.
+func vacant(root, name string) bool {
+	at := root
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		at = filepath.Join(at, part)
+		st, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+		if err != nil || !st.IsDir() || i == len(parts)-1 {
+			return false
+		}
+	}
+	return false
+}
+
+// keep keeps the folders of a worktree that was just made at base, in which setup has run. note says why it does not.
+func (w *warmFolders) keep(ctx context.Context, j Job, key string) (note string, err error) {
 	if len(j.Setup.Warm) == 0 || len(j.Setup.Run) == 0 {
-		return nil
+		return "", nil
 	}
 	head, err := w.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil || head != j.BaseCommit {
-		return err
+		return "", err
 	}
 	whole, err := w.whole(ctx, j)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := w.disk.MkdirAll(w.folder, 0o755); err != nil {
-		return fmt.Errorf("making the folder of warm folders: %w", err)
+		return "", fmt.Errorf("making the folder of warm folders: %w", err)
 	}
+	set := warmSet{filepath.Join(w.folder, key)}
+	if w.fresh(set.made()) {
+		return "", nil // another task was first
+	}
+	note, err = w.make(set, j, madeOf{Commit: head, Setup: j.Setup.Run, Whole: whole, At: w.now().UTC()})
+	if err != nil {
+		return "", err
+	}
+	return note, w.forget()
+}
+
+// make makes a set under another name first, and puts it in its place.
+func (w *warmFolders) make(set warmSet, j Job, of madeOf) (note string, err error) {
 	temp, err := os.MkdirTemp(w.folder, durable.TempPrefix)
 	if err != nil {
-		return fmt.Errorf("keeping warm folders: %w", err)
+		return "", fmt.Errorf("keeping warm folders: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	for _, name := range j.Setup.Warm {
-		from, to := filepath.Join(j.Worktree, filepath.FromSlash(name)), filepath.Join(temp, filepath.FromSlash(name))
-		if err := copyTree(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("keeping %s: %w", name, err)
-		}
+	kept, note, err := warmSet{temp}.fill(w.disk, j, of)
+	if err != nil || !kept {
+		return note, err
 	}
-	said, err := json.Marshal(madeOf{head, j.Setup.Run, whole})
-	if err != nil {
-		return fmt.Errorf("saying what warm folders are of: %w", err)
+	if err := set.discard(w.folder); err != nil {
+		return "", err
 	}
-	if err := w.disk.WriteFile(filepath.Join(temp, madeFile), append(said, '\n'), 0o644); err != nil {
-		return err
+	if err := os.Rename(temp, set.path); err != nil && !errors.Is(err, fs.ErrExist) { // another task was first
+		return "", fmt.Errorf("keeping warm folders: %w", err)
 	}
-	if err := os.Rename(temp, filepath.Join(w.folder, key)); err != nil && !errors.Is(err, fs.ErrExist) { // another task was first
-		return fmt.Errorf("keeping warm folders: %w", err)
-	}
-	return w.forget()
+	return "", nil
+}
+
+// fresh reports whether a set may be used: what it was made from outside of the repository may have changed without a trace.
+func (w *warmFolders) fresh(made *madeOf) bool {
+	return made != nil && w.now().Sub(made.At).Abs() <= passes.Age
 }
 
 // whole reports whether the folders are all that setup made.
@@ -177,26 +236,31 @@ func (w *warmFolders) whole(ctx context.Context, j Job) (bool, error) {
 	return true, nil
 }
 
-// forget removes the sets that were made longest ago.
+// forget removes the sets that were made longest ago, and what is no set: of a program that was killed while it made one.
 func (w *warmFolders) forget() error {
 	list, err := os.ReadDir(w.folder)
 	if err != nil {
 		return fmt.Errorf("reading the folder of warm folders: %w", err)
 	}
-	type set struct {
-		path string
-		made int64
-	}
-	var sets []set
+	made := map[warmSet]time.Time{}
+	var sets, old []warmSet
 	for _, e := range list {
-		if st, err := os.Stat(filepath.Join(w.folder, e.Name(), madeFile)); err == nil {
-			sets = append(sets, set{filepath.Join(w.folder, e.Name()), st.ModTime().UnixNano()})
+		set := warmSet{filepath.Join(w.folder, e.Name())}
+		st, err := e.Info()
+		if err != nil {
+			continue // another task removed it
+		}
+		switch is := set.made(); {
+		case is != nil && !strings.HasPrefix(e.Name(), durable.TempPrefix):
+			sets, made[set] = append(sets, set), is.At
+		case w.now().Sub(st.ModTime()) > passes.Age:
+			old = append(old, set)
 		}
 	}
-	slices.SortFunc(sets, func(a, b set) int { return int(min(1, max(-1, b.made-a.made))) })
-	for _, s := range sets[min(len(sets), mostWarm):] {
-		if err := os.RemoveAll(s.path); err != nil {
-			return fmt.Errorf("removing old warm folders: %w", err)
+	slices.SortFunc(sets, func(a, b warmSet) int { return made[b].Compare(made[a]) })
+	for _, set := range append(old, sets[min(len(sets), mostWarm):]...) {
+		if err := set.discard(w.folder); err != nil {
+			return err
 		}
 	}
 	return nil

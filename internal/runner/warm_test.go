@@ -3,6 +3,7 @@ package runner_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,6 +80,94 @@ func TestWarmFoldersArePoisoned(t *testing.T) {
 		if base := w.Read(fmt.Sprintf(".trellis/tasks/03-01-warm-%d/report.md", i)); !strings.Contains(base, "| exit 0") {
 			t.Errorf("task %d: its worktree began poisoned:\n%s", i, base)
 		}
+	}
+}
+
+// What an agent leaves in the place of a folder, or does to how it is made, is judged as a clone of the commit would be.
+func TestCheatsWithWarmFolders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, setup, verify string }{
+		"the folder is committed":             {"echo 'built/' > .gitignore; echo 'echo nonsense' > greet.sh; echo 'exit 0' > deps/tool", "; cp test.sh deps/tool", "sh deps/tool"},
+		"the folder is a link":                {"echo 'built/' > .gitignore; echo 'echo nonsense' > greet.sh; rm -r deps; mkdir own; echo 'exit 0' > own/tool; ln -s own deps", "; cp test.sh deps/tool", "sh deps/tool"},
+		"a lock file that is a link":          {"echo bad > real.lock; ln -s real.lock yarn.lock; echo x > notes.txt", "; [ ! -e yarn.lock ]", "sh test.sh"},
+		"a script that setup runs":            {"echo 'exit 1' > install.sh; echo x > notes.txt", "; sh install.sh", "sh test.sh"},
+		"the rules by which setup makes them": {"echo 'false' > Makefile; echo x > notes.txt", "; ! grep false Makefile", "sh test.sh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := installing(t, c.script, c.setup)
+			w.Write("install.sh", "exit 0\n")
+			w.Write("Makefile", "true\n")
+			w.Git("add", "-A")
+			w.Git("commit", "-q", "-m", "how to install")
+			w.Site.Config.Verify = []string{c.verify}
+			if res := w.Start(w.Hand("03-01-warm", lyingPRD)); res.Status != trellis.Failed || res.Failure == nil || !strings.Contains(res.Failure.Detail, "exited with 1") {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+		})
+	}
+}
+
+// A set that lost something, or is a day old, is not used, and setup makes another one.
+func TestWarmFoldersThatLostSomething(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]string{
+		"a folder":                   "rm -r deps",
+		"a file":                     "rm deps/greeting",
+		"the content of a file":      ": > deps/greeting",
+		"what says what it is":       "rm made.json",
+		"its time: it is a day old":  `sed -i 's/"at":"[^"]*"/"at":"2026-01-02T03:04:05Z"/' made.json`,
+		"all that it says of itself": ": > made.json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, installed := installing(t, "echo x > notes.txt", "")
+			w.Site.Config.Baseline = false
+			for i, want := range []int{1, 1, 0} {
+				if res := w.Start(w.Hand(fmt.Sprintf("03-01-warm-%d", i), runnertest.PrdText)); res.Status != trellis.Review {
+					t.Fatalf("task %d: got %s, %v", i, res.Status, res.Failure)
+				}
+				if got := installed(); got != want {
+					t.Errorf("task %d: setup ran %d times, want %d", i, got, want)
+				}
+				if i > 0 {
+					continue
+				}
+				set, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/warm/*"))
+				if err != nil || len(set) != 1 {
+					t.Fatalf("kept are %v, %v", set, err)
+				}
+				cmd := exec.Command("sh", "-c", harm)
+				cmd.Dir = set[0]
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+		})
+	}
+}
+
+// What leads back to the worktree it was made in, where an agent is at work, is not kept, and the report says so.
+func TestWarmFoldersThatNameTheirPlace(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]string{
+		"a link":    "; ln -s $PWD/test.sh deps/place",
+		"a program": "; printf '#!%s/run\\n' $PWD > deps/place; chmod +x deps/place",
+		"out of it": "; ln -s ../../place deps/place",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := installing(t, "echo x > notes.txt", setup)
+			if res := w.Start(w.Hand("03-01-warm", runnertest.PrdText)); res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			if report := w.Read(".trellis/tasks/03-01-warm/report.md"); !strings.Contains(report, "worktree.warm: deps is not kept: place in it names the worktree") {
+				t.Errorf("report.md says\n%s", report)
+			}
+			if left, err := os.ReadDir(filepath.Join(w.Dir, ".trellis/.runtime/warm")); err != nil || len(left) != 0 {
+				t.Errorf("kept are %v, %v", left, err)
+			}
+		})
 	}
 }
 

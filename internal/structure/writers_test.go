@@ -44,7 +44,7 @@ var replacesWhole = map[string]string{
 	"internal/pipeline/inputs.go writeFolder":              "run/inputs",
 	"internal/pipeline/report.go conclude":                 "report.md, a page of Trellis",
 	"internal/pipeline/passes/passes.go Keep":              ".runtime/baseline, which nobody edits",
-	"internal/pipeline/warm.go keep":                       ".runtime/warm, which nobody edits",
+	"internal/pipeline/warmset.go fill":                    ".runtime/warm, which nobody edits",
 	"internal/pipeline/inputs.go freezePlan":               "run/inputs",
 	"internal/pipeline/commands.go runIn":                  "run/",
 	"internal/pipeline/standards_watch.go keepUnconfirmed": "run/",

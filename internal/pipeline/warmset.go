@@ -1,0 +1,185 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// warmSet is a folder with the warm folders of one setup, and madeFile. It is whole when it has its name: it is made under another one
+// and renamed, and renamed again before it is removed.
+type warmSet struct{ path string }
+
+// mostWarm is how many sets are kept: those that were made last.
+const mostWarm = 3
+
+// madeFile is the file of a set that says what it is. A set without one is none.
+const madeFile = "made.json"
+
+// madeOf is what a set was made of.
+type madeOf struct {
+	Commit  string            `json:"commit"`
+	Setup   []string          `json:"setup"`
+	Folders map[string]amount `json:"folders"` // those of worktree.warm that setup made
+	Whole   bool              `json:"whole"`   // setup made nothing else, so that it need not run where the folders are
+	At      time.Time         `json:"at"`
+}
+
+// amount is how much a folder holds, by which one that lost something, to a power cut say, is told from the one that was made.
+type amount struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// made is what the set says of itself, nil when it is none.
+func (s warmSet) made() *madeOf {
+	data, err := durable.ReadBelow(s.path, madeFile, durable.MaxJournal)
+	var made madeOf
+	if err != nil || json.Unmarshal(data, &made) != nil || len(made.Folders) == 0 {
+		return nil
+	}
+	return &made
+}
+
+// fill copies what setup made in a worktree. It keeps nothing that names the worktree: a copy would lead back to it, where an agent is
+// at work.
+func (s warmSet) fill(disk *durable.Disk, j Job, made madeOf) (kept bool, note string, err error) {
+	made.Folders = map[string]amount{}
+	for _, name := range j.Setup.Warm {
+		to := filepath.Join(s.path, filepath.FromSlash(name))
+		err := copyTree(filepath.Join(j.Worktree, filepath.FromSlash(name)), to)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, "", fmt.Errorf("keeping %s: %w", name, err)
+		}
+		tied, err := tiedFile(to, j.Worktree, name)
+		if err != nil {
+			return false, "", fmt.Errorf("looking through %s: %w", name, err)
+		}
+		if tied != "" {
+			return false, fmt.Sprintf("worktree.warm: %s is not kept: %s in it names the worktree that it was made in, or leads out of it", name, tied), nil
+		}
+		if made.Folders[name], err = amountOf(to); err != nil {
+			return false, "", fmt.Errorf("looking through %s: %w", name, err)
+		}
+	}
+	said, err := json.Marshal(made)
+	if err != nil {
+		return false, "", fmt.Errorf("saying what warm folders are of: %w", err)
+	}
+	return len(made.Folders) > 0, "", disk.WriteFile(filepath.Join(s.path, madeFile), append(said, '\n'), 0o644)
+}
+
+// copyTo copies the folders into a checkout, all of them or none.
+func (s warmSet) copyTo(root string, made *madeOf) (copied bool, err error) {
+	var there []string
+	defer func() {
+		if !copied {
+			for _, to := range there {
+				err = errors.Join(err, os.RemoveAll(to))
+			}
+		}
+	}()
+	for name, want := range made.Folders {
+		to := filepath.Join(root, filepath.FromSlash(name))
+		there = append(there, to)
+		err := copyTree(filepath.Join(s.path, filepath.FromSlash(name)), to)
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("copying the warm folder %s: %w", name, err)
+		}
+		if got, err := amountOf(to); err != nil || got != want {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// discard removes the set, if it is there. Who copies it finds nothing of it from then on, and no half.
+func (s warmSet) discard(folder string) error {
+	temp, err := os.MkdirTemp(folder, durable.TempPrefix)
+	if err != nil {
+		return fmt.Errorf("removing old warm folders: %w", err)
+	}
+	if err := os.Rename(s.path, filepath.Join(temp, "set")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("removing old warm folders: %w", err), os.RemoveAll(temp))
+	}
+	return os.RemoveAll(temp)
+}
+
+func amountOf(folder string) (a amount, err error) {
+	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		a.Files++
+		if !e.Type().IsRegular() {
+			return nil
+		}
+		st, err := e.Info()
+		if err == nil {
+			a.Bytes += st.Size()
+		}
+		return err
+	})
+	return a, err
+}
+
+// shebang is how much of a program can say who runs it.
+const shebang = 4 << 10
+
+func headOf(folder, rel string) (begins []byte, err error) {
+	f, err := durable.OpenBelow(folder, rel, durable.AnySize)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, shebang))
+}
+
+// tiedFile is a file of a folder that is of no use in another place, "" when there is none: a link to the worktree that the folder is a
+// copy from, or to anywhere else outside of a checkout, or a program that begins with the worktree's path.
+func tiedFile(folder, worktree, name string) (tied string, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		is, err := isTied(folder, rel, e, worktree, name)
+		if err == nil && is {
+			tied = filepath.ToSlash(rel)
+			return fs.SkipAll
+		}
+		return err
+	})
+	return tied, err
+}
+
+func isTied(folder, rel string, e fs.DirEntry, worktree, name string) (bool, error) {
+	if e.Type()&fs.ModeSymlink != 0 {
+		to, err := os.Readlink(filepath.Join(folder, rel))
+		return filepath.IsAbs(to) || !filepath.IsLocal(filepath.Join(filepath.FromSlash(name), filepath.Dir(rel), to)), err
+	}
+	st, err := e.Info()
+	if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+		return false, err
+	}
+	begins, err := headOf(folder, rel)
+	return bytes.Contains(begins, []byte(strings.TrimSuffix(worktree, "/")+"/")), err
+}
