@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,7 +109,7 @@ func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 		}
 		pids := out.pids(t)
 		pids["guard"] = cmd.Process.Pid
-		killAll(cmd, pids)
+		killAll(t, cmd, pids)
 		mark := fmt.Sprintf("guard-%d", pids["worker"])
 		if place == elsewhere {
 			proc.Sweep(mark)
@@ -127,13 +128,18 @@ func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 }
 
 // killAll kills guard, reaper, worker and agent before one of them can do anything about it. The guard goes last: with it stopped ones
-// of its session go on.
-func killAll(cmd *exec.Cmd, pids map[string]int) {
+// of its session go on. They are dead when it returns: what hides is the agent's child until then, and would be found as that.
+func killAll(t *testing.T, cmd *exec.Cmd, pids map[string]int) {
+	t.Helper()
 	syscall.Kill(pids["guard"], syscall.SIGSTOP)
-	for _, who := range []string{"reaper", "worker", "agent", "guard"} {
-		syscall.Kill(pids[who], syscall.SIGKILL)
+	who := []string{"reaper", "worker", "agent", "guard"}
+	for _, name := range who {
+		syscall.Kill(pids[name], syscall.SIGKILL)
 	}
 	cmd.Wait()
+	eventually(t, "they are dead", func() bool {
+		return !slices.ContainsFunc(who, func(name string) bool { return alive(pids[name]) })
+	})
 }
 
 // A worker that is killed leaves no control groups either.
