@@ -133,6 +133,9 @@ func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool,
 		return "", false, nil // setup makes them
 	}
 	for name := range made.Folders {
+		if !slices.Contains(j.Setup.Warm, name) { // somebody wrote it, and it may lead anywhere
+			return "", false, set.discard(w.folder)
+		}
 		if !vacant(j.Worktree, name) {
 			return "", false, nil
 		}

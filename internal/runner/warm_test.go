@@ -118,6 +118,7 @@ func TestWarmFoldersThatLostSomething(t *testing.T) {
 		"what says what it is":       "rm made.json",
 		"its time: it is a day old":  `sed -i 's/"at":"[^"]*"/"at":"2026-01-02T03:04:05Z"/' made.json`,
 		"all that it says of itself": ": > made.json",
+		"its place: it leads out":    `sed -i 's|"deps"|"../elsewhere"|' made.json; cp -r deps ../elsewhere`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
