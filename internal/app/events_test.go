@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,4 +189,26 @@ func TestEachCheckIsToldAsItEnds(t *testing.T) {
 	if len(told) < 6 {
 		t.Errorf("told of %v, want two of each of baseline, verify and final", told)
 	}
+}
+
+// Who follows a task that waits for what another one finds out at base is told for which.
+func TestWaitForABaselineIsTold(t *testing.T) {
+	w := runnertest.NewWorld(t, runnertest.Working)
+	gate := filepath.Join(t.TempDir(), "gate")
+	w.Site.Config.Verify = append(w.Site.Config.Verify, fmt.Sprintf("until test -e %s; do sleep 0.02; done", gate))
+	first, second := w.Hand("02-01-bye", byePRD), w.Hand("02-02-more", byePRD)
+	l := listen(t, w)
+	var both sync.WaitGroup
+	both.Go(func() { w.Start(first) })
+	l.until("the first check of the baseline", is(events.Checked, "02-01-bye"))
+	both.Go(func() { w.Start(second) })
+	e := l.until("a wait", is(events.Waiting, "02-02-more"))
+	if e.Wait.For != "checks" || e.Wait.Why != "the checks at base, which 02-01-bye runs" {
+		t.Errorf("it waits for %+v", e.Wait)
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the end", is(events.Ended, "02-02-more"))
+	both.Wait()
 }

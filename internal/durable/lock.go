@@ -34,6 +34,7 @@ type Holder struct {
 	GuardStart string    `json:"guard_start,omitempty"`
 	Marker     string    `json:"marker,omitempty"`  // of the processes it started
 	Cgroups    string    `json:"cgroups,omitempty"` // folder of the control groups that these are in
+	For        string    `json:"for,omitempty"`     // the task for which it is held
 	Since      time.Time `json:"since,omitzero"`
 }
 

@@ -63,7 +63,7 @@ func (c Check) Failed() bool { return c.Code != 0 && !c.Forgiven }
 
 // Wait is what a task waits for.
 type Wait struct {
-	For     string    `json:"for"`               // backoff, rate_limit, provider, approval, trust, dependency, slot, watcher, time, budget, person
+	For     string    `json:"for"`               // backoff, rate_limit, provider, approval, trust, dependency, slot, checks, watcher, time, budget, person
 	Why     string    `json:"why,omitempty"`     // in words
 	Until   time.Time `json:"until,omitzero"`    // when it goes on by itself
 	Attempt int       `json:"attempt,omitempty"` // of a backoff: which comes next

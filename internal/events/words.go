@@ -52,6 +52,8 @@ func (w Wait) Words(now time.Time) string {
 	words := w.begins()
 	switch {
 	case w.Why == "" || w.Why == w.For:
+	case w.For == "checks":
+		words += " " + w.Why
 	case w.For == "dependency":
 		words += " " + strings.TrimPrefix(w.Why, "dependency ")
 	case strings.HasPrefix(w.Why, "approval "):
@@ -82,7 +84,7 @@ func (w Wait) Short(now time.Time) string {
 // begins are the words for what is waited for.
 func (w Wait) begins() string {
 	about := map[string]string{"backoff": "next attempt", "rate_limit": "waits for the rate limit", "provider": "waits for the provider", "approval": "waits for approval", "trust": "waits for trust",
-		"dependency": "waits for", "time": "waits", "budget": "waits for a budget", "person": "waits for somebody", "watcher": "waits for a watcher"}[w.For]
+		"dependency": "waits for", "checks": "waits for", "time": "waits", "budget": "waits for a budget", "person": "waits for somebody", "watcher": "waits for a watcher"}[w.For]
 	return cmp.Or(about, "waits")
 }
 

@@ -16,6 +16,7 @@ func TestWaitWords(t *testing.T) {
 		"waits for the rate limit: slow down until 12:05:00":            {For: "rate_limit", Why: "slow down", Until: now.Add(5 * time.Minute)},
 		"waits for approval":                                            {For: "approval"},
 		"waits for approval of the plan; next: trellis approve 02-01-a": {For: "approval", Why: "approval of the plan; next: trellis approve 02-01-a"},
+		"waits for the checks at base, which 02-01-a runs":              {For: "checks", Why: "the checks at base, which 02-01-a runs"},
 		"waits for trust":            {For: "trust", Why: "trust"},
 		"waits for 02-01-a (ready)":  {For: "dependency", Why: "dependency 02-01-a (ready)"},
 		"queued (3 of 3 slots busy)": {For: "slot", Why: "3 of 3 slots busy"},

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -97,15 +100,29 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 	if err != nil {
 		return err
 	}
-	known := func() (found bool, err error) {
+	ask := passes.Question{Task: at.task, Limit: time.Duration(len(in.Job.Verify)) * in.Job.Limits.Command}
+	for _, line := range in.Job.Verify {
+		ask.Of = append(ask.Of, at.of(line))
+	}
+	ask.Known = func() (found bool, err error) {
 		out.Results, err = at.results(in.Job.Verify)
 		return len(out.Results) > 0, err
 	}
-	return at.store.Alone(ctx, at.tree, known, func() error {
+	ask.Find = func() error {
 		if err := v.runAll(ctx, c, in, out); err != nil {
 			return err
 		}
 		out.Notes = append(out.Notes, at.keep(out.Results)...)
 		return nil
-	})
+	}
+	ask.Waits = func(task string) error { return v.waits(c, task) }
+	return at.store.Ask(ctx, ask)
+}
+
+// waits tells that the commands are not run as long as another task runs the same.
+func (v *verifier) waits(c flow.Call, task string) error {
+	if task == "" {
+		task = "another task"
+	}
+	return v.tell(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
 }

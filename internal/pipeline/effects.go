@@ -15,7 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
@@ -55,8 +54,8 @@ type Deps struct {
 	Committed    func(commit string) // told what was committed; nil: nobody is
 
 	OnState func(TaskState) // told what task.json says now; nil: nobody is
-	// OnCheck is told how a command that decides ended, when it ends, and of which activity; nil: nobody is.
-	OnCheck func(c flow.Call, check events.Check)
+	// OnCheck is told how a command that decides ended, when it ends, or what it waits for, and of which activity; nil: nobody is.
+	OnCheck func(c flow.Call, told Told)
 	Step    func(workflow.Event) // told what the steps of a plan do; nil: nobody is
 	Disk    *durable.Disk
 	Now     func() time.Time

@@ -223,7 +223,7 @@ type verifier struct {
 	restorer    *restorer
 	task        *taskDir
 	passes      *passedBefore
-	told        func(flow.Call, events.Check)
+	told        func(flow.Call, Told)
 }
 
 // verify runs the commands that decide, in order, and looks at what was changed. What the commands themselves
@@ -315,7 +315,7 @@ func (r *checksRun) run(ctx context.Context, i int, line string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results[i], r.failed = &res, r.failed || res.Code != 0 && !res.Forgiven
-	return r.tell(r.call, res.check(i+1, r.of))
+	return r.tell(r.call, Told{Check: res.check(i+1, r.of)})
 }
 
 // of is what a command said, nil when it was not run.
@@ -332,24 +332,30 @@ func (p *Passed) of(line string) *CommandResult {
 	return nil
 }
 
-// EndedChecks is the file, beside the output of an activity's commands, that has how each of them ended, a line each, while the
+// ToldChecks is the file, beside the output of an activity's commands, that has what is [Told] of them, a line each, while the
 // activity goes on: other processes learn it there.
-const EndedChecks = "checks.jsonl"
+const ToldChecks = "checks.jsonl"
 
-// tell tells how a command ended, in this process and to others.
-func (v *verifier) tell(c flow.Call, ended events.Check) error {
+// Told is what is to be known of an activity's commands at once: how one of them ended, or, with Wait, what they wait for.
+type Told struct {
+	events.Check
+	Wait *events.Wait `json:"wait,omitempty"`
+}
+
+// tell tells that in this process and to others.
+func (v *verifier) tell(c flow.Call, told Told) error {
 	if v.told != nil {
-		v.told(c, ended)
+		v.told(c, told)
 	}
 	folder, err := v.task.folder(c)
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(ended)
+	line, err := json.Marshal(told)
 	if err != nil {
 		return fmt.Errorf("encoding how a command ended: %w", err)
 	}
-	return v.task.disk.Append(filepath.Join(folder, EndedChecks), line, 0o600)
+	return v.task.disk.Append(filepath.Join(folder, ToldChecks), line, 0o600)
 }
 
 // check is the run of a command, the n-th of so many, as every face is told of it.

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -57,6 +60,42 @@ func TestChecksRunOnce(t *testing.T) {
 	}
 	if report := w.Read(".trellis/tasks/03-02-two/report.md"); !strings.Contains(report, "exit 0 (run for 03-01-one)") || !strings.Contains(report, " s, 1.0 times one run of all of them (") {
 		t.Errorf("report.md says\n%s", report)
+	}
+}
+
+// Of two tasks that begin at one base at once the second is told to wait for the first, and does not run the check itself.
+func TestBaselineIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	waits := make(chan *events.Wait, 10)
+	w.Site.Event = func(e runner.Event) {
+		if e.Told != nil && e.Told.Kind == events.Waiting {
+			waits <- e.Told.Wait
+		}
+	}
+	runs := w.counted()
+	gate := filepath.Join(t.TempDir(), "gate")
+	w.script("../bin/gated", fmt.Sprintf("[ -e '%s' ] || { mkfifo '%[1]s' && read line < '%[1]s'; }; sh test.sh", gate))
+	w.Site.Config.Verify[0] = strings.Replace(w.Site.Config.Verify[0], "sh test.sh", filepath.Join(w.Dir, "..", "bin", "gated"), 1)
+	var both sync.WaitGroup
+	for _, id := range []string{"03-01-one", "03-02-two"} {
+		dir := w.Hand(id, runnertest.PrdText)
+		both.Go(func() {
+			if res := w.Start(dir); res.Status != trellis.Review {
+				t.Errorf("%s: got %s, %v", id, res.Status, res.Failure)
+			}
+		})
+	}
+	said := <-waits
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	both.Wait()
+	if said.For != "checks" || !strings.HasPrefix(said.Why, "the checks at base, which 03-0") {
+		t.Errorf("told %+v", said)
+	}
+	if got := len(runs()); got != 3 { // at base once, and for the work of each
+		t.Errorf("the check ran %d times", got)
 	}
 }
 

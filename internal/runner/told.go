@@ -30,8 +30,13 @@ func (t eventSender) event(e events.Event) {
 	t.tell(Event{Task: e.Task, Round: e.Round, Told: &e})
 }
 
-// checked tells how a command ended that an activity runs.
-func (t eventSender) checked(c flow.Call, check events.Check) {
+// checked tells how a command ended that an activity runs, or what it waits for.
+func (t eventSender) checked(c flow.Call, told pipeline.Told) {
+	if told.Wait != nil {
+		t.event(events.Event{Kind: events.Waiting, Run: c.Run, Call: c.ID, Wait: told.Wait})
+		return
+	}
+	check := told.Check
 	phase := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
 	phase, _, _ = strings.Cut(phase, "#")
 	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // before the work, which can't have done it

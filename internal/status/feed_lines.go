@@ -26,6 +26,9 @@ func (f *Feed) line(name string, at *followed, l Line) {
 		f.agent(name, e, *l.Event)
 	case kindCheck:
 		f.checked(name, e, l.Checks)
+		if l.Wait != nil {
+			f.started(name, e, l)
+		}
 	case KindDone:
 		f.ended(name, at, e, l)
 	case KindEnd:

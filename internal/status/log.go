@@ -27,7 +27,7 @@ const (
 	KindStart  = "start"  // an activity began
 	KindAgent  = "agent"  // an agent did something
 	KindDone   = "done"   // an activity ended
-	kindCheck  = "check"  // one of the project's commands ended, in an activity that goes on
+	kindCheck  = "check"  // one of the project's commands ended, or waits, in an activity that goes on
 	KindSignal = "signal" // somebody said something to the run
 	KindCancel = "cancel" // somebody called the run off
 	KindEnd    = "end"    // the run ended
@@ -279,10 +279,11 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	if agent := agentOf(c); agent != "" {
 		lines = append(lines, r.stream(seen, c, agent, line)...)
 	} else if r.log.checks && !c.Done {
-		if line.Checks = r.ended(seen, c); line.Checks != nil {
+		if line.Checks, line.Wait = r.ended(seen, c); line.Checks != nil || line.Wait != nil {
 			line.Kind = kindCheck
 			lines = append(lines, line)
 		}
+		line.Wait = nil
 	}
 	if c.Done {
 		seen.done = true

@@ -37,22 +37,26 @@ func forgiven(c journal.Entry, check events.Check) bool {
 	return check.Code != 0 && (check.Forgiven || c.Activity == "baseline")
 }
 
-// ended are the project's commands of an activity that goes on which have ended since the last look.
-func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check) {
+// ended are the project's commands of an activity that goes on which have ended since the last look, and what they wait for now.
+func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, waits *events.Wait) {
 	if entry := max(c.Entries, 1); entry != seen.entry {
 		seen.entry, seen.offset, seen.checks = entry, 0, 0
 	}
 	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}), strconv.Itoa(seen.entry))
-	for _, text := range newLines(filepath.Join(base, pipeline.EndedChecks), &seen.offset, 0, false) {
-		var check events.Check
-		if json.Unmarshal([]byte(text), &check) != nil {
+	for _, text := range newLines(filepath.Join(base, pipeline.ToldChecks), &seen.offset, 0, false) {
+		var told pipeline.Told
+		if json.Unmarshal([]byte(text), &told) != nil {
 			continue // the journal has it when the activity ends
 		}
+		if waits = told.Wait; waits != nil {
+			continue
+		}
+		check := told.Check
 		check.Forgiven = forgiven(c, check)
 		seen.checks = max(seen.checks, check.N)
 		list = append(list, check)
 	}
-	return list
+	return list, waits
 }
 
 // stateOf is what an activity wrote into task.json, nil when it did not.

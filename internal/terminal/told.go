@@ -88,7 +88,7 @@ func (l *Live) waiting(t *working, w events.Wait) {
 	}
 	t.wait = &w
 	switch w.For {
-	case "backoff":
+	case "backoff", "checks":
 		l.print(t.name + ": " + w.Words(l.now()))
 	case "approval":
 		l.print(strings.TrimSuffix(t.name+": "+w.Words(l.now())+"; next: "+w.Next, "; next: "))

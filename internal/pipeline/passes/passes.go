@@ -49,13 +49,19 @@ type record struct {
 	Pass
 }
 
-func (s Store) file(of Subject) (string, error) {
-	key, err := json.Marshal(of)
+// file is where a pass is kept.
+func file(of Subject) (string, error) {
+	name, err := nameOf(of)
+	return name + ".json", err
+}
+
+func nameOf(what any) (string, error) {
+	key, err := json.Marshal(what)
 	if err != nil {
-		return "", fmt.Errorf("naming the pass of %q: %w", of.Command, err)
+		return "", fmt.Errorf("naming a pass: %w", err)
 	}
 	sum := sha256.Sum256(key)
-	return hex.EncodeToString(sum[:16]) + ".json", nil
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // maxRecord is more than a pass takes.
@@ -63,7 +69,7 @@ const maxRecord = 1 << 20
 
 // Find is the pass of a subject, nil when there is none that counts. What can't be read is none.
 func (s Store) Find(of Subject) (*Pass, error) {
-	name, err := s.file(of)
+	name, err := file(of)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +89,7 @@ func (s Store) Find(of Subject) (*Pass, error) {
 
 // Keep remembers a pass, and forgets those that count no longer.
 func (s Store) Keep(of Subject, p Pass) error {
-	name, err := s.file(of)
+	name, err := file(of)
 	if err != nil {
 		return err
 	}
@@ -119,25 +125,38 @@ func (s Store) forget() error {
 	return nil
 }
 
-// Alone does something that finds out about a tree while nobody else does the same. known reports whether it is known already: it is
-// asked first, and again after it was waited for another one, which may not have found it out. Then do is done without waiting more.
-func (s Store) Alone(ctx context.Context, tree string, known func() (bool, error), do func() error) error {
-	if found, err := known(); err != nil || found {
+// Question is what somebody wants to find out about a tree.
+type Question struct {
+	Of    []Subject                     // name it: nobody waits for who finds out something else
+	Task  string                        // that asks
+	Known func() (bool, error)          // reports whether it is known by now
+	Find  func() error                  // finds it out, which it need not succeed in
+	Waits func(task string) (err error) // is told once for which task's answer it waits, "" when that can't be told
+	Limit time.Duration                 // of waiting; then it is found out beside the other one
+}
+
+// Ask finds something out while nobody else finds out the same. Known is asked first, and again after it was waited for another one,
+// which may not have found it out. Then that is done without waiting more.
+func (s Store) Ask(ctx context.Context, q Question) error {
+	if found, err := q.Known(); err != nil || found {
 		return err
 	}
 	if err := s.Disk.MkdirAll(s.Folder, 0o755); err != nil {
 		return fmt.Errorf("making the folder of passes: %w", err)
 	}
-	lock, waited, err := s.lock(ctx, filepath.Join(s.Folder, tree+".lock"))
+	lock, waited, err := s.lock(ctx, q)
 	if err != nil {
 		return err
 	}
-	found, err := known() // by one who had the lock in between
+	if lock == nil {
+		return q.Find()
+	}
+	found, err := q.Known() // by one who had the lock in between
 	if waited && err == nil {
 		err = lock.Unlock()
 	}
 	if err == nil && !found {
-		err = do()
+		err = q.Find()
 	}
 	return errors.Join(err, lock.Unlock())
 }
@@ -145,16 +164,31 @@ func (s Store) Alone(ctx context.Context, tree string, known func() (bool, error
 // lookAgain is how often it is tried to take a lock that is held for as long as commands run.
 const lookAgain = 100 * time.Millisecond
 
-func (s Store) lock(ctx context.Context, path string) (lock *durable.Lock, waited bool, err error) {
+// lock is nil when it was waited for too long.
+func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited bool, err error) {
+	name, err := nameOf(q.Of)
+	if err != nil {
+		return nil, false, err
+	}
+	enough := time.NewTimer(q.Limit)
+	defer enough.Stop()
 	for {
-		lock, err = durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: s.Now()})
-		if !errors.Is(err, durable.ErrHeld) {
+		lock, err = durable.TryLock(filepath.Join(s.Folder, name+".lock"), durable.Holder{PID: os.Getpid(), For: q.Task, Since: s.Now()})
+		held := (*durable.HeldError)(nil)
+		if !errors.As(err, &held) {
 			return lock, waited, err
+		}
+		if !waited {
+			if err := q.Waits(held.Holder.For); err != nil {
+				return nil, true, err
+			}
 		}
 		waited = true
 		select {
 		case <-ctx.Done():
 			return nil, waited, fmt.Errorf("waiting for the commands of another task: %w", context.Cause(ctx))
+		case <-enough.C:
+			return nil, waited, nil
 		case <-time.After(lookAgain):
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,8 +114,14 @@ func TestForget(t *testing.T) {
 	}
 }
 
+func ask(task string, known func() (bool, error), find func() error) passes.Question {
+	return passes.Question{Of: []passes.Subject{subject()}, Task: task, Known: known, Find: find, Limit: time.Hour, Waits: func(string) error { return nil }}
+}
+
+func never() (bool, error) { return false, nil }
+
 // Of many who want to know at once the first finds it out. When it does not, the others do so side by side.
-func TestAlone(t *testing.T) {
+func TestAsk(t *testing.T) {
 	for name, passed := range map[string]bool{"passes": true, "fails": false} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
@@ -132,7 +139,7 @@ func TestAlone(t *testing.T) {
 				return p != nil, err
 			}
 			work := func(lead bool) error {
-				return s.Alone(t.Context(), "tree", known, func() error {
+				return s.Ask(t.Context(), ask("first", known, func() error {
 					runs.Add(1)
 					if !lead {
 						return nil
@@ -145,7 +152,7 @@ func TestAlone(t *testing.T) {
 						return s.Keep(subject(), passes.Pass{Task: "first"})
 					}
 					return nil
-				})
+				}))
 			}
 			all.Add(1)
 			go func() {
@@ -175,16 +182,56 @@ func TestAlone(t *testing.T) {
 }
 
 // Who waits for another task can be called off.
-func TestAloneEndsWithItsContext(t *testing.T) {
+func TestAskEndsWithItsContext(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
-	never := func() (bool, error) { return false, nil }
-	err := s.Alone(t.Context(), "tree", never, func() error {
+	err := s.Ask(t.Context(), ask("first", never, func() error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		return s.Alone(ctx, "tree", never, func() error { return errors.New("it runs beside the other one") })
-	})
+		return s.Ask(ctx, ask("second", never, func() error { return errors.New("it runs beside the other one") }))
+	}))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who has to wait is told once for whom, and waits no longer than he wants to.
+func TestAskTellsWhomItWaitsFor(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	var told []string
+	ran := false
+	err := s.Ask(t.Context(), ask("first", never, func() error {
+		second := ask("second", never, func() error { ran = true; return nil })
+		second.Limit = time.Millisecond
+		second.Waits = func(task string) error { told = append(told, task); return nil }
+		return s.Ask(t.Context(), second)
+	}))
+	if err != nil || !ran || !slices.Equal(told, []string{"first"}) {
+		t.Errorf("ran: %v, told %q, %v", ran, told, err)
+	}
+}
+
+// Nobody waits for who finds out something else: with other commands, or in another environment.
+func TestAskOtherThings(t *testing.T) {
+	for name, other := range map[string]func(*passes.Subject){
+		"command":     func(s *passes.Subject) { s.Command += " -v" },
+		"environment": func(s *passes.Subject) { s.Environment = map[string]string{"program go": "other"} },
+		"tree":        func(s *passes.Subject) { s.Tree = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			s := store(t, &now)
+			ran := false
+			err := s.Ask(t.Context(), ask("first", never, func() error {
+				second := ask("second", never, func() error { ran = true; return nil })
+				other(&second.Of[0])
+				second.Waits = func(string) error { return errors.New("it waits") }
+				return s.Ask(t.Context(), second)
+			}))
+			if err != nil || !ran {
+				t.Errorf("ran: %v, %v", ran, err)
+			}
+		})
 	}
 }
