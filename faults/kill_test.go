@@ -30,6 +30,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
+// The same where the checks at base run beside the first agent. What comes before what is not the same each time there, so that a step
+// may not be come past: then nobody is killed.
+func TestKilledWhileTheBaselineRunsBeside(t *testing.T) {
+	p := &play{Name: "beside", Args: []string{"start", id}, Script: script, Config: "baseline: parallel\n", Beside: true}
+	for i, s := range p.evenly(t, 12) {
+		p.kill(t, s, victims[i%len(victims)], "1ms")
+	}
+}
+
 func (p *play) kill(t *testing.T, s spot, who, later string) {
 	t.Run(fmt.Sprint(s, " ", who, later), func(t *testing.T) {
 		t.Parallel()

@@ -16,6 +16,8 @@ type play struct {
 	Args   []string
 	Script string
 	Files  map[string]string // of the task's directory
+	Config string            // lines that config.yaml has besides
+	Beside bool              // activities run side by side, so that they begin in any order
 	Proven bool              // trellis verify finds the chain whole at the end
 
 	once  sync.Once
@@ -53,6 +55,9 @@ func (p *play) world(t testing.TB) *world {
 func (p *play) lay(w *world) *world {
 	w.Helper()
 	w.lay(p.Script).task(id, p.Files)
+	if p.Config != "" {
+		w.fill(map[string]string{"repo/.trellis/config.yaml": w.read("repo/.trellis/config.yaml") + p.Config})
+	}
 	return w
 }
 
@@ -68,7 +73,7 @@ func (p *play) undisturbed(t *testing.T) {
 			}
 			w.gone()
 			p.audit(w)
-			spots, want, calls := spotsOf(w.read("steps")), w.ending(id, branch), w.calls()
+			spots, want, calls := spotsOf(w.read("steps")), p.ending(w), w.calls()
 			if p.spots != nil {
 				if want != p.want {
 					t.Fatalf("twice the same ends otherwise:\n%s", differ(want, p.want))
@@ -86,6 +91,18 @@ func (p *play) undisturbed(t *testing.T) {
 	}
 }
 
+// ending is how a world ended, in one order for all that may come in any.
+func (p *play) ending(w *world) string {
+	w.Helper()
+	text := w.ending(id, branch)
+	if !p.Beside {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
 func (p *play) audit(w *world) {
 	w.Helper()
 	if !p.Proven {
@@ -101,7 +118,7 @@ func (p *play) audit(w *world) {
 func (p *play) same(w *world, cut int) {
 	w.Helper()
 	w.gone()
-	if got := w.ending(id, branch); got != p.want {
+	if got := p.ending(w); got != p.want {
 		w.Errorf("it ended otherwise:\n%s", differ(got, p.want))
 	}
 	if again, lost := w.repeated(p.calls); again > cut || len(lost) > 0 {

@@ -23,7 +23,7 @@ type Config struct {
 	VerifyTimeout   time.Duration      `yaml:"verify_timeout" doc:"how long one verify command may take; 0: no limit"`
 	VerifyAll       bool               `yaml:"verify_all" doc:"run all verify commands although one failed; false: of the rest only those that took less than 10 s at base"`
 	VerifyParallel  int                `yaml:"verify_parallel" min:"1" doc:"how many verify commands run at once; more than 1 only if none needs what another one makes"`
-	Baseline        bool               `yaml:"baseline" doc:"run the verify commands once before any agent works, so that what was broken before is known"`
+	Baseline        string             `yaml:"baseline" oneof:"true false parallel" doc:"run the verify commands once at base, so that what was broken before is known: true, before any agent works, or beside the first one when they passed at another base within a day and took longer than 10 s; parallel, beside it whenever they have to be run; false, not at all"`
 	VerifyFresh     bool               `yaml:"verify_fresh" doc:"verify runs in a fresh checkout of what is to be committed, with copy and setup; false: in the worktree, where files that git ignores are still there"`
 	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
 	Limits          Limits             `yaml:"limits"`
@@ -177,7 +177,7 @@ func defaults() Config {
 		Planning:       Planning{TaskSpec: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
 		Worktree:       Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
 		VerifyTimeout:  10 * time.Minute,
-		Baseline:       true,
+		Baseline:       "true",
 		VerifyFresh:    true,
 		VerifyParallel: 1,
 		Protected:      []string{".trellis/**"},

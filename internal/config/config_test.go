@@ -94,7 +94,7 @@ func TestDefaults(t *testing.T) {
 	if got, want := want.Worktree.Dir, "/src/shop-worktrees"; got != want {
 		t.Errorf("worktrees: got %s, want %s", got, want)
 	}
-	if l := want.Limits; l.Parallel != 2 || l.Implement != 30*time.Minute || l.Tokens != 2_000_000 || !want.Baseline {
+	if l := want.Limits; l.Parallel != 2 || l.Implement != 30*time.Minute || l.Tokens != 2_000_000 || want.Baseline != "true" {
 		t.Errorf("limits %+v, baseline %v", l, want.Baseline)
 	}
 }
@@ -206,7 +206,7 @@ func TestProblems(t *testing.T) {
 		{"limits: [a]", "1: limits is keys and values, not a list"},
 		{"limits: {idle: [10m]}", "1: limits.idle is a duration, not a list"},
 		{"- a", "1: the file is keys and values, not a list"},
-		{"baseline: maybe", `1: baseline is true or false, not "maybe"`},
+		{"baseline: maybe", `1: baseline is one of true, false, parallel, not "maybe"`},
 		{"verify: go test", `1: verify is a list, as in [a, b], not "go test"`},
 		{"verify:\n  - go vet\n  - echo ok: done", "3: verify[2] is text, not keys and values (text with a colon and a space in it needs quotes)"},
 		{"verify:\n  - go vet\n  -\n  - ' '", "3: verify[2] is empty\n4: verify[3] is empty"},

@@ -17,17 +17,63 @@ import (
 
 const baseline flow.Act[checksIn, Checks] = "baseline"
 
-// baseline runs the verify commands before the first agent call: what fails already is known, and counts
-// as failing later only if the task names it.
-func (r *run) baseline(f flow.Flow) (err error) {
+// beginning is the part of a run before its rounds: the baseline and, after it or beside it, the work of the first agents.
+type beginning struct{ *run }
+
+func (r beginning) do(f flow.Flow) error {
 	if r.in.Baseline != nil {
 		r.rep.Baseline = *r.in.Baseline
-		return nil
+		return r.work(f)
 	}
 	if !r.job.Baseline || len(r.job.Verify) == 0 {
-		return nil
+		return r.work(f)
 	}
-	if r.rep.Baseline, err = baseline.Do(f, checksIn{Job: r.job}); err != nil {
+	if r.in.Code > 7 && r.baselineBeside {
+		return r.beside(f)
+	}
+	if err := r.alone(f, checksIn{Job: r.job}); err != nil {
+		return err
+	}
+	return r.work(f)
+}
+
+// work is what agents do before the rounds.
+func (r beginning) work(f flow.Flow) error {
+	if err := r.heed(f); err != nil {
+		return err
+	}
+	return r.implement(f)
+}
+
+// beside runs the verify commands in a checkout of base while the first agents work. What failed there may have failed since
+// an agent ran the same beside it, so it is asked again, alone, before it is forgiven.
+func (r beginning) beside(f flow.Flow) error {
+	var said Checks
+	in := checksIn{Job: r.job, Fresh: true}
+	err := f.All(0,
+		flow.Branch{Name: strings.TrimSuffix(firstWork, "/"), Run: r.work},
+		flow.Branch{Name: "base", Run: func(f flow.Flow) (err error) {
+			said, err = baseline.Do(f, in)
+			return err
+		}})
+	if err != nil {
+		return err
+	}
+	if in.Passed = said.passed(); len(in.Passed.Results) < len(r.job.Verify) {
+		return r.alone(f, in)
+	}
+	r.rep.Baseline = said
+	return nil
+}
+
+// passed are the commands that passed.
+func (c Checks) passed() *Passed {
+	return &Passed{Results: slices.DeleteFunc(slices.Clone(c.Results), func(c CommandResult) bool { return c.Code != 0 })}
+}
+
+// alone runs the verify commands at base while no agent works: what fails already is known, and counts as failing later only if the task names it.
+func (r beginning) alone(f flow.Flow, in checksIn) (err error) {
+	if r.rep.Baseline, err = baseline.Do(f, in); err != nil {
 		return err
 	}
 	for _, c := range r.rep.Baseline.Results {
@@ -62,6 +108,23 @@ func (r *run) forgiven() (list []string) {
 		}
 	}
 	return list
+}
+
+// baseline is [verifier.baseline], or runs the commands in a fresh checkout of base, whatever stands in the worktree by now.
+func (fv *finalVerifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if !in.Fresh {
+		return fv.verifier.baseline(ctx, c, in)
+	}
+	err = fv.fresh.do(ctx, c, in.Job, in.Job.BaseCommit, func(fresh Job, broken *CommandResult) error {
+		out.Fresh = true
+		if broken != nil {
+			out.Results = []CommandResult{*broken}
+			return nil
+		}
+		in.Job = fresh
+		return fv.verifier.runUnknown(ctx, c, in, &out)
+	})
+	return out, err
 }
 
 // baseline runs the commands in the worktree, which holds nothing but what is committed. What is not committed is

@@ -98,7 +98,7 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 	cfg := cl.config
 	commands, assumed := Preconditions(p)
 	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
-		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh, VerifyAll: cfg.VerifyAll, VerifyParallel: cfg.VerifyParallel,
+		Scope: t.Scope, Baseline: cfg.Baseline != "false", BaselineBeside: cfg.Baseline == "parallel", InPlace: !cfg.VerifyFresh, VerifyAll: cfg.VerifyAll, VerifyParallel: cfg.VerifyParallel,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.Warm, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
 		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
 		Preconditions: commands, Assumed: few(assumed)}

@@ -106,7 +106,7 @@ func (e *Effects) Begin(revision int64, p Progress) {
 //	run.update      unresolvedConflicts "unmended"  updater
 //	run.end         conclude "report"               reporter.conclude
 func (e *Effects) Activities() []flow.Activity {
-	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
+	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.final.baseline), observe.With(e.observer.observe),
 		verify.With(e.final.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
 		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
 		update.With(e.updater.update), unresolvedConflicts.With(e.updater.unresolvedConflicts), probe.With(e.Upstream.probe)}
@@ -141,8 +141,8 @@ func New(d Deps) *Effects {
 	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
 	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
 	warm := &warmFolders{now: d.Now, disk: d.Disk, environment: environment, folder: filepath.Join(d.Store.Root, warmFolder), repo: d.Repo, restorer: restorer}
-	preparer := &preparer{warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
 	passed := &passedBefore{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
+	preparer := &preparer{warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, passes: passed, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
 	verifier := &verifier{passes: passed, commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
 	fresh := &freshCheckout{warm: warm, commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}

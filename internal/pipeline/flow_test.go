@@ -32,6 +32,7 @@ const (
 	notMet   = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "unmet", "evidence": "nowhere"}]}}`
 	unfit    = `{"text": {"bytes": 4}, "tool_calls": 1, "problems": ["/criteria: is missing"]}`
 	made     = `{"sha": "c1"}`
+	beside   = `{"baseline_beside": true}`
 	verified = `{"results": [{"command": "make", "code": 0}], "fresh": true}`
 )
 
@@ -77,6 +78,18 @@ func TestFlow(t *testing.T) {
 			calls: "claim prepare baseline report", status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.HookFailed, detail: "network"},
 		"a command that fails at base decides nothing": {change: map[string][]any{"baseline": {red}, "verify": {`{"results": [{"command": "make", "code": 1, "known": true}], "tree": "t1"}`},
 			"check": {`{"text": {"bytes": 4}, "excerpt": "fine\n\nDONE", "tool_calls": 1}`}},
+			calls: "claim prepare baseline observe implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
+
+		"the baseline runs beside the work": {change: map[string][]any{"prepare": {beside}},
+			calls: "claim prepare observe implement baseline " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
+		"what fails beside the work is asked again, and passes alone": {change: map[string][]any{"prepare": {beside}, "baseline": {red, green}, "verify": {red}},
+			in: pipeline.Input{}, calls: "claim prepare observe implement baseline baseline observe check verify observe debug observe check verify report", status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.NoProgress},
+		"what fails beside the work and alone is forgiven": {change: map[string][]any{"prepare": {beside}, "baseline": {red}, "verify": {`{"results": [{"command": "make", "code": 1, "known": true}], "tree": "t1"}`},
+			"check": {`{"text": {"bytes": 4}, "excerpt": "fine\n\nDONE", "tool_calls": 1}`}},
+			calls: "claim prepare observe implement baseline baseline " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
+		"what can't run beside the work ends it after the first agent": {change: map[string][]any{"prepare": {beside}, "baseline": {`{"results": [{"command": "make", "code": 127, "tail": "make: not found"}]}`}},
+			calls: "claim prepare observe implement baseline baseline report", status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.HookFailed, detail: "worktree.setup"},
+		"a run that an older trellis began does not": {in: pipeline.Input{Code: 7}, change: map[string][]any{"prepare": {beside}},
 			calls: "claim prepare baseline observe implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
 
 		"implement says and does nothing": {change: map[string][]any{"implement": {nothing}, "changed": {`{"unchanged": true}`}},

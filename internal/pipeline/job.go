@@ -68,7 +68,9 @@ type Job struct {
 	Choices      map[trellis.Role]agentcall.Choice `json:"choices"`
 	Limits       Limits                            `json:"limits"`
 	Baseline     bool                              `json:"baseline"`
-	InPlace      bool                              `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
+	// BaselineBeside has it run beside the first agent whenever it has to run.
+	BaselineBeside bool `json:"baseline_beside,omitempty"`
+	InPlace        bool `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
 	// VerifyAll runs all commands although one failed, and VerifyParallel so many at once; 0: one.
 	VerifyAll      bool       `json:"verify_all,omitempty"`
 	VerifyParallel int        `json:"verify_parallel,omitempty"`

@@ -75,6 +75,23 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 	return list, nil
 }
 
+// beside reports whether the commands of a job are to run at base beside its first agent: when the project wants that, or when it takes
+// long, and they passed at another base, so that it is unlikely that they fail here.
+func (pb *passedBefore) beside(ctx context.Context, j Job) (bool, error) {
+	if !j.Baseline || len(j.Verify) == 0 || !j.verifiesFresh() {
+		return false, nil
+	}
+	if seconds, err := pb.store.Took(j.Verify); err != nil || seconds <= quick && !j.BaselineBeside {
+		return false, err
+	}
+	at, err := pb.at(ctx, j)
+	if err != nil {
+		return false, err
+	}
+	known, err := at.results(j.Verify)
+	return err == nil && len(known) == 0, err
+}
+
 // keep remembers those that passed. That it can't is no reason to end the run.
 func (at passesAt) keep(results []CommandResult) (notes []string) {
 	for _, r := range results {

@@ -23,9 +23,9 @@ import (
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
 // whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at, one of version 4 does
-// groups of verification steps as it does other steps, one of version 5 mends a step as long as there are rounds, and one of version 6
-// verifies in the worktree, and the commit once more.
-const Code = 7
+// groups of verification steps as it does other steps, one of version 5 mends a step as long as there are rounds, one of version 6
+// verifies in the worktree, and the commit once more, and one of version 7 has no agent work before the baseline is known.
+const Code = 8
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
@@ -63,18 +63,19 @@ func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Re
 
 // run is what a run knows so far. It is rebuilt by replay.
 type run struct {
-	in            Input
-	job           Job
-	phase         string
-	told          string // base commit that task.json was told of
-	round         int
-	metByDelivery *trouble          // that the rounds begin with
-	stepRounds    int               // rounds that steps used up
-	heeded        bool              // an agent was told what people say to the work
-	criteria      []Criterion       // of the content that was taken in last
-	named         []string          // verify commands that the task itself names
-	fingerprint   map[string]string // what verdicts stand on, when the worktree was ready
-	rep           Report
+	in             Input
+	job            Job
+	phase          string
+	told           string // base commit that task.json was told of
+	round          int
+	metByDelivery  *trouble          // that the rounds begin with
+	stepRounds     int               // rounds that steps used up
+	heeded         bool              // an agent was told what people say to the work
+	criteria       []Criterion       // of the content that was taken in last
+	named          []string          // verify commands that the task itself names
+	fingerprint    map[string]string // what verdicts stand on, when the worktree was ready
+	baselineBeside bool              // the baseline runs beside the first agent
+	rep            Report
 
 	passed *Passed // what verify found in a fresh checkout, nil when it ran in the worktree
 
@@ -99,13 +100,7 @@ func (r *run) work(f flow.Flow) (err error) {
 			return r.finish(f)
 		}
 	}
-	if err := r.baseline(f); err != nil {
-		return err
-	}
-	if err := r.heed(f); err != nil {
-		return err
-	}
-	if err := r.implement(f); err != nil {
+	if err := (beginning{r}).do(f); err != nil {
 		return err
 	}
 	if err := r.rounds(f); err != nil {

@@ -28,7 +28,9 @@ type Prepared struct {
 	Lost        bool              `json:"lost,omitempty"`    // what earlier runs did is gone
 	Fingerprint map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed; journals have it by this name
 	Results     []CommandResult   `json:"results,omitempty"` // preconditions of the plan
-	Made        *git.WorktreeID   `json:"made,omitempty"`    // the worktree, told from what may be put in its place
+	// BaselineBeside: the commands that decide are to run at base beside the first agent, not before it.
+	BaselineBeside bool            `json:"baseline_beside,omitempty"`
+	Made           *git.WorktreeID `json:"made,omitempty"` // the worktree, told from what may be put in its place
 	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
 	// objects from: nil in a journal of before that was written down.
 	Hooks    map[string]string `json:"hooks,omitempty"`
@@ -48,7 +50,7 @@ func (r *run) prepare(f flow.Flow) error {
 	if ready.Lost {
 		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented, r.in.Begun = "", nil, nil, "", false
 	}
-	r.fingerprint = ready.Fingerprint
+	r.fingerprint, r.baselineBeside = ready.Fingerprint, ready.BaselineBeside
 	r.job.Preconditions, r.job.Assumed = nil, nil
 	return nil
 }
@@ -61,6 +63,7 @@ type preparer struct {
 	environment *fingerprinter
 	guard       *worktreeGuard
 	modules     *modules
+	passes      *passedBefore
 	restorer    *restorer
 	setup       *setup
 	task        *taskDir
@@ -139,6 +142,9 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 		p.Notes = append(p.Notes, note)
 	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
+		return p, err
+	}
+	if p.BaselineBeside, err = pp.passes.beside(ctx, in.Job); err != nil {
 		return p, err
 	}
 	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)

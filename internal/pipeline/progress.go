@@ -104,8 +104,11 @@ func worked(e journal.Entry) bool {
 	return !strings.HasPrefix(e.Activity, "await:")
 }
 
-// firstRound begins the ids of what comes after implement.
-const firstRound = "round-1/"
+// firstRound begins the ids of what comes after implement, and firstWork those of what comes before, beside the baseline.
+const (
+	firstRound = "round-1/"
+	firstWork  = "work/"
+)
 
 // take takes in one call of a history.
 func (p *Progress) take(flow string, e journal.Entry) error {
@@ -135,7 +138,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 	case e.Activity == string(conclude):
 		return read(e.In, p.concluded)
 	case !e.Done || e.Fail != nil:
-	case strings.HasPrefix(e.ID, string(observe)+"#"):
+	case strings.HasPrefix(strings.TrimPrefix(e.ID, firstWork), string(observe)+"#"):
 		return read(e.Out, func(c Content) { p.observed = c.Hash })
 	case e.Activity == string(baseline):
 		return read(e.Out, func(said Checks) {

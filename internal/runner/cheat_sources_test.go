@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestWhatFailedAtTheBase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, "echo x > notes.txt")
-			w.Site.Config.Verify, w.Site.Config.Baseline = []string{"sh test.sh", broken}, c.baseline
+			w.Site.Config.Verify, w.Site.Config.Baseline = []string{"sh test.sh", broken}, strconv.FormatBool(c.baseline)
 			dir := w.Hand("02-01-bye", c.prd+provenBy("test -f notes.txt"))
 			w.Write(".trellis/tasks/02-01-bye/task.json", c.task)
 			res := w.Start(dir)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidwall/sjson"
+
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
@@ -96,6 +98,71 @@ func TestBaselineIsWaitedFor(t *testing.T) {
 	}
 	if got := len(runs()); got != 3 { // at base once, and for the work of each
 		t.Errorf("the check ran %d times", got)
+	}
+}
+
+// The check at base waits for what the first agent does, so that neither comes before the other. It is so when the project wants it, and
+// when the check took long at another base.
+func TestBaselineBesideTheFirstAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [", "run: [\"touch $TRELLIS_REPO/../gate-$TRELLIS_TASK_ID\", ", 1))
+	w.Site.Config.VerifyTimeout = runnertest.Hang
+	run := func(id, more string) {
+		t.Helper()
+		w.Site.Config.Verify = []string{fmt.Sprintf("until test -e %s; do sleep 0.02; done; sh test.sh%s", filepath.Join(w.Dir, "..", "gate-"+id), more)}
+		if res := w.Start(w.Hand(id, runnertest.PrdText)); res.Status != trellis.Review {
+			t.Fatalf("%s: got %s, %v", id, res.Status, res.Failure)
+		}
+		if report := w.Read(".trellis/tasks/" + id + "/report.md"); strings.Contains(report, "orgiven") {
+			t.Errorf("%s: report.md says\n%s", id, report)
+		}
+	}
+	w.Site.Config.Baseline = "parallel"
+	run("03-01-one", "")
+	w.Site.Config.Baseline = "true"
+	w.Git("commit", "-q", "--allow-empty", "-m", "another base")
+	w.slowPasses(fmt.Sprintf("until test -e %s; do sleep 0.02; done; sh test.sh", filepath.Join(w.Dir, "..", "gate-03-02-two")))
+	w.Write("more.txt", "more\n")
+	w.Git("add", "more.txt")
+	w.Git("commit", "-q", "-m", "more")
+	run("03-02-two", "")
+}
+
+// slowPasses has all that passed have taken a minute, and be of another command.
+func (w *world) slowPasses(command string) {
+	w.Helper()
+	list, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/baseline/*.json"))
+	if err != nil || len(list) == 0 {
+		w.Fatal("nothing passed", err)
+	}
+	for _, path := range list {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			data, err = sjson.SetBytes(data, "seconds", 60)
+		}
+		if err == nil {
+			data, err = sjson.SetBytes(data, "command", command)
+		}
+		if err == nil {
+			err = os.WriteFile(path, data, 0o644)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// What fails at base only beside the agent is asked again, alone, and not forgiven to the work.
+func TestBaselineThatFailsBesideTheAgent(t *testing.T) {
+	t.Parallel()
+	agent := "cd $TRELLIS_REPO/..; touch busy; until test -e seen; do sleep 0.02; done; rm busy"
+	w := newWorld(t, roles(fmt.Sprintf("implement: [{run: [%q, \"echo 'echo nonsense' > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n", agent)+runnertest.Met))
+	w.Site.Config.Baseline, w.Site.Config.VerifyTimeout, w.Site.Config.Limits.Rounds = "parallel", runnertest.Hang, 1
+	around := filepath.Join(w.Dir, "..")
+	w.Site.Config.Verify = []string{fmt.Sprintf("cd '%s'; until test -e busy || test -e seen; do sleep 0.02; done; cd - >/dev/null; test -e '%[1]s/seen' || { touch '%[1]s/seen'; exit 1; }; sh test.sh", around), "true"}
+	res := w.Start(w.Hand("03-01-one", lyingPRD))
+	if res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }
 

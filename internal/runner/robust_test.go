@@ -163,7 +163,7 @@ func TestMuchToSay(t *testing.T) {
 		verify = append(verify, fmt.Sprintf("seq -f '<very> & long %%g' 1 2000; exit %d", i%2))
 	}
 	w.Site.Config.Verify, w.Site.Config.Limits.Rounds = verify, 2
-	w.Site.Config.Baseline = false
+	w.Site.Config.Baseline = "false"
 	dir := w.Hand("02-01-much", prd.String())
 	res := w.Start(dir)
 	if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code == string(trellis.Internal) {

@@ -51,7 +51,7 @@ func TestWarmFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, installed := installing(t, c.script, c.setup)
-			w.Site.Config.Baseline = false
+			w.Site.Config.Baseline = "false"
 			for i, want := range c.want {
 				if res := w.Start(w.Hand(fmt.Sprintf("03-01-warm-%d", i), runnertest.PrdText)); res.Status != trellis.Review {
 					t.Fatalf("task %d: got %s, %v", i, res.Status, res.Failure)
@@ -123,7 +123,7 @@ func TestWarmFoldersThatLostSomething(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, installed := installing(t, "echo x > notes.txt", "")
-			w.Site.Config.Baseline = false
+			w.Site.Config.Baseline = "false"
 			for i, want := range []int{1, 1, 0} {
 				if res := w.Start(w.Hand(fmt.Sprintf("03-01-warm-%d", i), runnertest.PrdText)); res.Status != trellis.Review {
 					t.Fatalf("task %d: got %s, %v", i, res.Status, res.Failure)

@@ -44,7 +44,7 @@ func TestWorktreeIsTakenAway(t *testing.T) {
 					"accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]"))
 				w.Site.Config.Limits.Rounds = 1
 				if when == "verify" {
-					w.Site.Config.Baseline = false
+					w.Site.Config.Baseline = "false"
 					w.Site.Config.Verify = []string{strings.ReplaceAll(line, "$TRELLIS_REPO", w.Dir)}
 				}
 				res := w.Start(w.Hand("02-01-bye", lyingPRD))

@@ -18,7 +18,7 @@ func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.Site.Config.Verify = []string{"sh test.sh", "test -e notes.txt"}
-	w.Site.Config.Baseline = false
+	w.Site.Config.Baseline = "false"
 	for n := range 4 {
 		w.Hand(fmt.Sprintf("02-01-now-%d", n), runnertest.PrdText)
 	}

@@ -73,18 +73,27 @@ func (s Store) Find(of Subject) (*Pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := durable.ReadBelow(s.Folder, name, maxRecord)
-	if err != nil {
+	r := s.read(name)
+	if r == nil || r.Tree != of.Tree || r.Command != of.Command {
 		return nil, nil // it is run then
 	}
+	return &r.Pass, nil
+}
+
+// read is a pass that counts, nil when there is none in that file.
+func (s Store) read(name string) *record {
+	data, err := durable.ReadBelow(s.Folder, name, maxRecord)
+	if err != nil {
+		return nil
+	}
 	var r record
-	if json.Unmarshal(data, &r) != nil || r.Tree != of.Tree || r.Command != of.Command {
-		return nil, nil
+	if json.Unmarshal(data, &r) != nil {
+		return nil
 	}
 	if age := s.Now().Sub(r.At); age < 0 || age > Age {
-		return nil, nil
+		return nil
 	}
-	return &r.Pass, nil
+	return &r
 }
 
 // Keep remembers a pass, and forgets those that count no longer.
@@ -123,6 +132,45 @@ func (s Store) forget() error {
 		}
 	}
 	return nil
+}
+
+// Took is how many seconds the commands took together when each passed last, on whatever files, 0 when one of them did not within
+// the time that a pass counts.
+func (s Store) Took(commands []string) (seconds float64, err error) {
+	list, err := s.all()
+	for _, line := range commands {
+		last := record{}
+		for _, r := range list {
+			if r.Command == line && r.At.After(last.At) {
+				last = r
+			}
+		}
+		if last.At.IsZero() {
+			return 0, err
+		}
+		seconds += last.Seconds
+	}
+	return seconds, err
+}
+
+// all are the passes that count. What can't be read is none.
+func (s Store) all() (list []record, err error) {
+	files, err := os.ReadDir(s.Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of passes: %w", err)
+	}
+	for _, f := range files {
+		if filepath.Ext(f.Name()) != ".json" {
+			continue
+		}
+		if r := s.read(f.Name()); r != nil {
+			list = append(list, *r)
+		}
+	}
+	return list, nil
 }
 
 // Question is what somebody wants to find out about a tree.

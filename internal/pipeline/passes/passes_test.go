@@ -3,6 +3,7 @@ package passes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -234,4 +235,32 @@ func TestAskOtherThings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// How long commands take is told by when each passed last, on whatever files, and not at all when one has not.
+func TestTook(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	took := func(want float64, commands ...string) {
+		t.Helper()
+		if got, err := s.Took(commands); got != want || err != nil {
+			t.Errorf("%q took %v, want %v; %v", commands, got, want, err)
+		}
+	}
+	took(0, "make test")
+	for i, seconds := range []float64{5, 12.5} {
+		of := subject()
+		of.Tree = fmt.Sprint(of.Tree, i)
+		now = now.Add(time.Minute)
+		if err := s.Keep(of, passes.Pass{Seconds: seconds}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took(12.5, "make test")
+	took(0, "make test", "make lint")
+	took(25, "make test", "make test")
+	now = now.Add(passes.Age)
+	took(12.5, "make test")
+	now = now.Add(time.Second)
+	took(0, "make test")
 }
