@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents/modelserver"
+	"github.com/trellis-tasks/trellis/internal/soak"
+)
+
+// mends is a model whose work breaks the check at first, and which reads before it writes.
+func mends(r modelserver.Request) modelserver.Turn {
+	turn := works(r)
+	switch {
+	case r.Turns == 0 && (role(r) == "implement" || role(r) == "debug"):
+		turn.Calls = []modelserver.Call{look(r)}
+	case r.Turns == 1 && role(r) == "implement":
+		turn.Calls = []modelserver.Call{modelserver.Shell("echo 'echo Bye' > greet.sh")}
+	case r.Turns == 1 && role(r) == "debug":
+		turn.Calls = []modelserver.Call{modelserver.Shell("cat > greet.sh <<'END'\n" + changed + "END")}
+	case role(r) == "accept":
+		turn.Text = `{"criteria":[{"id":"A1","verdict":"met","evidence":"greet.sh:1"}]}`
+	}
+	return turn
+}
+
+// byRole is what the calls of each role cost, of the requests from one on. All requests before may be in the provider's cache.
+func byRole(t *testing.T, list []modelserver.Request, from int) map[string]spent {
+	t.Helper()
+	sums := map[string]spent{}
+	var before []string
+	for i, r := range list {
+		text, most := conversation(t, r), 0
+		for _, old := range before {
+			most = max(most, common(old, text))
+		}
+		if before = append(before, text); i < from {
+			continue
+		}
+		sum := sums[role(r)]
+		sum.Sent, sum.Cached = sum.Sent+len(text), sum.Cached+most
+		if r.Turns == 0 {
+			sum.Prompts += len(r.Prompt)
+		}
+		sums[role(r)] = sum
+	}
+	return sums
+}
+
+// What the calls of a task cost by phase, without a plan and with one, and whether a debug that goes on in the session of who did the work
+// costs less than one of its own. Each start of a program takes its time, so that TRELLIS_SOAK=1 has it measured.
+func TestWhatCallsCost(t *testing.T) {
+	if !soak.Asked() {
+		t.Skip("nine tasks with real programs take minutes: TRELLIS_SOAK=1 has them made; TestSteps holds that what is shared is sent alike")
+	}
+	for _, cli := range clis {
+		t.Run(cli+"/with a plan", func(t *testing.T) {
+			t.Parallel()
+			s, server := costly(t, cli, `{"schema_version": 1, "title": "Say bye", "steps": [
+ {"id": "add_flag", "prompt": "Let greet.sh say Bye when it is told to.", "verify": "test -s greet.sh"},
+ {"id": "run_tests", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "greet.sh --bye says Bye"}]}
+`)
+			s.trellis(0, "start", "02-01-bye")
+			tellCosts(t, cli+" with a plan", server.Requests())
+		})
+		for name, kept := range map[string]bool{"one session": true, "a session of its own": false} {
+			t.Run(cli+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s, server := costly(t, cli, "")
+				s.trellis(0, "start", "02-01-bye")
+				first := server.Requests()
+				tellCosts(t, cli, first)
+				s.trellis(0, "retry", "02-01-bye", "--feedback", "Tell of it in README.md.")
+				if !kept {
+					s.forgetSessions()
+				}
+				s.trellis(0, "start", "02-01-bye")
+				list := server.Requests()
+				if goesOn := strings.Count(string(list[len(first)].Raw), "# Your part: debug") > 1; goesOn != kept {
+					t.Errorf("debug goes on with what was said before: %v\n%.2000s", goesOn, list[len(first)].Raw)
+				}
+				c := byRole(t, list, len(first))["debug"]
+				t.Logf("%s: debug after people's words in %s: %v, anew %d", cli, name, c, c.Sent-c.Cached)
+			})
+		}
+	}
+}
+
+// costly is a task whose documents are long, with that plan, if any, and a model whose work has to be mended.
+func costly(t *testing.T, cli, plan string) (*site, *modelserver.Server) {
+	t.Helper()
+	s, server := scene(t, cli, mends)
+	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session goes on with the one it had
+	s.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: %s, roles: {implement: {model: %[2]s}, check: {model: %[2]s}, debug: {model: %[2]s}, accept: {model: %[2]s}}}\nverify: [sh test.sh]\n", cli, model))
+	s.handSteps(plan)
+	dir := ".trellis/tasks/02-01-bye/"
+	if plan == "" {
+		if err := os.Remove(filepath.Join(s.Dir, dir, "plan.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write(dir+"prd.md", "# Say bye\n\n## Acceptance Criteria\n\n- [ ] greet.sh --bye says Bye\n")
+	s.write(dir+"debug.jsonl", s.read(dir+"check.jsonl"))
+	return s, server
+}
+
+// tellCosts logs a line for each phase: prompts by Trellis, what was sent, and what of that stood at the beginning of no earlier request.
+func tellCosts(t *testing.T, what string, list []modelserver.Request) {
+	t.Helper()
+	costs, all := byRole(t, list, 0), 0
+	for _, role := range []string{"implement", "check", "debug", "accept"} {
+		c := costs[role]
+		if c.Sent == 0 {
+			t.Errorf("%s: nothing was sent for %s", what, role)
+		}
+		all += c.Sent - c.Cached
+		t.Logf("| %s | %s | %d | %d | %d | %d %% |", what, role, c.Prompts, c.Sent, c.Sent-c.Cached, 100*c.Cached/max(c.Sent, 1))
+	}
+	work := costs["implement"].Sent - costs["implement"].Cached
+	t.Logf("%s: anew in all %d, %.2f times that of implement", what, all, float64(all)/float64(work))
+}
+
+// forgetSessions takes away what the programs keep of their sessions.
+func (s *site) forgetSessions() {
+	s.Helper()
+	for _, entry := range s.Env {
+		home, ok := strings.CutPrefix(entry, "HOME=")
+		if !ok {
+			continue
+		}
+		for _, folder := range []string{".claude/projects", ".codex/sessions", ".local/share/opencode"} {
+			if err := os.RemoveAll(filepath.Join(home, folder)); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+}
