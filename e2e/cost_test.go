@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/modelserver"
-	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // mends is a model whose work breaks the check at first, and which reads before it writes.
@@ -51,14 +50,12 @@ func byRole(t *testing.T, list []modelserver.Request, from int) map[string]spent
 }
 
 // What the calls of a task cost by phase, without a plan and with one, and whether a debug that goes on in the session of who did the work
-// costs less than one of its own. Each start of a program takes its time, so that TRELLIS_SOAK=1 has it measured.
+// costs less than one of its own.
 func TestWhatCallsCost(t *testing.T) {
-	if !soak.Asked() {
-		t.Skip("nine tasks with real programs take minutes: TRELLIS_SOAK=1 has them made; TestSteps holds that what is shared is sent alike")
-	}
 	for _, cli := range clis {
 		t.Run(cli+"/with a plan", func(t *testing.T) {
 			t.Parallel()
+			seldom(t, cli, "codex", "codex")
 			s, server := costly(t, cli, `{"schema_version": 1, "title": "Say bye", "steps": [
  {"id": "add_flag", "prompt": "Let greet.sh say Bye when it is told to.", "verify": "test -s greet.sh"},
  {"id": "run_tests", "command": "sh test.sh", "proof": {"type": "test"}}],
@@ -70,6 +67,7 @@ func TestWhatCallsCost(t *testing.T) {
 		for name, kept := range map[string]bool{"one session": true, "a session of its own": false} {
 			t.Run(cli+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				seldom(t, cli, "the one with a plan")
 				s, server := costly(t, cli, "")
 				s.trellis(0, "start", "02-01-bye")
 				first := server.Requests()
@@ -116,6 +114,9 @@ func tellCosts(t *testing.T, what string, list []modelserver.Request) {
 		c := costs[role]
 		if c.Sent == 0 {
 			t.Errorf("%s: nothing was sent for %s", what, role)
+		}
+		if shares := role == "check" || role == "debug"; shares && c.Cached < c.Sent*9/10 {
+			t.Errorf("%s: of %d bytes for %s only %d began like an earlier request", what, c.Sent, role, c.Cached)
 		}
 		all += c.Sent - c.Cached
 		t.Logf("| %s | %s | %d | %d | %d | %d %% |", what, role, c.Prompts, c.Sent, c.Sent-c.Cached, 100*c.Cached/max(c.Sent, 1))

@@ -212,3 +212,23 @@ func TestWaitForABaselineIsTold(t *testing.T) {
 	l.until("the end", is(events.Ended, "02-02-more"))
 	both.Wait()
 }
+
+// The steps of a plan are told by name where the baseline runs beside them.
+func TestStepsBesideABaseline(t *testing.T) {
+	w := runnertest.NewWorld(t, runnertest.Working)
+	w.Site.Config.Baseline = "parallel"
+	dir := w.Hand("02-01-bye", byePRD)
+	w.Write(".trellis/tasks/02-01-bye/plan.json", `{"schema_version": 1, "title": "Say bye", "steps": [{"id": "add_flag", "prompt": "Let greet.sh say bye.", "verify": "test -s greet.sh"}], "acceptance": [{"criterion": "it says bye"}]}`)
+	l := listen(t, w)
+	w.Start(dir)
+	l.until("the end", is(events.Ended, "02-01-bye"))
+	for _, e := range l.list {
+		if strings.HasPrefix(e.Call, "work/steps/") {
+			if e.Step != "add_flag" {
+				t.Errorf("%s is of step %q", brief(e), e.Step)
+			}
+			return
+		}
+	}
+	t.Errorf("no step is told: %s", l)
+}

@@ -31,7 +31,8 @@ func (r beginning) do(f flow.Flow) error {
 	if r.in.Code > 7 && r.baselineBeside {
 		return r.beside(f)
 	}
-	if err := r.alone(f, checksIn{Job: r.job}); err != nil {
+	begun := r.in.Code > 7 && r.in.Begun // so that the worktree may hold work
+	if err := r.alone(f, checksIn{Job: r.job, Fresh: begun && r.job.verifiesFresh()}); err != nil {
 		return err
 	}
 	return r.work(f)
@@ -51,8 +52,8 @@ func (r beginning) beside(f flow.Flow) error {
 	var said Checks
 	in := checksIn{Job: r.job, Fresh: true}
 	err := f.All(0,
-		flow.Branch{Name: strings.TrimSuffix(firstWork, "/"), Run: r.work},
-		flow.Branch{Name: "base", Run: func(f flow.Flow) (err error) {
+		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.work},
+		flow.Branch{Name: strings.TrimSuffix(besideWork, "/"), Run: func(f flow.Flow) (err error) {
 			said, err = baseline.Do(f, in)
 			return err
 		}})
@@ -64,6 +65,13 @@ func (r beginning) beside(f flow.Flow) error {
 	}
 	r.rep.Baseline = said
 	return nil
+}
+
+// settled reports whether a later run may go by a baseline, which the activity of that id came to: each command could run, and what failed
+// did not fail beside an agent.
+func (c Checks) settled(id string) bool {
+	beside := strings.HasPrefix(id, besideWork)
+	return !slices.ContainsFunc(c.Results, func(c CommandResult) bool { return !canRun(c) || beside && c.Code != 0 })
 }
 
 // passed are the commands that passed.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,10 +103,11 @@ func worked(e journal.Entry) bool {
 	return !strings.HasPrefix(e.Activity, "await:")
 }
 
-// firstRound begins the ids of what comes after implement, and firstWork those of what comes before, beside the baseline.
+// What the ids of activities begin with: those after implement, and those before it where the baseline runs beside the work.
 const (
 	firstRound = "round-1/"
-	firstWork  = "work/"
+	FirstWork  = "work/"
+	besideWork = "base/"
 )
 
 // take takes in one call of a history.
@@ -138,11 +138,11 @@ func (p *Progress) takeStep(e journal.Entry) error {
 	case e.Activity == string(conclude):
 		return read(e.In, p.concluded)
 	case !e.Done || e.Fail != nil:
-	case strings.HasPrefix(strings.TrimPrefix(e.ID, firstWork), string(observe)+"#"):
+	case strings.HasPrefix(strings.TrimPrefix(e.ID, FirstWork), string(observe)+"#"):
 		return read(e.Out, func(c Content) { p.observed = c.Hash })
 	case e.Activity == string(baseline):
 		return read(e.Out, func(said Checks) {
-			if !slices.ContainsFunc(said.Results, func(c CommandResult) bool { return !canRun(c) }) { // else it is to be asked again
+			if said.settled(e.ID) { // else it is to be asked again
 				said = Report{Baseline: said}.brief().Baseline
 				p.Baseline = &said
 			}

@@ -166,6 +166,29 @@ func TestBaselineThatFailsBesideTheAgent(t *testing.T) {
 	}
 }
 
+// Nor is it by a later run, when the first ended before it was asked again.
+func TestBaselineThatFailsBesideAnAgentWhoFails(t *testing.T) {
+	t.Parallel()
+	agent := "cd $TRELLIS_REPO/..; touch busy; until test -e seen; do sleep 0.02; done; rm busy"
+	w := newWorld(t, roles(fmt.Sprintf("implement: [{run: [%q], fail: {code: agent_exit, detail: no luck}}, {run: [\"echo 'echo nonsense' > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n", agent)+runnertest.Met))
+	w.Site.Config.Baseline, w.Site.Config.VerifyTimeout, w.Site.Config.Limits.Rounds, w.Site.Config.Limits.Attempts = "parallel", runnertest.Hang, 1, 1
+	w.Site.Config.Verify = []string{fmt.Sprintf("cd '%s'; until test -e busy || test -e seen; do sleep 0.02; done; cd - >/dev/null; test -e '%[1]s/seen' || { touch '%[1]s/seen'; exit 1; }; sh test.sh", filepath.Join(w.Dir, "..")), "true"}
+	dir := w.Hand("03-01-one", lyingPRD)
+	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.AgentExit) {
+		t.Fatalf("the first run: got %s, %v", res.Status, res.Failure)
+	}
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	res := w.Start(dir)
+	if res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if report := w.Read(".trellis/tasks/03-01-one/report.md"); strings.Contains(report, "orgiven") {
+		t.Errorf("report.md says\n%s", report)
+	}
+}
+
 // What failed at base is found out by each task, and nothing that is written among what passed has it be forgiven, or work that fails
 // pass.
 func TestPassesThatAreForged(t *testing.T) {

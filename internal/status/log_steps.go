@@ -24,7 +24,7 @@ const (
 // StepOf takes the id of an activity apart: the path of the step that it belongs to, "" when it is no step's, and
 // what it is called there.
 func StepOf(id string) (path, rest string) {
-	parts := strings.Split(strings.TrimPrefix(id, "steps/"), "/")
+	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(id, pipeline.FirstWork), "steps/"), "/")
 	var names []string
 	for len(parts) > 1 {
 		name, step := strings.CutPrefix(parts[0], "step-")

@@ -299,3 +299,20 @@ func TestSome(t *testing.T) {
 		}
 	}
 }
+
+// Activities of a step are told by its path, also where the baseline runs beside the work.
+func TestStepOf(t *testing.T) {
+	for id, want := range map[string][2]string{
+		"implement#1":                          {"", "implement#1"},
+		"steps/step-a/implement#1":             {"a", "implement#1"},
+		"steps/step-a/item-2/step-b/begin#1":   {"a.2.b", "begin#1"},
+		"work/steps/step-a/implement#1":        {"a", "implement#1"},
+		"work/observe#1":                       {"", "observe#1"},
+		"work/steps/step-a/item-2/implement#1": {"a.2", "implement#1"},
+		"round-1/verify#1":                     {"", "round-1/verify#1"},
+	} {
+		if path, rest := status.StepOf(id); path != want[0] || rest != want[1] {
+			t.Errorf("%s is of %q, %q", id, path, rest)
+		}
+	}
+}

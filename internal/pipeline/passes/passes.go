@@ -180,7 +180,7 @@ type Question struct {
 	Known func() (bool, error)          // reports whether it is known by now
 	Find  func() error                  // finds it out, which it need not succeed in
 	Waits func(task string) (err error) // is told once for which task's answer it waits, "" when that can't be told
-	Limit time.Duration                 // of waiting; then it is found out beside the other one
+	Limit time.Duration                 // of waiting; then it is found out beside the other one. 0: none; 0: none
 }
 
 // Ask finds something out while nobody else finds out the same. Known is asked first, and again after it was waited for another one,
@@ -218,8 +218,12 @@ func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited
 	if err != nil {
 		return nil, false, err
 	}
-	enough := time.NewTimer(q.Limit)
-	defer enough.Stop()
+	var enough <-chan time.Time
+	if q.Limit > 0 {
+		timer := time.NewTimer(q.Limit)
+		defer timer.Stop()
+		enough = timer.C
+	}
 	for {
 		lock, err = durable.TryLock(filepath.Join(s.Folder, name+".lock"), durable.Holder{PID: os.Getpid(), For: q.Task, Since: s.Now()})
 		held := (*durable.HeldError)(nil)
@@ -235,7 +239,7 @@ func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited
 		select {
 		case <-ctx.Done():
 			return nil, waited, fmt.Errorf("waiting for the commands of another task: %w", context.Cause(ctx))
-		case <-enough.C:
+		case <-enough:
 			return nil, waited, nil
 		case <-time.After(lookAgain):
 		}

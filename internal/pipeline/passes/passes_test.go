@@ -213,6 +213,28 @@ func TestAskTellsWhomItWaitsFor(t *testing.T) {
 	}
 }
 
+// Who has no limit waits until the other one is done.
+func TestAskWaitsWithoutALimit(t *testing.T) {
+	now := time.Now()
+	s := store(t, &now)
+	known := func() (bool, error) {
+		p, err := s.Find(subject())
+		return p != nil, err
+	}
+	waits, ended := make(chan struct{}), make(chan error, 1)
+	err := s.Ask(t.Context(), ask("first", known, func() error {
+		second := ask("second", known, func() error { return errors.New("it runs beside the other one") })
+		second.Limit = 0
+		second.Waits = func(string) error { close(waits); return nil }
+		go func() { ended <- s.Ask(t.Context(), second) }()
+		<-waits
+		return s.Keep(subject(), passes.Pass{Task: "first"})
+	}))
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Error(err)
+	}
+}
+
 // Nobody waits for who finds out something else: with other commands, or in another environment.
 func TestAskOtherThings(t *testing.T) {
 	for name, other := range map[string]func(*passes.Subject){
