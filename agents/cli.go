@@ -160,7 +160,7 @@ func overspending(f *flow.Failure) bool {
 // that it fell silent.
 func (t *tally) stopped(why *flow.Failure, e ending) error {
 	switch {
-	case overspending(why):
+	case overspending(why), why.Code == string(trellis.CalledOff):
 		return why
 	case t.failure != nil:
 		return t.failure

@@ -116,6 +116,8 @@ type Policy struct {
 	Resume func(flow.Flow) error
 	// Used gets each call's reply, failed ones too.
 	Used func(Reply)
+	// Begun is the reply to the first call, which was made ahead and counted then. Nil: it is made.
+	Begun *Reply
 }
 
 const (
@@ -129,12 +131,9 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
 	var out outage
 	for repairs := 0; ; {
-		reply, err := flow.Act[Request, Reply](r.Role).Do(f, r)
+		reply, err := a.next(f, r)
 		if err != nil {
 			return reply, err
-		}
-		if a.Used != nil {
-			a.Used(reply)
 		}
 		switch fail := reply.Failure; {
 		case fail == nil && len(reply.Problems) == 0:
@@ -163,6 +162,19 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 		}
 		r.Session = reply.Session
 	}
+}
+
+// next makes a call, unless it is the first one and was made ahead.
+func (a *Policy) next(f flow.Flow, r Request) (Reply, error) {
+	if begun := a.Begun; begun != nil {
+		a.Begun = nil
+		return *begun, nil
+	}
+	reply, err := flow.Act[Request, Reply](r.Role).Do(f, r)
+	if err == nil && a.Used != nil {
+		a.Used(reply)
+	}
+	return reply, err
 }
 
 // BudgetRaised is the signal that ends the wait for a budget before its time.

@@ -69,6 +69,7 @@ type Caller struct {
 	Now   func() time.Time
 
 	shared sharedBudget // what calls at the same time use
+	off    calledOff
 }
 
 // Activities are the calls of all roles given.
@@ -90,11 +91,11 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if earlier != nil {
 		return *earlier, nil
 	}
-	dir, err := a.makeFolder(base, c)
-	if err != nil {
-		return Reply{}, err
-	}
 	lost := usageOfEarlier(base, c.Attempt)
+	dir, off, err := a.begin(base, c)
+	if off != nil || err != nil {
+		return Reply{Failure: off, Usage: lost, Session: session, ToolCalls: -1}, err
+	}
 	fail, bound, err := a.applyBudget(c, &r.Limits, lost)
 	if fail != nil || err != nil {
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
@@ -268,6 +269,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	began := a.now()
 	shared, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer a.off.during(c, end)()
 	share, fail := a.shared.begin(r.Limits, end)
 	if fail != nil {
 		fail.At = began.UTC()
@@ -282,7 +284,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		return reply, drop(ctx, again, err)
 	}
 	if err != nil && shared.Err() != nil {
-		err = context.Cause(shared) // the calls beside it used up what was left
+		err = context.Cause(shared) // the calls beside it used up what was left, or it is not needed any more
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop

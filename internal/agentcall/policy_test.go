@@ -92,3 +92,29 @@ func TestAsk(t *testing.T) {
 		}
 	}
 }
+
+// A first reply that came ahead is not asked for or counted again, and what comes after it is as after any other.
+func TestAskWithTheFirstReply(t *testing.T) {
+	good := Reply{Answer: json.RawMessage(`{}`)}
+	bad := Reply{Problems: []string{"/x: is missing"}, Text: Ref{Path: "1/answer.md"}, Session: "s1"}
+	for name, c := range map[string]struct {
+		first   Reply
+		replies []Reply
+		repair  bool
+	}{
+		"good":            {first: good},
+		"repaired":        {first: bad, replies: []Reply{good}, repair: true},
+		"passing failure": {first: passing(trellis.AgentExit), replies: []Reply{good}},
+	} {
+		f := &scripted{replies: c.replies}
+		used := 0
+		a := Policy{Repairs: 1, Again: func(*flow.Failure) bool { return true }, Used: func(Reply) { used++ }, Begun: &c.first}
+		if _, err := a.Call(f, Request{Role: trellis.Research}); err != nil || len(f.asked) != len(c.replies) || used != len(c.replies) {
+			t.Errorf("%s: %v after %d calls, %d counted", name, err, len(f.asked), used)
+			continue
+		}
+		if len(f.asked) > 0 && (f.asked[0].Session != "s1" || (f.asked[0].Repair != nil) != c.repair) {
+			t.Errorf("%s: then it asked %+v", name, f.asked[0])
+		}
+	}
+}

@@ -24,6 +24,7 @@ var replacesWhole = map[string]string{
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go answer":                  "run/",
+	"internal/agentcall/calloff.go callOff":                "run/",
 	"internal/delivery/pull.go write":                      "run/pull.json",
 	"internal/delivery/record.go remember":                 "run/delivered.json",
 	"internal/runner/approvals.go settleApproval":          "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",

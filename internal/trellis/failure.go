@@ -39,6 +39,7 @@ const (
 	JournalDamaged   Code = "journal"
 	Fenced           Code = "fenced"
 	Interrupted      Code = "interrupted"
+	CalledOff        Code = "called_off"
 	Internal         Code = "internal"
 )
 
@@ -88,6 +89,7 @@ var Codes = []CodeInfo{
 	{JournalDamaged, "the run's journal is damaged or was written by a newer trellis", "the work is backed up; `trellis retry DIR` begins a new run", false, false},
 	{Fenced, "another process took over the run", "look at the process named; nothing was written", false, false},
 	{Interrupted, "the run was interrupted and can go on", "`trellis start DIR`, or leave it to the watcher", false, false},
+	{CalledOff, "a call that planning made ahead is not needed any more: the requirement was rejected, or is tiny", "nothing: what it used counts", false, false},
 	{Internal, "a bug in trellis, or something that has no code of its own", "report it with the message", false, false},
 }
 

@@ -1,0 +1,127 @@
+package agentcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// CallOff ends calls that were made ahead, before it was known that they are needed: those under way, and those that a crash
+// cut off and that would be gone on with. Each comes to a failure of code called_off, and what it used counts.
+const CallOff flow.Act[Needless, int] = "call-off"
+
+// Needless are calls that nobody needs any more.
+type Needless struct {
+	Calls []string `json:"calls"` // ids of the run
+	Why   string   `json:"why"`
+}
+
+// calledOffFile says in the folder of a call why it was called off.
+const calledOffFile = "called-off.json"
+
+// calledOff are the calls of this process that were called off, and those that can be.
+type calledOff struct {
+	mu   sync.Mutex
+	why  map[string]string // by key of the call
+	open map[string]context.CancelCauseFunc
+}
+
+// CallingOff is the activity behind CallOff. It counts the calls that it ended.
+func (a *Caller) CallingOff() flow.Activity { return CallOff.With(a.callOff) }
+
+func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int, err error) {
+	raw, err := json.Marshal(in.Why)
+	if err != nil {
+		return 0, fmt.Errorf("encoding why calls are called off: %w", err)
+	}
+	a.off.mu.Lock()
+	defer a.off.mu.Unlock()
+	for _, id := range in.Calls {
+		call := flow.Call{Run: c.Run, ID: id}
+		dir := filepath.Join(a.RunDir, Folder(call))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return ended, fmt.Errorf("making the folder of %s: %w", id, err)
+		}
+		if err := a.Disk.WriteFile(filepath.Join(dir, calledOffFile), raw, 0o600); err != nil {
+			return ended, err
+		}
+		if a.off.end(call.Key(), in.Why) {
+			ended++
+		}
+	}
+	return ended, nil
+}
+
+// end ends the call if it is under way, and keeps it from being made later.
+func (o *calledOff) end(key, why string) bool {
+	if o.why == nil {
+		o.why = map[string]string{}
+	}
+	o.why[key] = why
+	end, open := o.open[key]
+	if open {
+		end(needless(why))
+	}
+	return open
+}
+
+func needless(why string) *flow.Failure { return flow.Fail(string(trellis.CalledOff), "%s", why) }
+
+// begin makes the folder of an entry, unless its call was called off: by this process, or by one that was killed then.
+func (a *Caller) begin(base string, c flow.Call) (dir string, off *flow.Failure, err error) {
+	a.off.mu.Lock()
+	defer a.off.mu.Unlock()
+	if why, off := a.off.why[c.Key()]; off {
+		return "", needless(why), nil
+	}
+	if c.Attempt > 1 {
+		if off, err = offBefore(base); off != nil || err != nil {
+			return "", off, err
+		}
+	}
+	dir, err = a.makeFolder(base, c)
+	return dir, nil, err
+}
+
+// offBefore is why an earlier process called a call off, nil when none did.
+func offBefore(base string) (*flow.Failure, error) {
+	raw, err := durable.ReadBelow(base, calledOffFile, durable.MaxDocument)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var why string
+	if err == nil {
+		err = json.Unmarshal(raw, &why)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking whether the call was called off: %w", err)
+	}
+	return needless(why), nil
+}
+
+// during has the call be ended when it is called off, until done is called.
+func (o *calledOff) during(c flow.Call, end context.CancelCauseFunc) (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if why, off := o.why[c.Key()]; off {
+		end(needless(why))
+	}
+	if o.open == nil {
+		o.open = map[string]context.CancelCauseFunc{}
+	}
+	o.open[c.Key()] = end
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.open, c.Key())
+	}
+}
