@@ -160,11 +160,15 @@ func (w *world) worked(r road) {
 // answers counts the calls of a role in a planning that came to their end.
 func (w *world) answers(task, role string) int {
 	w.Helper()
-	list, err := filepath.Glob(w.path("repo/.trellis/tasks/" + task + "/run/*/" + role + "#*/*/result.json"))
-	if err != nil {
-		w.Fatal(err)
+	n := 0
+	for _, scope := range []string{"", role + "/"} { // the second when it is asked beside others
+		list, err := filepath.Glob(w.path("repo/.trellis/tasks/" + task + "/run/*/" + scope + role + "#*/*/result.json"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		n += len(list)
 	}
-	return len(list)
+	return n
 }
 
 // An objective that is killed at any step on the disk that has to do with what is planned for it, and worked on again,

@@ -90,6 +90,7 @@ type Price struct {
 // Planning is how a requirement becomes a task.
 type Planning struct {
 	TaskSpec        bool          `yaml:"taskspec" doc:"write down the intent before the plan"`
+	Speculate       bool          `yaml:"speculate" doc:"ask for research and TaskSpec while a requirement of 120 bytes or more is evaluated, and end both when it is rejected; false: only once it is accepted"`
 	Judge           bool          `yaml:"judge" doc:"have a second agent judge each plan"`
 	Approval        string        `yaml:"approval" oneof:"none plan" doc:"none, or plan: every plan waits for a person"`
 	Approvers       int           `yaml:"approvers" min:"1" doc:"how many different people must approve"`
@@ -174,7 +175,7 @@ type Notify struct {
 
 func defaults() Config {
 	return Config{
-		Planning:       Planning{TaskSpec: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
+		Planning:       Planning{TaskSpec: true, Speculate: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
 		Worktree:       Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
 		VerifyTimeout:  10 * time.Minute,
 		Baseline:       "true",

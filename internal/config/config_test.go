@@ -41,7 +41,7 @@ func said(problems []trellis.Problem) string {
 // standard is what docs/reference/formats.md shows: every key with its default.
 const standard = `
 agents:     {default: "", roles: {}, commands: {}}
-planning:   {taskspec: true, judge: true, approval: none, approvers: 1, approval_expires: 0, max_steps: 20}
+planning:   {taskspec: true, speculate: true, judge: true, approval: none, approvers: 1, approval_expires: 0, max_steps: 20}
 worktree:   {dir: ../<repo>-worktrees, copy: [], setup: [], setup_timeout: 10m}
 verify:     []
 verify_timeout: 10m
@@ -138,7 +138,7 @@ notify:
 		{got.Agents.Commands["path"].Command, []string{"python3", "agent.py"}},
 		{got.Agents.APIs, map[string]config.API{"haiku": {API: "anthropic", Model: "claude-haiku-4-5", KeyEnv: "ANTHROPIC_API_KEY"}, "local": {API: "openai", Model: "qwen3", BaseURL: "http://127.0.0.1:11434/v1"}}},
 		{got.Agents.Prices, map[string]config.Price{"qwen3": {}, "gpt-5.5": {Input: 4, Output: 20.5, CacheWrite: 4}}},
-		{got.Planning, config.Planning{TaskSpec: true, Judge: true, Approval: "plan", Approvers: 2, ApprovalExpires: 48 * time.Hour, MaxSteps: 20}},
+		{got.Planning, config.Planning{TaskSpec: true, Speculate: true, Judge: true, Approval: "plan", Approvers: 2, ApprovalExpires: 48 * time.Hour, MaxSteps: 20}},
 		{got.Worktree, config.Worktree{Dir: "/var/trees", Copy: []string{".env", "config/local.yaml"}, Setup: []string{"npm ci"}, SetupTimeout: 90 * time.Second}},
 		{got.Verify, []string{"go test ./...", "go test ./..."}},
 		{len(got.Protected), 0},
@@ -289,6 +289,7 @@ func TestKeysHaveAnEffect(t *testing.T) {
 	_, problems := load(`
 planning:
   taskspec: false
+  speculate: false
   judge: false
   approvers: 2
   max_steps: 3

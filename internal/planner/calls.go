@@ -27,14 +27,25 @@ type about struct {
 	Why      string         `json:"why,omitempty"` // why the last one came back, for people
 }
 
-// tally is what calls used up and said, kept apart while two of them are under way at once.
+// tally is what calls used up and said, kept apart while some of them are under way at once.
 type tally struct {
+	first    *early // the first call, when it was made ahead, and counted
+	earlier  int    // calls before that are counted elsewhere
 	calls    int
 	usage    trellis.Usage
 	warnings []string
 }
 
 func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
+
+func (t *tally) count(r agentcall.Reply) {
+	t.calls++
+	t.usage = t.usage.Add(r.Usage)
+	t.warnings = append(t.warnings, r.Notes...)
+}
+
+// repeated reports whether more than one call was made.
+func (t *tally) repeated() bool { return t.earlier+t.calls > 1 }
 
 func (p *planning) take(t tally) {
 	p.rep.Calls += t.calls
@@ -49,36 +60,47 @@ func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (ag
 	return p.askInto(f, &t, role, repairs, a)
 }
 
-// askInto makes one call of a planning role. A TaskSpec is not worth another try.
+// askInto makes one call of a planning role, or goes on with one that was made ahead. A TaskSpec is not worth another try.
 func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
-	a.Input, a.Project = p.in, p.sv.Project
-	data, err := agentcall.Encode(a)
-	if err != nil {
-		return agentcall.Reply{}, err
-	}
-	limits, err := p.sv.Limits.Left(p.rep.Usage.Add(t.usage))
+	r, err := p.request(role, a, t.usage)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
 	again := 2 // a passing failure of the agent program
-	if role == trellis.TaskSpec {
+	switch {
+	case role == trellis.TaskSpec && t.first != nil:
+		again = 1 // three programs that start at once may be why it failed
+	case role == trellis.TaskSpec:
 		again = 0
 	}
-	asker := agentcall.Policy{
-		Repairs: repairs,
-		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
-		Used: func(r agentcall.Reply) {
-			t.calls++
-			t.usage = t.usage.Add(r.Usage)
-			t.warnings = append(t.warnings, r.Notes...)
-		},
+	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count}
+	if first := t.first; first != nil {
+		t.first, t.earlier = nil, 1
+		if first.err != nil {
+			return agentcall.Reply{}, first.err
+		}
+		asker.Begun = &first.reply
+	}
+	return asker.Call(f, r)
+}
+
+// request is a call of a planning role within what is left of the budgets. used is what is not in the report yet.
+func (p *planning) request(role trellis.Role, a about, used trellis.Usage) (agentcall.Request, error) {
+	a.Input, a.Project = p.in, p.sv.Project
+	data, err := agentcall.Encode(a)
+	if err != nil {
+		return agentcall.Request{}, err
+	}
+	limits, err := p.sv.Limits.Left(p.rep.Usage.Add(used))
+	if err != nil {
+		return agentcall.Request{}, err
 	}
 	c, schema := p.sv.Choices[role], string(role)
 	if role == trellis.Research {
 		schema = "" // markdown
 	}
-	return asker.Call(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
-		Schema: schema, Data: data, Limits: limits})
+	return agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
+		Schema: schema, Data: data, Limits: limits}, nil
 }
 
 // What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement

@@ -31,8 +31,8 @@ type Verdict struct {
 	Confidence  float64      `json:"confidence"`
 }
 
-func (p *planning) evaluate(f flow.Flow) error {
-	reply, err := p.ask(f, trellis.Evaluate, 1, about{})
+func (p *planning) evaluate(f flow.Flow, t *tally) error {
+	reply, err := p.askInto(f, t, trellis.Evaluate, 1, about{})
 	if err != nil {
 		return err
 	}

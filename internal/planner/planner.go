@@ -12,8 +12,8 @@ import (
 )
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
-// knows evaluate, research and prd.
-const Code = 2
+// knows evaluate, research and prd, one of version 2 evaluates before it asks for anything else.
+const Code = 3
 
 // Flow is the name of this flow in a journal.
 const Flow = "plan"
@@ -89,7 +89,8 @@ func (p *planning) run(f flow.Flow) (err error) {
 	if p.sv, err = survey.Do(f, p.in); err != nil {
 		return err
 	}
-	if err := p.evaluate(f); err != nil {
+	b, err := p.begin(f)
+	if err != nil {
 		return err
 	}
 	if p.rep.Verdict.Decision == "reject" {
@@ -99,9 +100,9 @@ func (p *planning) run(f flow.Flow) (err error) {
 	}
 	p.rep.Verdict = p.understood()
 	if p.in.Code < 2 || p.in.Quick || p.rep.Verdict.Size == trellis.Tiny {
-		return p.takeShortWay(f)
+		return p.takeShortWay(f, b)
 	}
-	found, err := p.explore(f)
+	found, err := p.explore(f, b)
 	if err != nil {
 		return err
 	}
@@ -113,13 +114,13 @@ func (p *planning) run(f flow.Flow) (err error) {
 }
 
 // takeShortWay is for work that is too small for a plan of its own, or that a person wants quickly.
-func (p *planning) takeShortWay(f flow.Flow) error {
+func (p *planning) takeShortWay(f flow.Flow, b begun) error {
 	why := "the work is tiny"
 	if p.in.Quick {
 		why = "--quick"
 	}
 	p.skip("TaskSpec, plan and judge: " + why)
-	var t tally
+	t := tally{first: b.research}
 	researched, found, err := p.look(f, &t)
 	p.take(t)
 	p.rep.Contexts, p.rep.Commands = found.Contexts, found.Commands

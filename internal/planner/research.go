@@ -46,9 +46,9 @@ type explored struct {
 }
 
 // explore looks at the code base and, at the same time, puts the requirement into a fixed form.
-func (p *planning) explore(f flow.Flow) (explored, error) {
+func (p *planning) explore(f flow.Flow, b begun) (explored, error) {
 	var e explored
-	var looked, specified tally
+	looked, specified := tally{first: b.research}, tally{first: b.taskspec}
 	branches := []flow.Branch{{Name: "research", Run: func(f flow.Flow) (err error) {
 		e.text, e.found, err = p.look(f, &looked)
 		return err
@@ -79,7 +79,7 @@ func (p *planning) explore(f flow.Flow) (explored, error) {
 func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
 	a := about{Verdict: &p.rep.Verdict}
 	reply, err := p.askInto(f, t, trellis.Research, 1, a)
-	if repaired := t.calls > 1 && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
+	if repaired := t.repeated() && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
 		if !repaired {
 			a.Sent, a.Research = 1, &reply.Text
 			reply, err = p.askInto(f, t, trellis.Research, 0, a)

@@ -23,6 +23,8 @@ type Survey struct {
 	TaskSpec bool                              `json:"taskspec,omitempty"`
 	Judge    bool                              `json:"judge,omitempty"`
 	Previous *agentcall.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
+
+	Speculate bool `json:"speculate,omitempty"` // calls are made ahead of the verdict
 }
 
 type surveyor struct {
@@ -33,8 +35,8 @@ type surveyor struct {
 }
 
 // survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
-func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (Survey, error) {
-	s := Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: v.repo.Main, Approval: v.config.Planning.Approval == "plan",
+func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (s Survey, err error) {
+	s = Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: v.repo.Main, Approval: v.config.Planning.Approval == "plan",
 		TaskSpec: v.config.Planning.TaskSpec, Judge: v.config.Planning.Judge,
 		Limits: agentcall.Limits{Wall: v.config.Limits.Evaluate, Idle: v.config.Limits.Idle, Tokens: v.config.Limits.Tokens, CostUSD: v.config.Limits.CostUSD}}
 	for _, role := range Roles() {
@@ -43,6 +45,9 @@ func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (Survey, erro
 			return s, err
 		}
 		s.Choices[role] = choice
+	}
+	if s.Speculate, err = v.speculates(in); err != nil {
+		return s, err
 	}
 	kept, err := v.keepReplaced(c)
 	if err != nil {
@@ -55,4 +60,13 @@ func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (Survey, erro
 	s.HasFiles = files
 	s.Project, err = v.keep(c, "project.md", []byte(text))
 	return s, err
+}
+
+// speculates reports whether calls are made ahead. Without a requirement nobody is asked for anything, which is said there.
+func (v surveyor) speculates(in Input) (bool, error) {
+	if !v.config.Planning.Speculate {
+		return false, nil
+	}
+	requirement, err := taskdir.ReadOptional(v.dir, taskdir.Requirement)
+	return requirement != nil && !looksTiny(requirement, in), err
 }

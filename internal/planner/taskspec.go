@@ -53,7 +53,7 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 		return nil, err
 	}
 	out, err := settle.Do(f, in)
-	out.Said.Repaired = in.Answer != nil && t.calls > 1
+	out.Said.Repaired = in.Answer != nil && t.repeated()
 	t.warnings = append(t.warnings, out.Warnings...)
 	return &out, err
 }

@@ -50,8 +50,8 @@ func TestPlanStep(t *testing.T) {
 	if got := w.File(res.Dir, "requirement.md"); !strings.HasPrefix(got, "Step 1 of the objective \"Short\": First\n") || !strings.Contains(got, runnertest.Short) {
 		t.Errorf("the requirement is\n%s", got)
 	}
-	for _, role := range []string{"evaluate", "research", "prd"} {
-		w.holds(role, w.prompt(res.Dir, role+"#1"), "| 2 | Second |")
+	for role, call := range map[string]string{"evaluate": "evaluate/evaluate#1", "research": "research/research#1", "prd": "prd#1"} {
+		w.holds(role, w.prompt(res.Dir, call), "| 2 | Second |")
 	}
 	before := w.Read(runnertest.RoadFile)
 	again := w.MustPlan("1")

@@ -252,7 +252,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	caller := agentCallers(s.Site).caller(dir, marker)
 	deps.Equip(caller)
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, append(deps.Activities(), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(dir, append(append(deps.Activities(), caller.CallingOff()), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}

@@ -60,9 +60,15 @@ func sample(last, n int) (list []int) {
 // a whole directory.
 func TestKillPlanningAtAnyStep(t *testing.T) {
 	t.Parallel()
+	for name, requirement := range map[string]string{"one by one": "greet.sh --bye says bye", "ahead": wordy} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); killPlanning(t, requirement) })
+	}
+}
+
+func killPlanning(t *testing.T, requirement string) {
 	script := runnertest.Careful("small").String()
 	w := newWorld(t, script)
-	w.Env = []string{runnertest.ChildAny + "=1"}
+	w.Env = []string{runnertest.ChildAny + "=1", childSays + "=" + requirement}
 	_, steps := w.Child("", 0)
 	dirs, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*-bye"))
 	if err != nil || len(dirs) != 1 || steps < 60 {
@@ -73,7 +79,7 @@ func TestKillPlanningAtAnyStep(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, script)
-			w.Env = []string{runnertest.ChildAny + "=1"}
+			w.Env = []string{runnertest.ChildAny + "=1", childSays + "=" + requirement}
 			if killed, _ := w.Child("", at); !killed {
 				t.Fatal("it was not killed")
 			}

@@ -94,7 +94,7 @@ func TestWatcherHearsOfObjectives(t *testing.T) {
 	w.Write(".trellis/rehearsal.yaml", slow.String())
 	w.Write(".trellis/objectives/auto.md", runnertest.Auto(runnertest.Short))
 	w.Until("it is planned", func() bool {
-		list, _ := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), ".new-*-first/run/1/research#1"))
+		list, _ := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), ".new-*-first/run/1/research/research#1"))
 		return len(list) == 1
 	})
 	cancel()

@@ -1,0 +1,94 @@
+package planner_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// noted is a flow that notes what it is asked for, and by which branches. Each activity has one answer, or two in a list.
+type noted struct {
+	flow.Flow
+	scope   string
+	answers map[string]any
+	asked   *[]string
+}
+
+func (n noted) Do(name string, _, out any) error {
+	*n.asked = append(*n.asked, n.scope+name)
+	answer := n.answers[name]
+	if list, several := answer.([]any); several {
+		answer, n.answers[name] = list[0], list[1]
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+func (n noted) Sleep(time.Duration) error { return nil }
+
+// All runs the branches last to first, so that whoever leans on what another one does goes wrong.
+func (n noted) All(_ int, branches ...flow.Branch) (err error) {
+	for _, b := range slices.Backward(branches) {
+		own := n
+		own.scope += b.Name + "/"
+		if e := b.Run(own); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func answered(v any) agentcall.Reply {
+	raw, _ := json.Marshal(v) // always has a JSON form
+	return agentcall.Reply{Answer: raw, Usage: trellis.Usage{InputTokens: 100}, ToolCalls: -1}
+}
+
+// What is asked for in which order: a planning that was begun before calls were made ahead goes on one by one, whatever its
+// survey says.
+func TestOrderOfCalls(t *testing.T) {
+	verdict := func(decision string, size trellis.Size) agentcall.Reply {
+		return answered(planner.Verdict{Decision: decision, Size: size})
+	}
+	spec := answered(map[string]any{})
+	ended := []any{agentcall.Reply{Failure: &flow.Failure{Code: string(trellis.AgentExit), Retryable: true}, Usage: spec.Usage}, spec}
+	for name, c := range map[string]struct {
+		code    int
+		ahead   bool
+		verdict agentcall.Reply
+		spec    any
+		want    string
+		calls   int
+	}{
+		"before": {2, true, verdict("accept", "small"), spec, "survey evaluate taskspec/taskspec taskspec/settle research/research research/digest plan draft judge write ready finish", 5},
+		"off":    {3, false, verdict("accept", "small"), spec, "survey evaluate taskspec/taskspec taskspec/settle research/research research/digest plan draft judge write ready finish", 5},
+		"ahead":  {3, true, verdict("accept", "small"), spec, "survey taskspec/taskspec research/research evaluate/evaluate taskspec/settle research/digest plan draft judge write ready finish", 5},
+		"tiny":   {3, true, verdict("accept", "tiny"), spec, "survey taskspec/taskspec research/research evaluate/evaluate evaluate/call-off digest prd write ready finish", 4},
+		// A TaskSpec that failed since programs do not bear to begin together is asked for once more.
+		"ahead, and in vain":  {3, true, verdict("accept", "small"), ended, "survey taskspec/taskspec research/research evaluate/evaluate taskspec/taskspec taskspec/settle research/digest plan draft judge write ready finish", 6},
+		"before, and in vain": {2, true, verdict("accept", "small"), ended, "survey evaluate taskspec/taskspec taskspec/settle research/research research/digest plan draft judge write ready finish", 5},
+		"rejected":            {3, true, verdict("reject", ""), spec, "survey taskspec/taskspec research/research evaluate/evaluate evaluate/call-off reject", 3},
+	} {
+		var asked []string
+		f := noted{asked: &asked, answers: map[string]any{
+			"survey":   planner.Survey{TaskSpec: true, Judge: true, Speculate: c.ahead},
+			"evaluate": c.verdict, "research": answered(""), "taskspec": c.spec, "plan": answered(map[string]any{}), "prd": answered(map[string]any{}),
+			"judge": answered(planner.Opinion{Pass: true}), "digest": planner.Findings{}, "settle": map[string]any{}, "draft": planner.Draft{}, "call-off": 2}}
+		rep, err := planner.Run(f, planner.Input{Code: c.code, Name: "bye"})
+		if err != nil || rep.Calls != c.calls || rep.Usage.Tokens() != int64(100*c.calls) {
+			t.Errorf("%s: %d calls, %d tokens, %v", name, rep.Calls, rep.Usage.Tokens(), err)
+		}
+		if got := strings.Join(asked, " "); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
