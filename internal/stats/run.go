@@ -124,7 +124,7 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	}
 	reply := asked.Reply
 	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
-		failed: c.Fail != nil || reply.Failure != nil || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
+		failed: c.Fail != nil || reply.Failure != nil && reply.Failure.Code != string(trellis.CalledOff) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
 }
 
 // refuses reports whether an answer says no.

@@ -83,18 +83,21 @@ func (o Opinion) String() string {
 	return ""
 }
 
-// planningOf is where a planning stands that has not ended: the last role that was asked, which round of it, and
-// why something was last asked once more.
+// planningOf is where a planning stands that has not ended: the role that is asked, of several the first, or else that was asked
+// last, which round of it, and why something was last asked once more.
 func planningOf(dir string) (role string, round int, why string) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil || h.Flow != planner.Flow || h.Ended {
 		return "", 0, ""
 	}
+	asked := false
 	for _, c := range h.Calls {
 		if !isRole(c.Activity) {
 			continue
 		}
-		role, round = c.Activity, roundOf(c)
+		if !asked {
+			role, round, asked = c.Activity, roundOf(c), !c.Done
+		}
 		if a := againOf(c); a != "" {
 			why = a
 		}

@@ -83,7 +83,11 @@ func replySummary(role trellis.Role, r agentcall.Reply) string {
 	if u := text.Usage(r.Usage); u != "" {
 		lines = append(lines, u)
 	}
-	if r.Failure != nil {
+	switch {
+	case r.Failure == nil:
+	case r.Failure.Code == string(trellis.CalledOff):
+		lines = append(lines, "called off: "+r.Failure.Detail)
+	default:
 		lines = append(lines, "failed: "+r.Failure.Error())
 	}
 	for _, p := range r.Problems {

@@ -23,6 +23,7 @@ type call struct {
 	took   time.Duration // once it has ended
 	ended  bool
 	failed bool // the agent did
+	off    bool // it was ended since nobody needed it
 	broken bool // it came to nothing that can be used, or to a no
 	used   trellis.Usage
 	tools  int    // calls of tools
@@ -57,6 +58,7 @@ func (l *Live) asked(t *working, id string, r agentcall.Request) {
 		t.phase, t.stages = "planning", append([][]trellis.Role{}, l.ahead...)
 	}
 	t.reach(r.Role)
+	t.join(r.Role)
 	earlier := t.of(r.Role)
 	*t.call(id) = call{id: id, role: r.Role, since: l.now()}
 	switch why := status.Again(r); {
@@ -73,15 +75,18 @@ func (l *Live) replied(t *working, id string, r agentcall.Reply) {
 	c := t.call(id)
 	opinion := status.OpinionOf(c.role, r)
 	c.ended, c.took, c.used = true, l.now().Sub(c.since), r.Usage
-	c.failed = r.Failure != nil
+	c.off = r.Failure != nil && r.Failure.Code == string(trellis.CalledOff)
+	c.failed = r.Failure != nil && !c.off
 	c.broken = c.failed || len(r.Problems) > 0 || opinion.Refused()
 	if opinion.Size == trellis.Tiny {
 		t.stages = slices.Clone(shortWay)
 	}
 	switch {
+	case c.off && !l.live:
+		l.print(fmt.Sprintf("%s: %s called off: %s", t.name, c.role, r.Failure.Detail))
 	case c.failed:
 		l.print(fmt.Sprintf("%s: %s: %v", t.name, c.role, r.Failure) + l.again(r.Failure))
-	case !l.live && len(r.Problems) == 0:
+	case !l.live && !c.off && len(r.Problems) == 0:
 		l.print(fmt.Sprintf("%s: %s", t.name, c.told(r)))
 	}
 }
@@ -127,6 +132,24 @@ func (t *working) reach(role trellis.Role) {
 	if !slices.ContainsFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) }) {
 		t.stages = append(t.stages, []trellis.Role{role})
 	}
+}
+
+// join has a role that is asked ahead, while one of an earlier stage is, stand beside that.
+func (t *working) join(role trellis.Role) {
+	at := slices.IndexFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) })
+	for i := range max(at, 0) {
+		if !slices.ContainsFunc(t.stages[i], t.atWork) {
+			continue
+		}
+		t.stages[i] = append(slices.Clone(t.stages[i]), role)
+		t.stages[at] = slices.DeleteFunc(slices.Clone(t.stages[at]), func(r trellis.Role) bool { return r == role })
+		return
+	}
+}
+
+// atWork reports whether a role is being asked.
+func (t *working) atWork(role trellis.Role) bool {
+	return slices.ContainsFunc(t.of(role), func(c *call) bool { return !c.ended })
 }
 
 func (c *call) told(r agentcall.Reply) string {
@@ -205,6 +228,8 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 		name += fmt.Sprintf(" ×%d", len(calls))
 	}
 	switch last := calls[len(calls)-1]; {
+	case last.off:
+		return word{text: name + " off " + text.Duration(took), paint: "2"}
 	case !last.ended:
 		return word{text: name + " " + text.Seconds(took.Seconds())}
 	case last.broken:

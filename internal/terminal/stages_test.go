@@ -136,6 +136,54 @@ func TestStagesOfTheShortWay(t *testing.T) {
 	})
 }
 
+// ahead plays a planning whose research and TaskSpec are asked for while the requirement is evaluated.
+func ahead(p telling, verdict string) {
+	const id = "02-01-auth"
+	p.asked(id, "evaluate/evaluate#1", request(trellis.Evaluate, 0, ""))
+	p.asked(id, "taskspec/taskspec#1", request(trellis.TaskSpec, 0, ""))
+	p.asked(id, "research/research#1", request(trellis.Research, 0, ""))
+	p.agent(id, "research/research#1", agents.Event{Kind: agents.EventTool, Tool: "Read", Input: "main.go"})
+	time.Sleep(2 * time.Second)
+	p.replied(id, "evaluate/evaluate#1", answer(verdict))
+}
+
+// What is asked at the same time stands side by side, and a call that is ended since nobody needs it is no failure.
+func TestStagesSideBySide(t *testing.T) {
+	off := agentcall.Reply{Failure: flow.Fail(string(trellis.CalledOff), "the requirement was rejected"), Usage: trellis.Usage{InputTokens: 300}}
+	for verdict, then := range map[string][]string{
+		`{"decision": "accept", "size": "small"}`: {"  evaluate ✓ 2.0s ∥ taskspec ✓ 2.0s ∥ research 2s · plan · judge", "  research · 1 tool call · → Read main.go"},
+		`{"decision": "accept", "size": "tiny"}`:  {"  evaluate ✓ 2.0s · research 2s · prd", "  research · 1 tool call · → Read main.go"},
+		`{"decision": "reject"}`:                  {"  evaluate ✓ 2.0s ∥ taskspec off 2.0s ∥ research off 2.0s · plan · judge"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &screen{}
+			p := show(s, terminal.Style{Width: 90}, true)
+			p.Ahead(longWay)
+			ahead(p, verdict)
+			switch {
+			case strings.Contains(verdict, "reject"):
+				p.replied("02-01-auth", "taskspec/taskspec#1", off)
+				p.replied("02-01-auth", "research/research#1", off)
+				s.want(t, append([]string{"02-01-auth: planning · 2s · 600 tokens"}, then...)...)
+			default:
+				p.replied("02-01-auth", "taskspec/taskspec#1", answer(`{}`))
+				s.want(t, append([]string{"02-01-auth: planning · 2s"}, then...)...)
+			}
+			p.Close()
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := show(&out, terminal.Style{}, false)
+		ahead(p, `{"decision": "reject"}`)
+		p.replied("02-01-auth", "research/research#1", off)
+		p.Close()
+		if want := "trellis: 02-01-auth: research called off: the requirement was rejected\n"; !strings.HasSuffix(out.String(), want) || strings.Contains(out.String(), "called_off") {
+			t.Errorf("got\n%s\nwant at its end\n%s", out.String(), want)
+		}
+	})
+}
+
 // Elsewhere than on a terminal each call has a line at its begin and at its end.
 func TestStagesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
