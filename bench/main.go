@@ -19,7 +19,7 @@ func main() {
 	trellis := flag.String("trellis", "bin/trellis", "the built `program`")
 	only := flag.String("only", "", "measure only what has this `text` in its name")
 	flag.Parse()
-	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second, slow: 10 * time.Second}
+	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second, slow: 10 * time.Second, turn: time.Second}
 	failed, err := b.all(*trellis, os.Stdout)
 	switch {
 	case err != nil:
@@ -40,6 +40,7 @@ type bench struct {
 	chain     int           // steps of a file that is run
 	crowd     int           // files of a large repository
 	slow      time.Duration // what a check takes where it takes long
+	turn      time.Duration // what an agent takes where it takes long
 	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
 
 	trellis, instant string // programs
@@ -119,6 +120,7 @@ func (b *bench) measure() error {
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"the defence of git's objects", b.defence},
 		{"planning", func() error { return b.planning(small) }},
+		{"planning with agents that take long", b.ahead},
 		{"checks that take long", b.checks},
 		{"steps", func() error { return b.steps(small) }},
 		{"an objective", func() error { return b.objective(small) }},

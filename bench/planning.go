@@ -33,3 +33,41 @@ func (b *bench) planning(s *site) error {
 	b.rows = append(b.rows, whole, alone, own)
 	return nil
 }
+
+// wordy is a requirement that is long enough for calls to be made ahead of the verdict.
+const wordy = "Write work.txt. It names the task in its first line, ends in a line feed, and has nothing else in it; no other file is changed."
+
+// ahead measures a whole `trellis plan` with agents that take their time: evaluate, research and TaskSpec side by side, and, with
+// planning.speculate off, evaluate before the two.
+func (b *bench) ahead() error {
+	s, err := b.newSite("ahead", 10, 0)
+	if err != nil {
+		return err
+	}
+	took := b.turn.Seconds()
+	for _, way := range []struct {
+		speculate bool
+		calls     float64 // one after the other
+		name      string
+	}{
+		{true, 3, fmt.Sprintf("trellis plan, agents that take %g s each", took)},
+		{false, 4, "the same with planning.speculate: false"},
+	} {
+		text := fmt.Sprintf("agents: {default: instant, commands: {instant: {command: [%q, %q, %q]}}}\nplanning: {speculate: %t}\n", b.instant, s.log, b.turn, way.speculate)
+		if err := s.write(".trellis/config.yaml", text); err != nil {
+			return err
+		}
+		whole := row{name: way.name, unit: "s"}
+		for i := range max(1, b.few/4) {
+			if err := whole.time(s.command(b.trellis, "plan", "-n", fmt.Sprintf("ahead-%t-%d", way.speculate, i), "-t", "backend", "-r", wordy)); err != nil {
+				return err
+			}
+		}
+		for i := range whole.samples {
+			whole.samples[i] /= 1000
+		}
+		whole.p50 = (way.calls + 0.5) * took
+		b.rows = append(b.rows, whole)
+	}
+	return nil
+}

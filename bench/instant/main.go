@@ -1,4 +1,4 @@
-// Command instant is an agent that takes no time. It notes in a log when it was started, reads its prompt,
+// Command instant is an agent that takes no time, or as much as it is told. It notes in a log when it was started, reads its prompt,
 // and does at once what its role has to: implement writes a file, check says that all is well, accept
 // accepts, and the planning roles plan a task of one step. What a run with it takes is Trellis' own time.
 package main
@@ -13,10 +13,24 @@ import (
 
 func main() {
 	began := time.Now().UnixNano()
-	if err := work(os.Args[1], os.Getenv("TRELLIS_ROLE"), os.Getenv("TRELLIS_TASK_ID"), began); err != nil {
+	err := pause(os.Args[2:])
+	if err == nil {
+		err = work(os.Args[1], os.Getenv("TRELLIS_ROLE"), os.Getenv("TRELLIS_TASK_ID"), began)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "instant:", err)
 		os.Exit(1)
 	}
+}
+
+// pause takes as long as the first argument says, if there is one.
+func pause(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	d, err := time.ParseDuration(args[0])
+	time.Sleep(d)
+	return err
 }
 
 func work(log, role, task string, began int64) error {
