@@ -190,6 +190,7 @@ func phases() (names []string) {
 	for _, role := range trellis.Roles {
 		names = append(names, string(role))
 	}
+	names = append(names, planner.CallsOff)
 	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileActs{}).Activities(), (&workflow.Acts{}).Activities()} {
 		for _, activity := range list {
 			if !slices.Contains(names, activity.Name) {

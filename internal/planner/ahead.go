@@ -13,6 +13,9 @@ import (
 // the first call of each is made beside it. What comes after that call, a repair say, is for an accepted requirement only; a no,
 // or no verdict at all, ends the calls that are under way.
 
+// CallsOff is the name of the activity that ends calls which nobody needs.
+const CallsOff = string(agentcall.CallOff)
+
 // tinyBytes is how long a requirement is at least that calls are made ahead for. One that is shorter is most often tiny, and has no
 // use for a TaskSpec, or is too short to be understood, and is rejected.
 const tinyBytes = 120
