@@ -1,0 +1,41 @@
+// Command timed runs a command of the shell, and notes in a log of what kind it is, when it began and when it ended, in
+// nanoseconds of the clock. It exits as the command does.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+)
+
+func main() {
+	code, err := run(os.Args[1], os.Args[2], os.Args[3])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "timed:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func run(log, kind, line string) (code int, err error) {
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	began := time.Now().UnixNano()
+	err = cmd.Run()
+	ended := time.Now().UnixNano()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code, err = exit.ExitCode(), nil
+	}
+	if err != nil {
+		return code, fmt.Errorf("running %q: %w", line, err)
+	}
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return code, err
+	}
+	_, err = fmt.Fprintln(f, kind, began, ended)
+	return code, errors.Join(err, f.Close())
+}
