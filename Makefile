@@ -21,7 +21,7 @@ LONGEST = ./internal/runner ./e2e ./internal/cli ./internal/scheduler ./faults .
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 # Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
-.PHONY: build test demo bench lint setup fuzz soak
+.PHONY: build test demo bench bench-real lint setup fuzz soak
 build:
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
@@ -34,6 +34,8 @@ demo: build
 	bin/trellis demo
 bench: build
 	$(GO) run ./bench
+bench-real: build
+	$(GO) run ./bench -only "real project" $(if $(BEFORE),-before $(BEFORE))
 lint:
 	scripts/lint.sh
 setup:

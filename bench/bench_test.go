@@ -19,7 +19,7 @@ func TestAll(t *testing.T) {
 	}
 	var log, out strings.Builder
 	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond, turn: 10 * time.Millisecond}
-	if _, err := b.all(trellis, &out); err != nil {
+	if _, err := b.all(trellis, "", &out); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
 	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis validate", "trellis ui, 4 tasks: first screen", "from a key to the screen", "size of the program", "a log of 100 MB: memory", "a diff of 50000 lines: memory", "empty Go program",

@@ -22,13 +22,20 @@ verify: ['echo >> "%s"; sleep %g']
 
 // checks measures what tasks take whose checks take long: all of them from ready to review, how many seconds of that were checks,
 // and how much more it is than one baseline, the agents, and one run of the checks for each.
-func (b *bench) checks() error {
-	s, err := b.newSite("checked", 10, 0)
+func (b *bench) checks() (err error) {
+	for i, of := range b.sides() {
+		err = errors.Join(err, b.checksOf(of, fmt.Sprintf("checked-%d", i)))
+	}
+	return err
+}
+
+func (b *bench) checksOf(of side, name string) error {
+	s, err := b.newSite(name, 10, 0)
 	if err != nil {
 		return err
 	}
 	check, agent := b.slow.Seconds(), b.slow.Seconds()/5
-	runs := filepath.Join(b.dir, "checked", "runs.log")
+	runs := filepath.Join(b.dir, name, "runs.log")
 	err = errors.Join(s.write(".trellis/config.yaml", fmt.Sprintf(checkedConfig, agent, b.instant, s.log, atOnce, runs, check)),
 		s.run("git", "commit", "-q", "-a", "-m", "check slowly"))
 	for i := range atOneBase {
@@ -38,7 +45,7 @@ func (b *bench) checks() error {
 		return err
 	}
 	began := time.Now()
-	if err := s.run(b.trellis, "watch", "--once"); err != nil {
+	if err := s.run(of.trellis, "watch", "--once"); err != nil {
 		return err
 	}
 	whole := time.Since(began).Seconds()
@@ -49,8 +56,8 @@ func (b *bench) checks() error {
 	least := check + atOneBase/atOnce*(float64(len(roles))*agent+check)
 	what := fmt.Sprintf("%d tasks from one base, %d at once, checks of %g s", atOneBase, atOnce, check)
 	b.rows = append(b.rows,
-		row{name: what, unit: "s", samples: []float64{whole}},
-		row{name: "seconds of checks in it", unit: "s", samples: []float64{float64(strings.Count(string(said), "\n")) * check}, p50: 1.25*atOneBase*check + check},
-		row{name: "beside the baseline, agents, and the checks once", unit: "%", samples: []float64{100 * (whole/least - 1)}, p50: 1})
+		row{name: of.name + what, unit: "s", samples: []float64{whole}},
+		row{name: of.name + "seconds of checks in it", unit: "s", samples: []float64{float64(strings.Count(string(said), "\n")) * check}, p50: 1.25*atOneBase*check + check},
+		row{name: of.name + "beside the baseline, agents, and the checks once", unit: "%", samples: []float64{100 * (whole/least - 1)}, p50: 1})
 	return nil
 }

@@ -26,6 +26,13 @@ func (b *bench) machine(w io.Writer) error {
 	fmt.Fprintf(w, "git      %s\n", strings.TrimPrefix(git, "git version "))
 	fmt.Fprintf(w, "go       %s\n", runtime.Version())
 	fmt.Fprintf(w, "trellis  %s\n", strings.TrimPrefix(version, "trellis "))
+	if b.before != "" {
+		version, err := output(b.before, "--version")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "before   %s\n", strings.TrimPrefix(version, "trellis "))
+	}
 	fmt.Fprintf(w, "files    %s\n\n", b.dir)
 	return nil
 }

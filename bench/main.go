@@ -17,10 +17,11 @@ import (
 
 func main() {
 	trellis := flag.String("trellis", "bin/trellis", "the built `program`")
+	before := flag.String("before", "", "another built `program`, measured beside it where what a delivered task takes is")
 	only := flag.String("only", "", "measure only what has this `text` in its name")
 	flag.Parse()
 	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second, slow: 10 * time.Second, turn: time.Second}
-	failed, err := b.all(*trellis, os.Stdout)
+	failed, err := b.all(*trellis, *before, os.Stdout)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -43,21 +44,22 @@ type bench struct {
 	turn      time.Duration // what an agent takes where it takes long
 	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
 
-	trellis, instant string // programs
-	dir              string // where everything is made
-	env              []string
-	rows             []row
+	trellis, before string // programs: what is measured, and "" or an earlier one
+	instant, timed  string // programs of the bench
+	dir             string // where everything is made
+	env             []string
+	rows            []row
 }
 
 func (b *bench) note(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
 
 // all measures everything, prints the table and returns how many targets are failed.
-func (b *bench) all(trellis string, out io.Writer) (failed int, err error) {
+func (b *bench) all(trellis, before string, out io.Writer) (failed int, err error) {
 	if b.dir, err = os.MkdirTemp("", "trellis-bench-"); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if err := b.prepare(trellis); err != nil {
+	if err := b.prepare(trellis, before); err != nil {
 		return 0, err
 	}
 	if err := b.machine(out); err != nil {
@@ -69,16 +71,21 @@ func (b *bench) all(trellis string, out io.Writer) (failed int, err error) {
 	return table(out, b.rows)
 }
 
-// prepare builds the agent, and an environment without settings of the user.
-func (b *bench) prepare(trellis string) (err error) {
+// prepare builds the programs of the bench, and an environment without settings of the user.
+func (b *bench) prepare(trellis, before string) (err error) {
 	if b.trellis, err = filepath.Abs(trellis); err != nil {
 		return err
+	}
+	if before != "" {
+		if b.before, err = filepath.Abs(before); err != nil {
+			return err
+		}
 	}
 	if b.dir, err = filepath.EvalSymlinks(b.dir); err != nil {
 		return err
 	}
-	b.instant = filepath.Join(b.dir, "instant")
-	if err := succeed(exec.Command("go", "build", "-o", b.instant, "github.com/trellis-tasks/trellis/bench/instant")); err != nil {
+	b.instant, b.timed = filepath.Join(b.dir, "instant"), filepath.Join(b.dir, "timed")
+	if err := succeed(exec.Command("go", "build", "-o", b.dir+"/", "github.com/trellis-tasks/trellis/bench/instant", "github.com/trellis-tasks/trellis/bench/timed")); err != nil {
 		return err
 	}
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "TMPDIR=" + os.TempDir(), "LANG=C", "GIT_CONFIG_NOSYSTEM=1",
@@ -122,6 +129,8 @@ func (b *bench) measure() error {
 		{"planning", func() error { return b.planning(small) }},
 		{"planning with agents that take long", b.ahead},
 		{"checks that take long", b.checks},
+		{"a real project of Go", func() error { return b.real("a real project of Go", b.goProject) }},
+		{"a real project of Node", func() error { return b.real("a real project of Node", b.nodeProject) }},
 		{"steps", func() error { return b.steps(small) }},
 		{"an objective", func() error { return b.objective(small) }},
 	} {

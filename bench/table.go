@@ -15,6 +15,7 @@ type row struct {
 	unit     string // ms, ×, MB, …
 	samples  []float64
 	p50, p99 float64 // targets; 0 is none
+	why      string  // it is not measured
 }
 
 // tolerance is how far a target may be missed before the bench fails: machines differ.
@@ -67,6 +68,10 @@ func table(w io.Writer, rows []row) (failed int, err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "measure\tN\tp50\tp99\tunit\ttarget\tverdict\t\n")
 	for _, r := range rows {
+		if r.why != "" {
+			fmt.Fprintf(t, "%s\t0\t\t\t\t\tnot measured: %s\t\n", r.name, r.why)
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%s\t%s\t%s\t\n", r.name, len(r.samples), r.percentile(50), r.percentile(99), r.unit, r.target(), r.verdict())
 		if r.failed() {
 			failed++

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// project is one that people know, with what a user of Trellis has in its settings.
+type project struct {
+	name   string
+	folder string   // its files
+	setup  string   // worktree.setup
+	warm   []string // worktree.warm
+	check  string   // verify
+	change string   // what the agent that implements does to its source, of the shell
+}
+
+// real measures what tasks take in projects of the world, which are fetched as their own tools do it.
+func (b *bench) real(what string, fetch func() ([]project, error)) error {
+	if b.only == "" {
+		b.skip(what, "they take many minutes: make bench-real")
+		return nil
+	}
+	list, err := fetch()
+	if not := (*unreachable)(nil); errors.As(err, &not) {
+		b.skip(not.what, not.err.Error())
+		return nil
+	}
+	for _, p := range list {
+		err = errors.Join(err, b.inProject(p, 1, atOneBase))
+	}
+	return err
+}
+
+// skip has the table say what is not measured and why.
+func (b *bench) skip(what, why string) {
+	b.rows = append(b.rows, row{name: what, why: strings.Join(strings.Fields(why), " ")})
+}
+
+// inProject measures each number of tasks with each side.
+func (b *bench) inProject(p project, numbers ...int) error {
+	for _, n := range numbers {
+		for _, of := range b.sides() {
+			began := time.Now()
+			what := fmt.Sprintf("%s%s, %s", of.name, p.name, tasksOf(n))
+			rows, err := b.delivered(p, of, what, n)
+			if err != nil && of.trellis == b.trellis {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			if err != nil { // an earlier one knows not all settings
+				b.skip(what, err.Error())
+			}
+			b.rows = append(b.rows, rows...)
+			for _, r := range rows {
+				b.note("%s: %.1f %s", r.name, r.percentile(50), r.unit)
+			}
+			b.note("%s took %.0f s, load %s", what, time.Since(began).Seconds(), load())
+		}
+	}
+	return nil
+}
+
+func tasksOf(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks, %d at once", n, atOnce)
+}
+
+// delivered are the rows of tasks that begin at one base and are run to their review.
+func (b *bench) delivered(p project, of side, what string, n int) (rows []row, err error) {
+	s, log, err := b.projectSite(p, strings.NewReplacer(" ", "-", ":", "", ",", "").Replace(what))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(s.dir))) }()
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("02-01-real-%d", i))
+		err = errors.Join(err, s.lay(filepath.Join(s.tasks(), ids[i]), "ready"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	cmd := s.command(of.trellis, "watch", "--once")
+	cmd.Env = append(cmd.Environ(), "GOCACHE="+filepath.Join(filepath.Dir(s.dir), "go-cache"), "GOFLAGS=")
+	if err := succeed(cmd); err != nil {
+		return nil, err
+	}
+	whole := time.Since(began)
+	for _, id := range ids {
+		err = errors.Join(err, s.ended(id))
+	}
+	took, logErr := readTimes(log)
+	disk, duErr := onDisk(filepath.Join(filepath.Dir(s.dir), "repo-worktrees"), filepath.Join(s.dir, ".trellis", ".runtime"))
+	if err = errors.Join(err, logErr, duErr); err != nil {
+		return nil, err
+	}
+	return took.rows(what, n, whole, disk), nil
+}
+
+// projectSite makes a repository of the project's files. log is where its commands say when they ran.
+func (b *bench) projectSite(p project, name string) (s *site, log string, err error) {
+	if s, err = b.newSite(name, 1, 0); err != nil {
+		return nil, "", err
+	}
+	log = filepath.Join(filepath.Dir(s.dir), "times.log")
+	settings, err := json.MarshalIndent(b.settings(p, s.log, log), "", "  ")
+	if err != nil {
+		return nil, "", err
+	}
+	return s, log, errors.Join(s.run("cp", "-R", p.folder+"/.", s.dir), s.write(".trellis/config.yaml", string(settings)+"\n"), s.run("git", "add", "-A"), s.run("git", "commit", "-q", "-m", "the project"))
+}
+
+// settings are those of config.yaml, as JSON, which is YAML too.
+func (b *bench) settings(p project, starts, log string) map[string]any {
+	timed := func(kind, line string) string { return fmt.Sprintf(`"%s" "%s" %s '%s'`, b.timed, log, kind, line) }
+	agent := fmt.Sprintf(`if test "$TRELLIS_ROLE" = implement; then %s; fi; exec "$0" "$1"`, p.change)
+	all := map[string]any{
+		"agents": map[string]any{"default": "changing", "commands": map[string]any{"changing": map[string]any{"command": []string{"sh", "-c", agent, b.instant, starts}}}},
+		"limits": map[string]int{"attempts": 1, "rounds": 1, "parallel": atOnce},
+		"verify": []string{timed("check", p.check)},
+	}
+	worktree := map[string][]string{}
+	if p.setup != "" {
+		worktree["setup"] = []string{timed("setup", p.setup)}
+	}
+	if len(p.warm) > 0 { // an earlier side knows no such setting
+		worktree["warm"] = p.warm
+	}
+	all["worktree"] = worktree
+	return all
+}
+
+// onDisk is how many MB folders take on the disk, a file of several names once.
+func onDisk(folders ...string) (sum float64, err error) {
+	out, err := exec.Command("du", append([]string{"-sk"}, folders...)...).Output()
+	if err != nil {
+		return 0, fmt.Errorf("looking at what %v take: %w", folders, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		kilobytes, err := strconv.ParseFloat(strings.Fields(line)[0], 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += kilobytes / 1024
+	}
+	return sum, nil
+}

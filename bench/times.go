@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// span is when a command ran.
+type span struct{ began, ended time.Time }
+
+// times are when the commands of a project ran, by their kind.
+type times map[string][]span
+
+// readTimes reads what bench/timed wrote.
+func readTimes(log string) (times, error) {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	t := times{}
+	for line := range strings.Lines(string(data)) {
+		var kind string
+		var began, ended int64
+		if _, err := fmt.Sscan(line, &kind, &began, &ended); err != nil {
+			return nil, fmt.Errorf("reading %q of %s: %w", line, log, err)
+		}
+		t[kind] = append(t[kind], span{time.Unix(0, began), time.Unix(0, ended)})
+	}
+	return t, nil
+}
+
+// seconds are those of each command of a kind, the first that began first.
+func (t times) seconds(kind string) (list []float64) {
+	for _, s := range t.sorted(t[kind]) {
+		list = append(list, s.ended.Sub(s.began).Seconds())
+	}
+	return list
+}
+
+func (times) sorted(list []span) []span {
+	return slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.began.UnixNano(), b.began.UnixNano()) })
+}
+
+// busy is how long at least one command ran.
+func (t times) busy() (sum time.Duration) {
+	var all []span
+	for _, list := range t {
+		all = append(all, list...)
+	}
+	var until time.Time
+	for _, s := range t.sorted(all) {
+		if s.ended.After(until) {
+			sum += s.ended.Sub(later(s.began, until))
+			until = s.ended
+		}
+	}
+	return sum
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// rows are what n tasks took. The baseline is the first run of the checks; what one run takes besides is what half of the others took
+// at most, since where two tasks are at work each of them takes longer.
+func (t times) rows(what string, n int, whole time.Duration, disk float64) []row {
+	checks, setups := t.seconds("check"), t.seconds("setup")
+	one := row{samples: checks[min(1, len(checks)-1):]}.percentile(50)
+	goal := 1.25*float64(n)*one + checks[0]
+	list := []row{
+		{name: what + ": from ready to review", unit: "s", samples: []float64{whole.Seconds()}},
+		{name: what + fmt.Sprintf(": checks, %d runs", len(checks)), unit: "s", samples: []float64{sum(checks)}, p50: goal},
+		{name: what + ": one run of the checks", unit: "s", samples: checks},
+	}
+	if len(setups) > 0 {
+		list = append(list, row{name: what + fmt.Sprintf(": setup, %d runs", len(setups)), unit: "s", samples: []float64{sum(setups)}},
+			row{name: what + ": one setup", unit: "s", samples: setups})
+	}
+	return append(list, row{name: what + ": neither setup nor checks at work", unit: "s", samples: []float64{(whole - t.busy()).Seconds()}},
+		row{name: what + ": disk beside the repository in the end", unit: "MB", samples: []float64{disk}})
+}
+
+func sum(list []float64) (all float64) {
+	for _, one := range list {
+		all += one
+	}
+	return all
+}
