@@ -34,7 +34,7 @@ func (b *bench) real(what string, fetch func() ([]project, error)) error {
 		return nil
 	}
 	for _, p := range list {
-		err = errors.Join(err, b.inProject(p, 1, atOneBase))
+		err = errors.Join(err, b.inProject(p, atOneBase, 1))
 	}
 	return err
 }
@@ -95,7 +95,7 @@ func (b *bench) delivered(p project, of side, what string, n int) (rows []row, e
 	if err := succeed(cmd); err != nil {
 		return nil, err
 	}
-	whole := time.Since(began)
+	whole, processor := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
 	for _, id := range ids {
 		err = errors.Join(err, s.ended(id))
 	}
@@ -104,7 +104,7 @@ func (b *bench) delivered(p project, of side, what string, n int) (rows []row, e
 	if err = errors.Join(err, logErr, duErr); err != nil {
 		return nil, err
 	}
-	return took.rows(what, n, whole, disk), nil
+	return took.rows(what, n, whole, processor, disk), nil
 }
 
 // projectSite makes a repository of the project's files. log is where its commands say when they ran.

@@ -9,8 +9,11 @@ import (
 	"time"
 )
 
-// span is when a command ran.
-type span struct{ began, ended time.Time }
+// span is when a command ran, and how much processor time it took, which others at work on the machine change little.
+type span struct {
+	began, ended time.Time
+	processor    time.Duration
+}
 
 // times are when the commands of a project ran, by their kind.
 type times map[string][]span
@@ -24,11 +27,11 @@ func readTimes(log string) (times, error) {
 	t := times{}
 	for line := range strings.Lines(string(data)) {
 		var kind string
-		var began, ended int64
-		if _, err := fmt.Sscan(line, &kind, &began, &ended); err != nil {
+		var began, ended, processor int64
+		if _, err := fmt.Sscan(line, &kind, &began, &ended, &processor); err != nil {
 			return nil, fmt.Errorf("reading %q of %s: %w", line, log, err)
 		}
-		t[kind] = append(t[kind], span{time.Unix(0, began), time.Unix(0, ended)})
+		t[kind] = append(t[kind], span{time.Unix(0, began), time.Unix(0, ended), time.Duration(processor)})
 	}
 	return t, nil
 }
@@ -43,6 +46,14 @@ func (t times) seconds(kind string) (list []float64) {
 
 func (times) sorted(list []span) []span {
 	return slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.began.UnixNano(), b.began.UnixNano()) })
+}
+
+// processor is how much processor time all commands of a kind took.
+func (t times) processor(kind string) (sum time.Duration) {
+	for _, s := range t[kind] {
+		sum += s.processor
+	}
+	return sum
 }
 
 // busy is how long at least one command ran.
@@ -70,21 +81,22 @@ func later(a, b time.Time) time.Time {
 
 // rows are what n tasks took. The baseline is the first run of the checks; what one run takes besides is what half of the others took
 // at most, since where two tasks are at work each of them takes longer.
-func (t times) rows(what string, n int, whole time.Duration, disk float64) []row {
+func (t times) rows(what string, n int, whole, processor time.Duration, disk float64) []row {
 	checks, setups := t.seconds("check"), t.seconds("setup")
 	one := row{samples: checks[min(1, len(checks)-1):]}.percentile(50)
-	goal := 1.25*float64(n)*one + checks[0]
-	list := []row{
-		{name: what + ": from ready to review", unit: "s", samples: []float64{whole.Seconds()}},
-		{name: what + fmt.Sprintf(": checks, %d runs", len(checks)), unit: "s", samples: []float64{sum(checks)}, p50: goal},
-		{name: what + ": one run of the checks", unit: "s", samples: checks},
+	of := func(name, unit string, samples ...float64) row {
+		return row{name: what + ": " + name, unit: unit, samples: samples}
 	}
+	inAll := of(fmt.Sprintf("checks, %d runs", len(checks)), "s", sum(checks))
+	inAll.p50 = 1.25*float64(n)*one + checks[0]
+	list := []row{of("from ready to review", "s", whole.Seconds()), inAll, of("one run of the checks", "s", checks...)}
 	if len(setups) > 0 {
-		list = append(list, row{name: what + fmt.Sprintf(": setup, %d runs", len(setups)), unit: "s", samples: []float64{sum(setups)}},
-			row{name: what + ": one setup", unit: "s", samples: setups})
+		list = append(list, of(fmt.Sprintf("setup, %d runs", len(setups)), "s", sum(setups)), of("one setup", "s", setups...))
 	}
-	return append(list, row{name: what + ": neither setup nor checks at work", unit: "s", samples: []float64{(whole - t.busy()).Seconds()}},
-		row{name: what + ": disk beside the repository in the end", unit: "MB", samples: []float64{disk}})
+	ofChecks, ofSetup := t.processor("check"), t.processor("setup")
+	return append(list, of("neither setup nor checks at work", "s", (whole-t.busy()).Seconds()),
+		of("processor time of checks", "s", ofChecks.Seconds()), of("that of setup", "s", ofSetup.Seconds()),
+		of("that of all else", "s", (processor-ofChecks-ofSetup).Seconds()), of("disk beside the repository in the end", "MB", disk))
 }
 
 func sum(list []float64) (all float64) {

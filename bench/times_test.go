@@ -21,8 +21,8 @@ func TestTimes(t *testing.T) {
 	if busy := got.busy(); busy != 18*time.Second { // 1 to 4, 5 to 9, 20 to 31
 		t.Errorf("got busy for %v", busy)
 	}
-	rows := got.rows("it", 8, 40*time.Second, 7)
-	for i, want := range []row{{samples: []float64{40}}, {samples: []float64{20}, p50: 44}, {samples: []float64{4, 10, 4, 2}}, {samples: []float64{3}}, {samples: []float64{3}}, {samples: []float64{22}}, {samples: []float64{7}}} {
+	rows := got.rows("it", 8, 40*time.Second, 14*time.Second, 7)
+	for i, want := range []row{{samples: []float64{40}}, {samples: []float64{20}, p50: 44}, {samples: []float64{4, 10, 4, 2}}, {samples: []float64{3}}, {samples: []float64{3}}, {samples: []float64{22}}, {samples: []float64{10}}, {samples: []float64{1.5}}, {samples: []float64{2.5}}, {samples: []float64{7}}} {
 		if got := rows[i]; got.p50 != want.p50 || len(got.samples) != len(want.samples) || got.samples[0] != want.samples[0] {
 			t.Errorf("row %d: got %v, want %v", i, got, want)
 		}
@@ -32,4 +32,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func line(kind string, began, ended int64) string { return fmt.Sprintln(kind, began, ended) }
+func line(kind string, began, ended int64) string {
+	return fmt.Sprintln(kind, began, ended, (ended-began)/2)
+}

@@ -1,5 +1,5 @@
 // Command timed runs a command of the shell, and notes in a log of what kind it is, when it began and when it ended, in
-// nanoseconds of the clock. It exits as the command does.
+// nanoseconds of the clock, and how many of processor time it took. It exits as the command does.
 package main
 
 import (
@@ -32,10 +32,11 @@ func run(log, kind, line string) (code int, err error) {
 	if err != nil {
 		return code, fmt.Errorf("running %q: %w", line, err)
 	}
+	took := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return code, err
 	}
-	_, err = fmt.Fprintln(f, kind, began, ended)
+	_, err = fmt.Fprintln(f, kind, began, ended, int64(took))
 	return code, errors.Join(err, f.Close())
 }
