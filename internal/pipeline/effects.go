@@ -113,6 +113,18 @@ func (e *Effects) Activities() []flow.Activity {
 	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
 }
 
+// Delivers reports whether an activity shows the work to people: what it does is seen outside of this repository.
+func Delivers(activity string) bool { return activity == string(deliver) }
+
+// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it reads, judges, or says where a run stands.
+func OnlyLooks(activity string) bool {
+	switch activity {
+	case string(writeStatus), string(observe), string(baseline), string(verify), string(final), string(prove), string(ground), string(changed), string(probe), string(unresolvedConflicts):
+		return true
+	}
+	return false
+}
+
 // New makes the effects of a task's run.
 func New(d Deps) *Effects {
 	cfg := cmp.Or(d.Config, new(config.Config))

@@ -35,6 +35,8 @@ type fingerprinter struct {
 	environ []string
 	box     *sandbox.Box
 	task    *taskDir
+
+	refitted map[string]string // of a worktree that was brought here, nil of others
 }
 
 // fingerprint is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
@@ -105,6 +107,14 @@ func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	return err
 }
 
+// then is how it was when the worktree was ready: on this machine, if it was brought here.
+func (fp *fingerprinter) then(prepared map[string]string) map[string]string {
+	if fp.refitted != nil {
+		return fp.refitted
+	}
+	return prepared
+}
+
 // drifted says what of the fingerprint is not as it was when its worktree was ready, and what it is now, hashed. What makes git
 // commit something else than what is there comes back as bent; the rest are notes for people.
 func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, bent, notes []string, err error) {
@@ -116,7 +126,7 @@ func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, 
 		return "", nil, nil, err
 	}
 	said, err := json.Marshal(f)
-	bent, notes = drift(in.Fingerprint, f)
+	bent, notes = drift(fp.then(in.Fingerprint), f)
 	return brief(said), bent, notes, err
 }
 

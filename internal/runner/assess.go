@@ -33,6 +33,7 @@ type Assessor struct {
 	budgets    Budgets
 	guard      trustGuard
 	states     states
+	elsewhere  func(dir string) *ElsewhereError
 }
 
 // Assessment is what is made of a task directory as it is now.
@@ -47,6 +48,7 @@ type Assessment struct {
 	Problems []trellis.Problem // why it can't; a person has to do something
 
 	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is pulse.Trust
+	Elsewhere *ElsewhereError       // which other machine has it; then nothing else was looked at
 	journal   *journal.History      // nil without one
 }
 
@@ -93,7 +95,7 @@ func (as Assessor) Assess(ctx context.Context, dir string) (Assessment, error) {
 
 func (as Assessor) assess(ctx context.Context, l Assessment) (Assessment, error) {
 	l, err := as.runnableNow(ctx, l)
-	if err != nil {
+	if err != nil || l.Elsewhere != nil {
 		return l, err
 	}
 	return as.guard.awaiting(ctx, l)
@@ -110,6 +112,9 @@ func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, e
 		return l, err
 	}
 	l.Task = t
+	if l.Elsewhere = as.elsewhere(l.Dir); l.Elsewhere != nil {
+		return l, nil
+	}
 	switch t.Status {
 	case trellis.Ready, trellis.Waiting:
 		return as.assessReady(ctx, l)

@@ -124,6 +124,8 @@ func (n next) runnable(ctx context.Context) (string, error) {
 		return "", err
 	case n.held:
 		return n.say("logs -f"), nil
+	case l.Elsewhere != nil:
+		return n.say("logs"), nil
 	case l.Untrusted != nil:
 		return l.Untrusted.Next(), nil
 	case l.Waits != "":

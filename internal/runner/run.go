@@ -60,9 +60,22 @@ type RefusedError struct{ Why, Hint string }
 func (e *RefusedError) Error() string { return e.Why }
 
 // Run takes one task from where its journal stands to its end, or as far as it goes now. It holds the
-// task's lock all the time; *durable.HeldError says that someone else does. Once the run is begun it calls
-// begun, unless that is nil.
+// task's lock all the time; *durable.HeldError says that someone else does, and *ElsewhereError that another machine has it. Once the
+// run is begun it calls begun, unless that is nil.
 func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
+	if s.Sharing == nil {
+		return s.run(ctx, dir, o, begun, alone{})
+	}
+	lease, err := s.Sharing.Take(ctx, dir)
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	held, end := lease.Hold(ctx)
+	res, err := s.run(held, dir, o, begun, lease)
+	return res, errors.Join(err, end(res))
+}
+
+func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error, lease lease) (Result, error) {
 	if err := s.guard().trustedRun(ctx, dir); err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -75,7 +88,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	}
 	effects, caller := pipeline.New(deps), agentCallers(s.Site).caller(dir, deps.Marker)
 	caller.Slots, caller.Check, caller.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
-	j, err := s.open(dir, pipeline.Coded(append(effects.Activities(), caller.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
+	j, err := s.open(dir, saved(lease, pipeline.Coded(append(effects.Activities(), caller.Activities(pipeline.Roles()...)...))), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.states().unreadable(ctx, s.Repo, dir, err)
 	}
@@ -104,8 +117,10 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	effects.Begin(in.Revision, past)
 	run = j.History().Run
+	if err := s.bring(ctx, lease, effects, run, in.Revision, past); err != nil {
+		return Result{Dir: dir}, err
+	}
 	defer watchEvents(dir, j.Poke)()
 	if err := s.states().awake(dir); err != nil {
 		return Result{Dir: dir}, err

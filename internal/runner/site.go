@@ -59,6 +59,7 @@ type Site struct {
 	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
 	// said of, each time; nil: nobody is.
 	Mergeable func(t *taskdir.Task, commit string)
+	Sharing   Sharing // between this machine and others; nil: all tasks are this one's
 	Disk      *durable.Disk
 	Now       func() time.Time
 
@@ -90,7 +91,7 @@ func (s *Site) shared() *common {
 // What a site can do, in parts that know no more than they need.
 
 func (s *Site) Assessor() Assessor {
-	return Assessor{s.Store, s.Repo, s.Config, s.LookPath, s.Seen, &s.shared().neighbours, baseFinder(s), s.Approvals(), s.Budgets(), s.guard(), s.states()}
+	return Assessor{s.Store, s.Repo, s.Config, s.LookPath, s.Seen, &s.shared().neighbours, baseFinder(s), s.Approvals(), s.Budgets(), s.guard(), s.states(), s.Elsewhere}
 }
 func (s *Site) Starter() Starter {
 	return Starter{s.Store, s.Assessor(), s.TaskRunner(), s.Orders(), s.guard(), s.states(), s.Tell, s.Clock}

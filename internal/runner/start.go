@@ -210,6 +210,8 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 		return nil, res, err
 	case l.Run:
 		return t, res, nil
+	case l.Elsewhere != nil:
+		return nil, res, l.Elsewhere
 	case l.Untrusted != nil:
 		return nil, res, l.Untrusted
 	case l.Waits != "":
@@ -289,6 +291,9 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	l, err := st.assessor.Assess(ctx, dir)
 	if err != nil {
 		return Result{Dir: dir}, err
+	}
+	if l.Elsewhere != nil {
+		return Result{Dir: dir}, l.Elsewhere
 	}
 	if l.Untrusted != nil {
 		return Result{Dir: dir}, l.Untrusted

@@ -50,6 +50,8 @@ func (w *watch) place(f inspected) {
 			w.notices.warn(dir, problemText(l.Problems))
 		}
 		w.note(l)
+	case l.Elsewhere != nil:
+		w.notices.inform(dir, l.Elsewhere.Error())
 	case l.Untrusted != nil:
 		w.awaits(dir, l.Untrusted)
 	case l.Waits != "":

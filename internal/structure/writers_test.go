@@ -44,6 +44,7 @@ var replacesWhole = map[string]string{
 	"internal/pipeline/commit.go refused":                  "run/",
 	"internal/pipeline/inputs.go writeFolder":              "run/inputs",
 	"internal/pipeline/report.go conclude":                 "report.md, a page of Trellis",
+	"internal/pipeline/refit.go Refit":                     "run/refit.json",
 	"internal/pipeline/passes/passes.go Keep":              ".runtime/baseline, which nobody edits",
 	"internal/pipeline/warmset.go fill":                    ".runtime/warm, which nobody edits",
 	"internal/pipeline/inputs.go freezePlan":               "run/inputs",

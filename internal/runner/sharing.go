@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+)
+
+// Sharing is how several machines share the tasks of a repository: a task is one machine's at a time. Its methods may be called
+// concurrently.
+type Sharing interface {
+	// Elsewhere says which other machine has a task, by what this one heard last; nil when none has. It asks nobody.
+	Elsewhere(dir string) *ElsewhereError
+	// Last reports whether this machine was the last to have a task, or no machine had it.
+	Last(dir string) bool
+	// Take makes a task this machine's, and its directory and worktree what the last machine left. Errors: *ElsewhereError;
+	// others when nobody could be asked, and then the task is not run.
+	Take(ctx context.Context, dir string) (Lease, error)
+}
+
+// Lease is a task that this machine has.
+type Lease interface {
+	lease
+	// Hold keeps it for as long as the task is worked on. The context ends with an *ElsewhereError as its cause when another machine
+	// took the task over. end says where the task stands, and gives it back.
+	Hold(ctx context.Context) (held context.Context, end func(Result) error)
+}
+
+// lease is what a run has to know of it.
+type lease interface {
+	// Brought reports whether the task was another machine's before.
+	Brought() bool
+	// Save gives the task as it is now to the others. It matches [flow.ErrSuspended] when that failed, or when the task is another
+	// machine's by now.
+	Save(ctx context.Context, why string) error
+}
+
+// ElsewhereError says that another machine has a task.
+type ElsewhereError struct {
+	Task  string
+	Host  string    // its name, for people
+	Since time.Time // when it took the task
+}
+
+func (e *ElsewhereError) Error() string {
+	said := fmt.Sprintf("%s is at work on %s", e.Host, e.Task)
+	if !e.Since.IsZero() {
+		said += ", since " + e.Since.Local().Format("2006-01-02 15:04:05")
+	}
+	return said
+}
+
+// Is makes it one of the errors that say that somebody else has something.
+func (e *ElsewhereError) Is(target error) bool { return target == durable.ErrHeld }
+
+// Elsewhere says which other machine has a task, nil when none has.
+func (s *Site) Elsewhere(dir string) *ElsewhereError {
+	if s.Sharing == nil {
+		return nil
+	}
+	return s.Sharing.Elsewhere(dir)
+}
+
+// alone is the lease of who shares with nobody.
+type alone struct{}
+
+func (alone) Brought() bool                      { return false }
+func (alone) Save(context.Context, string) error { return nil }
+
+// saved are activities whose effects other machines are given before they are written down as done: whoever goes on with the
+// run finds them.
+func saved(l lease, list []flow.Activity) []flow.Activity {
+	if l == (alone{}) {
+		return list
+	}
+	for i, act := range list {
+		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			if pipeline.Delivers(act.Name) {
+				if err := l.Save(ctx, "before "+c.ID); err != nil {
+					return nil, err
+				}
+			}
+			out, err := act.Run(ctx, c, in)
+			if ctx.Err() != nil || pipeline.OnlyLooks(act.Name) || err != nil && !errors.As(err, new(*flow.Failure)) {
+				return out, err
+			}
+			if serr := l.Save(ctx, "after "+c.ID); serr != nil {
+				return nil, serr
+			}
+			return out, err
+		}
+	}
+	return list
+}
+
+// bring tells the effects of a run what is known before it goes on. A worktree that was brought from another machine is made fit
+// to work in first.
+func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
+	e.Begin(revision, p)
+	if l.Brought() {
+		if err := e.Refit(ctx, run, s.Clock(), p); err != nil {
+			return err
+		}
+	}
+	return e.Settle(run, p)
+}
