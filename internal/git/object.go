@@ -144,7 +144,7 @@ func (r *Repo) lsTree(ctx context.Context, c Command, tree string, options []str
 		parts = slices.Collect(slices.Chunk(paths, atOnce))
 	}
 	for _, part := range parts {
-		c.Args = slices.Concat([]string{"ls-tree", "-z", "--full-tree"}, options, []string{"--end-of-options", tree, "--"}, part)
+		c.Args = slices.Concat([]string{"ls-tree", "-z", "--full-tree"}, options, []string{"--end-of-options", tree}, part)
 		out, _, err := r.Run(ctx, c)
 		if err != nil {
 			return nil, err
