@@ -1,0 +1,144 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RefMove is where a ref of a remote is to be, and where it has to be until then.
+type RefMove struct {
+	Ref string
+	To  string // a commit; "" takes it away
+	Was string // "": it is not there
+	Any bool   // wherever it was
+}
+
+// RefMovedError says that a ref of a remote is not where it was to be until it was moved. Nothing was pushed.
+type RefMovedError struct {
+	Remote, Ref string
+	Now         string // "": it is gone
+}
+
+func (e *RefMovedError) Error() string {
+	if e.Now == "" {
+		return fmt.Sprintf("%s of %s was taken away meanwhile; nothing was pushed", e.Ref, e.Remote)
+	}
+	return fmt.Sprintf("%s of %s was moved to %.12s meanwhile; nothing was pushed", e.Ref, e.Remote, e.Now)
+}
+
+// PushRefs moves refs of a remote, all of them or none. It is given limit. No hook of this repository runs, and no ref of it
+// changes. When one of the refs is elsewhere, that is a *RefMovedError; other errors don't tell whether it was done, unless
+// the remote says no.
+func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duration, moves ...RefMove) error {
+	err := r.pushRefs(ctx, remote, limit, moves)
+	if errors.As(err, new(*Error)) {
+		err = r.pushRest(ctx, remote, limit, moves, err)
+	}
+	if moved := (*RefMovedError)(nil); err != nil && !errors.As(err, &moved) {
+		return fmt.Errorf("pushing to %s: %w", remote, err)
+	}
+	return err
+}
+
+// pushRest looks why a push failed. What is where it is to be already is left out of another one: git takes no ref away that is not
+// there.
+func (r Remotes) pushRest(ctx context.Context, remote string, limit time.Duration, moves []RefMove, failed error) error {
+	now, err := r.RemoteRefs(ctx, remote, limit, refsOf(moves)...)
+	if err != nil {
+		return failed // which is the better word for it
+	}
+	rest := slices.DeleteFunc(slices.Clone(moves), func(m RefMove) bool { return now[m.Ref] == m.To })
+	for _, m := range rest {
+		if !m.Any && now[m.Ref] != m.Was {
+			return &RefMovedError{remote, m.Ref, now[m.Ref]}
+		}
+	}
+	switch len(rest) {
+	case 0:
+		return nil
+	case len(moves):
+		return failed
+	}
+	return r.pushRefs(ctx, remote, limit, rest)
+}
+
+func (r Remotes) pushRefs(ctx context.Context, remote string, limit time.Duration, moves []RefMove) error {
+	args := []string{"push", "--porcelain", "--atomic", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"}
+	var specs []string
+	for _, m := range moves {
+		spec := m.To + ":" + m.Ref
+		if m.Any && m.To != "" {
+			spec = "+" + spec
+		}
+		if !m.Any {
+			args = append(args, "--force-with-lease="+m.Ref+":"+m.Was)
+		}
+		specs = append(specs, spec)
+	}
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: slices.Concat(args, []string{"--", remote}, specs), Env: r.signIn(), Write: true, Once: true})
+	var failed *Error
+	if errors.As(err, &failed) {
+		failed.Args = append([]string{"push", remote}, refsOf(moves)...)
+		failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
+	}
+	return tookTooLong(ctx, err, limit)
+}
+
+func refsOf(moves []RefMove) (list []string) {
+	for _, m := range moves {
+		list = append(list, m.Ref)
+	}
+	return list
+}
+
+// tookTooLong says so of an error, unless the caller had enough.
+func tookTooLong(ctx context.Context, err error, limit time.Duration) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("it took longer than %v", limit)
+	}
+	return err
+}
+
+// RemoteRefs asks a remote where some of its refs are, by their full names. Those that it has not are not in the map.
+func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Duration, refs ...string) (map[string]string, error) {
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := append([]string{"ls-remote", "--", remote}, refs...)
+	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: args, Env: r.signIn()})
+	if err != nil {
+		return nil, tookTooLong(ctx, err, limit)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(out) {
+		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if ok && slices.Contains(refs, ref) { // git takes the names for endings
+			found[ref] = sha
+		}
+	}
+	return found, nil
+}
+
+// FetchRefs brings refs of a remote to names of this repository, and takes away what is gone there. Specs are those of git
+// (+refs/a/*:refs/b/*); no other ref changes. It is given limit.
+func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Duration, specs ...string) error {
+	args := []string{"fetch", "--quiet", "--no-tags", "--prune", "--no-prune-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=", "--end-of-options", remote}
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	fetch := func() error {
+		return r.repo.Do(short, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: append(args, specs...)})
+	}
+	err := RetryLocked(short, nil, fetch)
+	for try := 1; try < 10 && overtaken(err); try++ {
+		err = RetryLocked(short, nil, fetch)
+	}
+	if err != nil {
+		return fmt.Errorf("fetching from %s: %w", remote, tookTooLong(ctx, err, limit))
+	}
+	return nil
+}

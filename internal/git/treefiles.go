@@ -1,0 +1,127 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// TreeFile is a file of a commit.
+type TreeFile struct {
+	Path string // with slashes
+	Mode uint32 // as git has it: 0o100644, 0o100755, 0o120000 a link, 0o160000 a submodule
+	Blob string // "" before it is written
+	Data []byte
+}
+
+// CommitFiles makes a commit without parents of just these files, byte for byte, whatever attributes and settings say, and has
+// ref name it, wherever that was. Files that the commit like has are not written again; "" is none.
+func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile, like string) (string, error) {
+	known := map[string]bool{}
+	if like != "" {
+		old, err := r.Files(ctx, like)
+		if err != nil {
+			return "", err
+		}
+		for _, f := range old {
+			known[f.Blob] = true
+		}
+	}
+	var in bytes.Buffer
+	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
+	for _, f := range files {
+		blob := ""
+		if like != "" {
+			blob = BlobID(f.Data, like)
+		}
+		if known[blob] {
+			fmt.Fprintf(&in, "M %o %s %s\n", f.Mode, blob, importPath(f.Path))
+			continue
+		}
+		fmt.Fprintf(&in, "M %o inline %s\ndata %d\n%s\n", f.Mode, importPath(f.Path), len(f.Data), f.Data)
+	}
+	in.WriteString("done\n")
+	err := r.repo.Refs().change(ctx, r.repo.Refs().locks(ref), func() error {
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: bytes.NewReader(in.Bytes()),
+			Args: []string{"fast-import", "--quiet", "--force", "--done", "--date-format=raw"}})
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing %s: %w", ref, err)
+	}
+	return r.repo.Refs().RevParse(ctx, r.repo.Main, ref)
+}
+
+// importPath is a path as git fast-import reads it.
+func importPath(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
+// Files lists the files of a commit, without their content.
+func (r Trees) Files(ctx context.Context, commit string) (files []TreeFile, err error) {
+	list, err := r.repo.lsTree(ctx, Command{Dir: r.repo.Main}, commit, []string{"-r"})
+	if err != nil {
+		return nil, fmt.Errorf("listing the files of %.12s: %w", commit, err)
+	}
+	for _, e := range list {
+		files = append(files, TreeFile{Path: e.path, Mode: e.mode, Blob: hex.EncodeToString(e.hash)})
+	}
+	return files, nil
+}
+
+// Fill reads the content of files. One that has more than most bytes is durable.ErrTooLarge, and so is the one with which they have
+// more than all together.
+func (r Trees) Fill(ctx context.Context, files []TreeFile, most, all int64) error {
+	if len(files) == 0 {
+		return nil
+	}
+	var names strings.Builder
+	for _, f := range files {
+		names.WriteString(f.Blob + "\n")
+	}
+	in, out := io.Pipe()
+	found := make(chan error, 1)
+	go func() {
+		err := r.fill(bufio.NewReader(in), files, most, all)
+		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
+	}()
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
+	out.Close()
+	if wrong := <-found; wrong != nil && (err == nil || !errors.Is(wrong, io.ErrUnexpectedEOF)) {
+		return wrong
+	}
+	return err
+}
+
+func (r Trees) fill(in *bufio.Reader, files []TreeFile, most, all int64) error {
+	for i, f := range files {
+		line, err := in.ReadString('\n')
+		var size int64
+		var name string
+		if n, scanErr := fmt.Sscanf(line, "%s blob %d\n", &name, &size); err != nil || scanErr != nil || n != 2 {
+			return errors.Join(r.damaged(f.Blob, f.Path), io.ErrUnexpectedEOF)
+		}
+		if all -= size; size > most || all < 0 {
+			return &durable.FileError{Path: f.Path, Err: durable.ErrTooLarge, Max: min(most, size)}
+		}
+		data := make([]byte, size)
+		if _, err := io.ReadFull(in, data); err != nil {
+			return fmt.Errorf("reading %s: %w", f.Path, err)
+		}
+		if BlobID(data, f.Blob) != f.Blob {
+			return r.damaged(f.Blob, f.Path)
+		}
+		files[i].Data = data
+		if _, err := in.Discard(1); err != nil {
+			return fmt.Errorf("reading %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
