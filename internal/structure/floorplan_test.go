@@ -32,7 +32,8 @@ var floors = [][]string{
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
-	{"internal/ready", "internal/workflow", "internal/trust/subject", "internal/cleanup"},
+	// taskref is the state of tasks on a remote, for those that run them on several machines.
+	{"internal/ready", "internal/workflow", "internal/trust/subject", "internal/cleanup", "internal/taskref"},
 	// Of what a task's run asks more than once each question has a package.
 	{"internal/pipeline/bases", "internal/pipeline/passes"},
 	{"internal/pipeline", "internal/planner"},

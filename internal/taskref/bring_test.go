@@ -1,0 +1,110 @@
+package taskref_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+)
+
+func sum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// journal writes one by the engine, of a run that ended.
+func (m *machine) journal(name string, in any) {
+	m.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		m.Fatal(err)
+	}
+	dir := filepath.Join(m.TempDir(), "run")
+	act := flow.Activity{Name: "note", Run: func(context.Context, flow.Call, json.RawMessage) (any, error) { return in, nil }}
+	r, err := journal.Open(journal.Options{Dir: dir, Clone: m.remote.Places.Clone, Build: "v1", Activities: []flow.Activity{act}})
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Begin(journal.Spec{Run: task + "/1", Flow: "task", Code: 1, Input: raw}); err != nil {
+		m.Fatal(err)
+	}
+	_, err = journal.Execute(m.Context(), r, func(f flow.Flow, in json.RawMessage) (json.RawMessage, error) {
+		return in, errors.Join(f.Do("note", in, nil), f.Do("note", in, nil))
+	})
+	if err != nil {
+		m.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "journal.jsonl"))
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.file(name, string(data))
+}
+
+// What one machine saved another has, with paths of its own, and the first gets back what the second made of it.
+func TestThereAndBack(t *testing.T) {
+	t.Parallel()
+	n := newNet(t)
+	a, b := n.machine("a"), n.machine("elsewhere/b")
+	a.create()
+	saved := a.save("")
+	got := b.fetch()
+	if got != saved {
+		t.Fatalf("fetched\n%+v, saved\n%+v", got, saved)
+	}
+	t.Log(b.Git("ls-tree", "-r", got.Commit))
+	if kept := b.bring(got); kept != "" {
+		t.Errorf("something was kept: %s", kept)
+	}
+	if b.differs(got) || a.differs(got) {
+		t.Error("a directory differs from the state that it has")
+	}
+	for name, want := range map[string]string{
+		"task.json":                       strings.ReplaceAll(a.read("task.json"), a.root, b.root),
+		"prd.md":                          a.read("prd.md"),
+		"run/1/implement#1/1/answer.md":   a.answer(),
+		"run/1/implement#1/1/prompt.md":   "Work in " + b.tree() + ".\n",
+		"run/1/implement#1/1/result.json": strings.ReplaceAll(strings.ReplaceAll(a.read("run/1/implement#1/1/result.json"), a.root, b.root), sum(b.answer()), sum(a.answer())),
+		"run/.gitignore":                  "*\n",
+	} {
+		if got := b.read(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	h, err := journal.Read(filepath.Join(b.taskDir(), "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Clone != b.remote.Places.Clone {
+		t.Errorf("the journal is of %s, not of this clone", h.Clone)
+	}
+	if text := b.read("run/journal.jsonl"); strings.Contains(text, a.root) || !strings.Contains(text, b.tree()) {
+		t.Errorf("the journal has not the paths of this machine: %s", text)
+	}
+	b.file("report.md", "Done in "+b.tree()+".\n")
+	if !b.differs(got) {
+		t.Error("a report makes no difference")
+	}
+	back := b.save(got.Commit)
+	if kept := a.bring(a.fetch()); kept != "" {
+		t.Errorf("what is in a known state was kept: %s", kept)
+	}
+	if got, want := a.read("report.md"), "Done in "+a.tree()+".\n"; got != want {
+		t.Errorf("report.md: got %q, want %q", got, want)
+	}
+	if _, err := journal.Read(filepath.Join(a.taskDir(), "run")); err != nil {
+		t.Error(err)
+	}
+	if known, err := a.remote.Known(t.Context(), task); err != nil || known != back.Commit {
+		t.Errorf("known is %s (%v), want %s", known, err, back.Commit)
+	}
+}

@@ -1,0 +1,83 @@
+package taskref
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// fields are what the message of a state says, a trailer each.
+func (s *State) fields() []field {
+	return []field{
+		{"Machine", textOf(&s.Claim.Machine)}, {"Host", textOf(&s.Claim.Host)}, {"Since", timeOf(&s.Claim.Since)},
+		{"Status", textOf((*string)(&s.Status))}, {"Until", timeOf(&s.Until)},
+		{"Branch", textOf(&s.Branch)}, {"Head", textOf(&s.Head)}, {"Work", textOf(&s.Work)},
+		{"At", timeOf(&s.At)}, {"Build", textOf(&s.Build)},
+	}
+}
+
+type field struct {
+	key   string
+	value value
+}
+
+// value is how a field is written down and read; "" is one that is not there.
+type value struct {
+	get func() string
+	set func(string)
+}
+
+func textOf(s *string) value {
+	return value{func() string { return trellis.VisibleLine(*s) }, func(said string) { *s = said }}
+}
+
+func timeOf(t *time.Time) value {
+	get := func() string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	return value{get, func(said string) { *t, _ = time.Parse(time.RFC3339Nano, said) }} // what is none is not there
+}
+
+// message is the message of the commit of a state.
+func (s *State) message(why string) string {
+	var b strings.Builder
+	b.WriteString("trellis: " + trellis.VisibleLine(why) + "\n\n")
+	for _, f := range s.fields() {
+		if said := f.value.get(); said != "" {
+			b.WriteString(f.key + ": " + said + "\n")
+		}
+	}
+	return b.String()
+}
+
+var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`) })
+
+// parseState is the state that a commit says. Whoever can push can have written it.
+func parseState(task, commit, message string) (s State, ok bool) {
+	s.Task, s.Commit = task, commit
+	subject, body, _ := strings.Cut(message, "\n\n")
+	if !taskdir.ValidID(task) || !strings.HasPrefix(subject, "trellis: ") {
+		return s, false
+	}
+	said := map[string]string{}
+	for line := range strings.Lines(body) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok && value == trellis.VisibleLine(value) {
+			said[key] = value
+		}
+	}
+	for _, f := range s.fields() {
+		f.value.set(said[f.key])
+	}
+	if s.Branch == "" {
+		return s, s.Head == "" && s.Work == ""
+	}
+	return s, git.CheckBranchName(s.Branch) == nil && commitID().MatchString(s.Head) && commitID().MatchString(s.Work)
+}

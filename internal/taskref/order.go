@@ -1,0 +1,70 @@
+package taskref
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Order is what a person says to a task that another machine has.
+type Order struct {
+	ID     string    `json:"id"` // unique; a name as ValidName says
+	Task   string    `json:"task"`
+	What   string    `json:"what"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Step   string    `json:"step,omitempty"`
+	Hash   string    `json:"hash,omitempty"` // of what is agreed to
+	At     time.Time `json:"at"`
+}
+
+func (o Order) ref() string { return orderRefs + o.Task + "/" + o.ID }
+
+// maxOrder is the longest that is taken in.
+const maxOrder = 64 << 10
+
+// Send puts an order on the remote. One of that ID that is there already is a *LostError.
+func (r Remote) Send(ctx context.Context, o Order) error {
+	err := r.send(ctx, o)
+	if err != nil {
+		return fmt.Errorf("sending %s to %s by %s: %w", o.What, o.Task, r.Name, err)
+	}
+	return nil
+}
+
+func (r Remote) send(ctx context.Context, o Order) error {
+	raw, err := text.JSON(o)
+	if err != nil {
+		return err
+	}
+	if !o.fits() || len(raw) > maxOrder {
+		return fmt.Errorf("%s is no order that can be sent: task and id have to be names, and all of it at most %d KB", o.ref(), maxOrder>>10)
+	}
+	tree, err := r.Repo.Line(ctx, git.Command{Dir: r.Repo.Main, Write: true, Args: []string{"hash-object", "-w", "-t", "tree", "--stdin"}, Stdin: strings.NewReader("")})
+	if err != nil {
+		return err
+	}
+	commit, err := r.Repo.CommitTree(ctx, tree, "trellis: "+trellis.VisibleLine(o.What)+"\n\n"+string(raw))
+	if err != nil {
+		return err
+	}
+	return r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), git.RefMove{Ref: o.ref(), To: commit})
+}
+
+func (o Order) fits() bool { return taskdir.ValidID(o.Task) && trellis.ValidName(o.ID) }
+
+// parseOrder is the order that a commit says, whose ref ends in name. Whoever can push can have written it.
+func parseOrder(name, message string) (o Order, ok bool) {
+	_, raw, _ := strings.Cut(message, "\n\n")
+	if len(raw) > maxOrder || json.Unmarshal([]byte(raw), &o) != nil || !o.fits() {
+		return o, false
+	}
+	return o, name == o.Task+"/"+o.ID
+}

@@ -1,0 +1,171 @@
+package taskref
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// Places are what of one machine stands in the records of a task. On the way to others each has a mark in its place.
+type Places struct {
+	Main      string // root of the main checkout
+	Worktrees string // the folder of worktrees
+	Clone     string // the id of the clone, see git.Repo.CloneID
+}
+
+// Marks begin and end with a sign that stands in no path by itself. Where the beginning of one is found in what is sealed, it gets
+// a mark of its own, so that nothing but a mark is taken for one.
+const (
+	markBegin     = "%trellis:"
+	markMain      = markBegin + "main%"
+	markWorktrees = markBegin + "worktrees%"
+	markClone     = markBegin + "clone%"
+	markBeginning = markBegin + "mark%" // stands for markBegin itself
+)
+
+// Seal puts marks in the places of what is of this machine. What was sealed Open gives back, to the byte.
+func (p Places) Seal(text []byte) []byte { return p.seal(text, plain) }
+
+// Open puts what is of this machine in the places of marks.
+func (p Places) Open(text []byte) []byte { return p.open(text, plain) }
+
+// spelling is how a path stands in a text. The first that is returned is how it is written, all are found.
+type spelling func(path string) []string
+
+func plain(path string) []string { return []string{path} }
+
+// inJSON is a path as text.JSON writes it, and as json.Marshal does.
+func inJSON(path string) []string {
+	a, errA := text.JSON(path)
+	b, errB := json.Marshal(path)
+	if errA != nil || errB != nil {
+		return plain(path)
+	}
+	return []string{strings.Trim(string(a), `"`), strings.Trim(string(b), `"`)}
+}
+
+// inJournal is a path as the engine writes it.
+func inJournal(path string) []string {
+	list := inJSON(path)
+	slices.Reverse(list)
+	return list
+}
+
+// sign is what stands for what.
+type sign struct {
+	mark, value string
+	folder      bool
+}
+
+// signs are those of all that is known, the longer value first.
+func (p Places) signs(spell spelling) (list []sign) {
+	for _, s := range []sign{{markMain, p.Main, true}, {markWorktrees, p.Worktrees, true}, {markClone, p.Clone, false}} {
+		if s.folder && s.value != "" {
+			s.value = filepath.Clean(s.value)
+		}
+		if s.value == "" || s.value == "/" {
+			continue
+		}
+		for _, value := range spell(s.value) {
+			if !slices.Contains(list, sign{s.mark, value, s.folder}) {
+				list = append(list, sign{s.mark, value, s.folder})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b sign) int { return len(b.value) - len(a.value) })
+	return list
+}
+
+func (p Places) seal(text []byte, spell spelling) []byte {
+	signs := append([]sign{{markBeginning, markBegin, false}}, p.signs(spell)...)
+	var first [256]bool
+	for _, s := range signs {
+		first[s.value[0]] = true
+	}
+	var out []byte
+	done := 0
+	for i := 0; i < len(text); i++ {
+		if !first[text[i]] {
+			continue
+		}
+		for n, s := range signs {
+			if bytes.HasPrefix(text[i:], []byte(s.value)) && (n == 0 || s.stands(text, i)) {
+				out = append(append(out, text[done:i]...), s.mark...)
+				done = i + len(s.value)
+				i = done - 1
+				break
+			}
+		}
+	}
+	if done == 0 {
+		return text
+	}
+	return append(out, text[done:]...)
+}
+
+func (p Places) open(text []byte, spell spelling) []byte {
+	if !bytes.Contains(text, []byte(markBegin)) {
+		return text
+	}
+	var pairs []string
+	for _, s := range append([]sign{{markBeginning, markBegin, false}}, p.signs(func(path string) []string { return spell(path)[:1] })...) {
+		pairs = append(pairs, s.mark, s.value)
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(text)))
+}
+
+// stands reports whether what is at i of a text is the thing itself, and no part of another path or word.
+func (s sign) stands(text []byte, i int) bool {
+	before, after := text[:i], text[i+len(s.value):]
+	if !s.folder {
+		return (len(before) == 0 || !wordByte(before[len(before)-1])) && (len(after) == 0 || !wordByte(after[0]))
+	}
+	return begins(before) && ends(after)
+}
+
+// begins reports whether an absolute path can begin behind that text.
+func begins(before []byte) bool {
+	if len(before) == 0 || escaped(before) || bytes.HasSuffix(before, []byte("file://")) {
+		return true
+	}
+	c := before[len(before)-1]
+	return c != '/' && !nameByte(c) && !strings.ContainsRune("})*", rune(c)) // ${HOME}/app, $(pwd)/app, */app
+}
+
+// escaped reports whether a text ends with what JSON writes for a sign that cannot be in a name: \n, \u003c.
+func escaped(text []byte) bool {
+	const unicode = 6
+	at := len(text) - 2
+	if len(text) >= unicode && text[len(text)-unicode+1] == 'u' && len(bytes.Trim(text[len(text)-unicode+2:], "0123456789abcdefABCDEF")) == 0 {
+		at = len(text) - unicode
+	} else if at < 0 || !strings.ContainsRune("nrtbf", rune(text[at+1])) {
+		return false
+	}
+	slashes := 0
+	for ; at >= 0 && text[at] == '\\'; at-- {
+		slashes++
+	}
+	return slashes%2 == 1
+}
+
+// ends reports whether a path can end before that text, or goes on below it. A dot may be that of a sentence.
+func ends(after []byte) bool {
+	rest := bytes.TrimLeft(after, ".")
+	if len(rest) == 0 {
+		return true
+	}
+	return !nameByte(rest[0]) && (rest[0] != '/' || len(rest) == len(after))
+}
+
+// nameByte reports whether a byte is most likely one of a file's name, and goes on with it.
+func nameByte(c byte) bool {
+	return wordByte(c) || c >= 0x80 || strings.IndexByte(".-~+@%", c) >= 0
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

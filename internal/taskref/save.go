@@ -1,0 +1,204 @@
+package taskref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// SaveAs is what a state says beside the task directory.
+type SaveAs struct {
+	Claim  Claim
+	Status trellis.Status
+	Until  time.Time
+	Why    string  // what it is saved for, a line
+	Done   []Order // that are taken off the remote with the same push
+}
+
+// Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
+// have until then, "" none; a *LostError says that it has another. After any other error the remote has the old state or the new one; Fetch tells.
+func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
+	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, At: r.now(), Build: r.Build}
+	if !taskdir.ValidID(s.Task) {
+		return State{}, fmt.Errorf("saving %s: that is no name of a task", dir)
+	}
+	err := r.save(ctx, dir, last, next, &s)
+	if err != nil {
+		return State{}, fmt.Errorf("saving %s on %s: %w", s.Task, r.Name, err)
+	}
+	return s, nil
+}
+
+func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *State) error {
+	if err := r.addWork(ctx, dir, last, s); err != nil {
+		return err
+	}
+	files, err := read(dir)
+	if err != nil {
+		return err
+	}
+	like, err := r.Known(ctx, s.Task)
+	if err != nil {
+		return err
+	}
+	before, err := r.at(ctx, pendingRefs+s.Task)
+	if err != nil {
+		return err
+	}
+	message := s.message(string(r.Places.Seal([]byte(next.Why))))
+	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealed(files), like); err != nil {
+		return err
+	}
+	*s, _ = parseState(s.Task, s.Commit, message) // as others read it
+	var more []git.RefMove
+	if s.Work != "" {
+		more = append(more, git.RefMove{Ref: wipRefs + s.Task, To: s.Work, Any: true})
+	}
+	for _, o := range next.Done {
+		more = append(more, git.RefMove{Ref: o.ref(), Any: true})
+	}
+	return r.push(ctx, *s, last, before, more)
+}
+
+// push moves a task from one state to the next. before is what was to be pushed before this: when that is there, it was ours.
+func (r Remote) push(ctx context.Context, s State, last, before string, more []git.RefMove) error {
+	if err := r.Disk.Step("push", runRefs+s.Task); err != nil {
+		return err
+	}
+	push := func(last string) error {
+		moves := append([]git.RefMove{{Ref: runRefs + s.Task, To: s.Commit, Was: last}}, more...)
+		return r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), moves...)
+	}
+	err := push(last)
+	moved := (*git.RefMovedError)(nil)
+	if errors.As(err, &moved) && moved.Now != "" && moved.Now == before {
+		err = push(before)
+	}
+	if errors.As(err, &moved) {
+		return &LostError{s.Task, moved.Now}
+	}
+	if err == nil {
+		err = r.Disk.Step("note", knownRefs+s.Task)
+	}
+	if err != nil {
+		return err
+	}
+	return r.set(ctx, knownRefs+s.Task, s.Commit)
+}
+
+// Beat moves the state of a task on, with another claim and nothing else, so that others see that its holder lives. Errors are
+// those of Save.
+func (r Remote) Beat(ctx context.Context, s State, claim Claim) (State, error) {
+	last := s.Commit
+	s.Claim, s.At, s.Build = claim, r.now(), r.Build
+	err := r.beat(ctx, &s, last)
+	if err != nil {
+		return State{}, fmt.Errorf("renewing the claim of %s on %s: %w", s.Task, r.Name, err)
+	}
+	return s, nil
+}
+
+func (r Remote) beat(ctx context.Context, s *State, last string) error {
+	tree, err := r.Repo.Refs().TreeAt(ctx, last)
+	if err != nil {
+		return err
+	}
+	before, err := r.at(ctx, pendingRefs+s.Task)
+	if err != nil {
+		return err
+	}
+	message := s.message("at work")
+	if s.Commit, err = r.Repo.CommitTree(ctx, tree, message); err != nil {
+		return err
+	}
+	*s, _ = parseState(s.Task, s.Commit, message)
+	if err := r.set(ctx, pendingRefs+s.Task, s.Commit); err != nil {
+		return err
+	}
+	return r.push(ctx, *s, last, before, nil)
+}
+
+// addWork says where the branch of the task in dir is, and keeps what its worktree holds. Where there is neither here, it is what
+// the last state says.
+func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
+	t, err := r.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	s.Branch = t.BranchName()
+	if s.Head, err = r.Repo.Refs().Branch(ctx, s.Branch); err != nil {
+		return err
+	}
+	if s.Head == "" {
+		return r.sameWork(ctx, last, s)
+	}
+	at, err := r.worktree(ctx, *s)
+	if err != nil {
+		return err
+	}
+	if at == nil || at.Gone || at.HalfMade() {
+		s.Work = s.Head
+		return nil
+	}
+	s.Work, err = snapshot.NewBackups(r.Repo).Backup(ctx, at.Path, wipRefs+s.Task, "trellis: work of "+s.Task)
+	return err
+}
+
+// sameWork takes over what the state last says of the work.
+func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
+	s.Branch = ""
+	if last == "" {
+		return nil
+	}
+	text, err := r.Repo.Line(ctx, git.Command{Dir: r.Repo.Main, Args: []string{"show", "--no-patch", "--format=%B", last}})
+	if err != nil {
+		return err
+	}
+	if old, ok := parseState(s.Task, last, text); ok {
+		s.Branch, s.Head, s.Work = old.Branch, old.Head, old.Work
+	}
+	return nil
+}
+
+// worktree is the task's own, on its branch; nil when there is none.
+func (r Remote) worktree(ctx context.Context, s State) (*git.Worktree, error) {
+	all, err := r.Repo.Worktrees().List(ctx)
+	for _, w := range all {
+		if w.Branch == s.Branch && w.Owner() == s.Task {
+			return &w, nil
+		}
+	}
+	return nil, err
+}
+
+// Drop takes a task off the remote, with its work and its orders. Errors are those of Save.
+func (r Remote) Drop(ctx context.Context, s State) error {
+	orders, err := r.list(ctx, remoteRefs+"order/"+s.Task+"/")
+	if err != nil {
+		return err
+	}
+	moves := []git.RefMove{{Ref: runRefs + s.Task, Was: s.Commit}, {Ref: wipRefs + s.Task, Any: true}}
+	for _, o := range orders {
+		moves = append(moves, git.RefMove{Ref: git.OwnPrefix + o.ref[len(remoteRefs):], Any: true})
+	}
+	err = r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), moves...)
+	if moved := (*git.RefMovedError)(nil); errors.As(err, &moved) {
+		err = &LostError{s.Task, moved.Now}
+	}
+	for _, refs := range []string{knownRefs, pendingRefs, wipRefs} {
+		if err == nil {
+			err = r.drop(ctx, refs+s.Task)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("taking %s off %s: %w", s.Task, r.Name, err)
+	}
+	return nil
+}

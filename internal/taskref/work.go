@@ -1,0 +1,194 @@
+package taskref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+)
+
+// BringWork makes a worktree at path on the branch of a state, with the files that it had where the state was saved: what was not
+// committed there is not here, and nothing of it is staged. A worktree of the task and a branch that are here already are kept as backups
+// first, if they hold anything that the state has not; what git ignores in that worktree is lost. The branch of another task is
+// a *git.BranchError. What a call that was cut off left is put right by the next. Without work in the state nothing is done.
+func (r Remote) BringWork(ctx context.Context, s State, path string) error {
+	if s.Branch == "" {
+		return nil
+	}
+	b := bench{r, s, path}
+	err := b.fetch(ctx)
+	if err == nil {
+		err = b.clear(ctx)
+	}
+	if err == nil {
+		err = b.lay(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing the work of %s from %s: %w", s.Task, r.Name, err)
+	}
+	return nil
+}
+
+// bench is where the work of a state is put.
+type bench struct {
+	Remote
+	s    State
+	path string
+}
+
+// fetch makes sure that the commits of the work are here, and are what the state says.
+func (b bench) fetch(ctx context.Context) error {
+	here, err := b.has(ctx)
+	if err == nil && !here {
+		spec := "+" + wipRefs + b.s.Task + ":" + remoteRefs + strings.TrimPrefix(wipRefs, git.OwnPrefix) + b.s.Task
+		if err = b.Repo.Remotes().FetchRefs(ctx, b.Name, b.limit(), spec); err == nil {
+			here, err = b.has(ctx)
+		}
+	}
+	if err == nil && !here {
+		err = fmt.Errorf("the remote has not the commits that the state %.12s names", b.s.Commit)
+	}
+	return err
+}
+
+func (b bench) has(ctx context.Context) (bool, error) {
+	for _, commit := range []string{b.s.Head, b.s.Work} {
+		if _, err := b.Repo.Refs().RevParse(ctx, b.Repo.Main, commit+"^{commit}"); err != nil {
+			return false, ignoreNotFound(err)
+		}
+	}
+	if b.s.Head == b.s.Work {
+		return true, nil
+	}
+	within, err := b.Repo.History().IsAncestor(ctx, b.s.Head, b.s.Work)
+	if err == nil && !within {
+		err = fmt.Errorf("the state %.12s is not of one piece: its work was not begun at the head of its branch", b.s.Commit)
+	}
+	return within, err
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, git.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// clear takes away what is here of the task's work, if it is not what the state has, once it is kept.
+func (b bench) clear(ctx context.Context) error {
+	all, err := b.Repo.Worktrees().List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.Owner() != b.s.Task || w.Branch != b.s.Branch && !w.At(b.path) {
+			continue
+		}
+		if err := b.clearWorktree(ctx, w); err != nil {
+			return err
+		}
+	}
+	return b.moveBranch(ctx)
+}
+
+func (b bench) clearWorktree(ctx context.Context, w git.Worktree) error {
+	if !w.Gone && !w.HalfMade() {
+		if same, err := b.matches(ctx, w); err != nil || same && w.At(b.path) {
+			return err
+		}
+		if err := b.keep(ctx, w); err != nil {
+			return err
+		}
+	}
+	if err := b.Disk.Step("remove", w.Path); err != nil {
+		return err
+	}
+	return b.Repo.Worktrees().Remove(ctx, w.Path)
+}
+
+// matches reports whether a worktree holds what the state has already.
+func (b bench) matches(ctx context.Context, w git.Worktree) (bool, error) {
+	if head, err := b.Repo.Refs().Head(ctx, w.Path); err != nil || head != b.s.Head || w.Branch != b.s.Branch {
+		return false, err
+	}
+	now, err := snapshot.New(b.Repo).TreeOf(ctx, w.Path)
+	if err != nil {
+		return false, err
+	}
+	tree, err := b.Repo.Refs().TreeAt(ctx, b.s.Work)
+	return now == tree, err
+}
+
+// keep makes a backup of a worktree, unless what it holds is what this clone saved last.
+func (b bench) keep(ctx context.Context, w git.Worktree) error {
+	backups := snapshot.NewBackups(b.Repo)
+	last, err := b.at(ctx, wipRefs+b.s.Task)
+	if err == nil && last != "" {
+		held, err := backups.BackedUp(ctx, last, w.Path)
+		if err != nil || held {
+			return err
+		}
+	}
+	if err == nil {
+		_, err = backups.Backup(ctx, w.Path, b.backupRef(b.s.Task), "trellis: work of "+b.s.Task+" before that of another machine took its place")
+	}
+	return err
+}
+
+// moveBranch has the branch end where the state says. What it has beyond that is kept.
+func (b bench) moveBranch(ctx context.Context) error {
+	tip, err := b.Repo.Refs().Branch(ctx, b.s.Branch)
+	if err != nil || tip == "" || tip == b.s.Head {
+		return err
+	}
+	if err := b.free(ctx); err != nil {
+		return err
+	}
+	within, err := b.Repo.History().IsAncestor(ctx, tip, b.s.Work)
+	if err == nil && !within {
+		_, err = snapshot.NewBackups(b.Repo).Keep(ctx, b.s.Branch, b.backupRef(b.s.Task))
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.Disk.Step("move", git.BranchPrefix+b.s.Branch); err != nil {
+		return err
+	}
+	return b.Repo.Refs().MoveRef(ctx, git.BranchPrefix+b.s.Branch, b.s.Head, tip)
+}
+
+// free is an error when another checkout is on the branch.
+func (b bench) free(ctx context.Context) error {
+	if here, err := b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err != nil || here == b.s.Branch {
+		return errors.Join(err, &git.BranchError{Branch: b.s.Branch, Taken: b.s.Branch, Worktree: b.Repo.Main})
+	}
+	all, err := b.Repo.Worktrees().List(ctx)
+	for _, w := range all {
+		if w.Branch == b.s.Branch && w.Owner() != b.s.Task {
+			return &git.BranchError{Branch: b.s.Branch, Taken: b.s.Branch, Worktree: w.Path, Owner: w.Owner()}
+		}
+	}
+	return err
+}
+
+// lay makes the worktree, and puts in it what was not committed.
+func (b bench) lay(ctx context.Context) error {
+	if err := b.Disk.Step("worktree", b.path); err != nil {
+		return err
+	}
+	if err := b.Repo.Worktrees().Add(ctx, git.NewWorktree{Path: b.path, Branch: b.s.Branch, Base: b.s.Head, Owner: b.s.Task}); err != nil {
+		return err
+	}
+	if err := b.Disk.Step("unpack", b.path); err != nil {
+		return err
+	}
+	if b.s.Work != b.s.Head {
+		if err := snapshot.NewBackups(b.Repo).Unpack(ctx, b.path, b.s.Work); err != nil {
+			return err
+		}
+	}
+	return b.set(ctx, wipRefs+b.s.Task, b.s.Work)
+}
