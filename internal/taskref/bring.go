@@ -22,7 +22,7 @@ import (
 // alone stay as they are. What stood there and is in no state that this clone pushed or brought is kept first, as the ref kept.
 // A state that holds anything but plain files of a task is an error, and nothing changes then.
 func (r Remote) Bring(ctx context.Context, s State) (kept string, err error) {
-	if kept, err = r.bring(ctx, s); err != nil {
+	if kept, err = r.bring(git.Hookless(ctx), s); err != nil {
 		return kept, fmt.Errorf("bringing %s from %s: %w", s.Task, r.Name, err)
 	}
 	return kept, nil

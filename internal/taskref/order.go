@@ -32,7 +32,7 @@ const maxOrder = 64 << 10
 
 // Send puts an order on the remote. One of that ID that is there already is a *LostError.
 func (r Remote) Send(ctx context.Context, o Order) error {
-	err := r.send(ctx, o)
+	err := r.send(git.Hookless(ctx), o)
 	if err != nil {
 		return fmt.Errorf("sending %s to %s by %s: %w", o.What, o.Task, r.Name, err)
 	}

@@ -29,7 +29,7 @@ func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State,
 	if !taskdir.ValidID(s.Task) {
 		return State{}, fmt.Errorf("saving %s: that is no name of a task", dir)
 	}
-	err := r.save(ctx, dir, last, next, &s)
+	err := r.save(git.Hookless(ctx), dir, last, next, &s)
 	if err != nil {
 		return State{}, fmt.Errorf("saving %s on %s: %w", s.Task, r.Name, err)
 	}
@@ -98,7 +98,7 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 func (r Remote) Beat(ctx context.Context, s State, claim Claim) (State, error) {
 	last := s.Commit
 	s.Claim, s.At, s.Build = claim, r.now(), r.Build
-	err := r.beat(ctx, &s, last)
+	err := r.beat(git.Hookless(ctx), &s, last)
 	if err != nil {
 		return State{}, fmt.Errorf("renewing the claim of %s on %s: %w", s.Task, r.Name, err)
 	}
@@ -180,6 +180,7 @@ func (r Remote) worktree(ctx context.Context, s State) (*git.Worktree, error) {
 
 // Drop takes a task off the remote, with its work and its orders. Errors are those of Save.
 func (r Remote) Drop(ctx context.Context, s State) error {
+	ctx = git.Hookless(ctx)
 	orders, err := r.list(ctx, remoteRefs+"order/"+s.Task+"/")
 	if err != nil {
 		return err

@@ -104,6 +104,7 @@ func (r Remote) now() time.Time {
 // Fetch asks the remote for the states of all tasks, and for orders, both sorted by name. Refs that are none, by their names or by what
 // they hold, are not among them. Of this repository nothing changes but refs of Trellis.
 func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
+	ctx = git.Hookless(ctx)
 	var specs []string
 	for _, refs := range []string{runRefs, orderRefs} {
 		specs = append(specs, "+"+refs+"*:"+remoteRefs+strings.TrimPrefix(refs, git.OwnPrefix)+"*")
