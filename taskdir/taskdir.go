@@ -67,6 +67,17 @@ type Store struct {
 	// Changed is told of every status that a task gets through this Store, once it is written and before others can
 	// change it again; before is nil for a task that is published. Nil: nobody is told.
 	Changed func(before, after *Task)
+
+	// MayChange says why no task.json in a directory may be changed here, as another machine is at work on the task. Nil: all may.
+	MayChange func(dir string) error
+}
+
+// Allows says why nothing in a task directory may be changed, nil when it may.
+func (s Store) Allows(dir string) error {
+	if s.MayChange == nil {
+		return nil
+	}
+	return s.MayChange(dir)
 }
 
 // Tasks is the folder that the task directories lie in.

@@ -192,6 +192,9 @@ func (s Store) RunDir(dir string) (string, error) {
 
 // locked runs do while holding the write lock of the task in dir.
 func (s Store) locked(dir string, do func(owned func() bool) error) error {
+	if err := s.Allows(dir); err != nil {
+		return err
+	}
 	lock, err := s.writeLock(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.loadError(dir, filepath.Join(dir, TaskJSON), err)

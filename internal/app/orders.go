@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -37,10 +38,11 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 	if err != nil {
 		return done, err
 	}
-	if err := s.Orders().Stop(dir); err != nil {
-		return done, err
-	}
 	id := filepath.Base(dir)
+	sent, err := o.shared(ctx, s, dir, taskref.Order{What: orderStop}, func() error { return s.Orders().Stop(dir) })
+	if err != nil || sent != "" {
+		return o.sent(dir, sent), err
+	}
 	return o.ordered(dir, id+" is paused", "trellis start "+id), nil
 }
 
@@ -50,9 +52,12 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 	if err != nil {
 		return done, err
 	}
-	o.p.Undo().noteCancel(dir)
-	if err := s.Orders().Cancel(dir); err != nil {
-		return done, err
+	sent, err := o.shared(ctx, s, dir, taskref.Order{What: orderCancel}, func() error {
+		o.p.Undo().noteCancel(dir)
+		return s.Orders().Cancel(dir)
+	})
+	if err != nil || sent != "" {
+		return o.sent(dir, sent), err
 	}
 	s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
 	s.Hooks().CalledOff(ctx, dir)
@@ -85,7 +90,7 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 		return done, err
 	}
 	will := o.retryWill(dir, fresh)
-	if err := s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}); err != nil {
+	if _, err := o.shared(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}) }); err != nil {
 		return done, err
 	}
 	return o.again(ctx, s, dir, will)
@@ -111,7 +116,7 @@ func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, e
 	if err != nil {
 		return done, err
 	}
-	if err := s.Orders().SendBack(ctx, dir, said); err != nil {
+	if _, err := o.shared(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().SendBack(ctx, dir, said) }); err != nil {
 		return done, err
 	}
 	return o.again(ctx, s, dir, "be worked on with what you said")
@@ -191,10 +196,30 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 		return done, err
 	}
 	said := proof.Approval{Decision: word, Step: d.Step, Reason: d.Reason, By: d.By, Hash: d.Shown}
-	if d.IsRun || d.Step != "" {
-		return o.decideStep(ctx, s, dir, d.IsRun, said)
+	if d.IsRun {
+		return o.decideStep(ctx, s, dir, true, said)
 	}
-	return o.decidePlan(ctx, s, dir, said)
+	order := taskref.Order{What: string(word), By: said.By, Reason: said.Reason, Step: said.Step, Hash: said.Hash}
+	sent, err := o.shared(ctx, s, dir, order, func() (err error) {
+		if d.Step != "" {
+			done, err = o.decideStep(ctx, s, dir, false, said)
+			return err
+		}
+		done, err = o.decidePlan(ctx, s, dir, said)
+		return err
+	})
+	if sent != "" {
+		return o.sent(dir, sent), err
+	}
+	return done, err
+}
+
+// sent is what came of an order that another machine is to carry out.
+func (o Orders) sent(dir, says string) Ordered {
+	if says == "" {
+		return Ordered{}
+	}
+	return o.ordered(dir, says, "trellis status "+filepath.Base(dir))
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.

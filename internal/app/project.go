@@ -26,6 +26,8 @@ type Project struct {
 	Settings Settings
 	Gate     *TrustGate
 	News     *News
+
+	sharedBy string // the remote that a person named to share tasks through, "" when none did
 }
 
 // Open finds the repository and checks that it can be worked with: there is a commit, and .trellis.
@@ -59,6 +61,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 	repo.Env = e.Vars
 	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
 	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
+	p.Store.MayChange = p.mayChange
 	p.News = &News{p: p}
 	p.Store.Changed = p.News.changed
 	return p, nil

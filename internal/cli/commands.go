@@ -43,6 +43,8 @@ func commands(a *command.Console) []*cli.Command {
 		undoCommand(a),
 		editing.Command(a),
 		deliverCommand(a),
+		submitCommand(a),
+		pullCommand(a),
 		cleanup.Command(a),
 		trust.Command(a),
 		configure.Command(a),

@@ -41,6 +41,7 @@ type Config struct {
 	Hooks           Hooks              `yaml:"hooks"`
 	Runs            Runs               `yaml:"runs"`
 	Objectives      Objectives         `yaml:"objectives"`
+	Shared          Shared             `yaml:"shared"`
 	Notify          []Notify           `yaml:"notify"`
 }
 
@@ -163,6 +164,13 @@ type Objectives struct {
 	Watch bool `yaml:"watch" doc:"the watcher writes into objectives what becomes of their tasks, and plans the steps of those with auto_advance"`
 }
 
+// Shared is how several machines share the tasks of the repository.
+type Shared struct {
+	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: none but what watch --shared named here"`
+	Silence     time.Duration `yaml:"silence" doc:"how long nothing is heard of a machine before its tasks are taken from it; it is heard of four times in that"`
+	Transcripts bool          `yaml:"transcripts" doc:"give the others what agents were told and wrote too, from which trellis logs is made"`
+}
+
 // Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
 const Mergeable = "mergeable"
 
@@ -188,6 +196,7 @@ func defaults() Config {
 		Delivery: Delivery{Draft: true, CommitType: "feat", Update: "none"},
 		Sandbox:  "off",
 		Runs:     Runs{Keep: 30 * 24 * time.Hour},
+		Shared:   Shared{Silence: 2 * time.Minute, Transcripts: true},
 	}
 }
 

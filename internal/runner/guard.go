@@ -108,6 +108,21 @@ func (g trustGuard) planned(draft, final string) {
 	g.madeHere(final, texts, g.judge.Standing)
 }
 
+// Brought remembers what a task directory says as made by people who may make tasks here: it came from a machine of the team.
+func (s *Site) Brought(dir string) {
+	of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
+	if err != nil {
+		return // it is judged when it can be read
+	}
+	texts := map[string][]byte{}
+	for _, file := range of.Files {
+		if data, err := taskdir.ReadFile(s.Store.Root, file); err == nil {
+			texts[file] = data
+		}
+	}
+	s.guard().madeHere(dir, texts, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
+}
+
 // madeHere remembers what files of a task say, as far as pick has it so. What an agent asks for is judged as all else is.
 func (g trustGuard) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
 	if _, inside := proc.InsideRun(g.environ); inside || g.judge == nil {

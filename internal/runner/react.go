@@ -57,7 +57,7 @@ func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Re
 		if err := s.sayMergeable(seen); err != nil {
 			return out, err
 		}
-		if out.Waits = out.Waits || seen.Status.Waits; s.quiet(seen) {
+		if out.Waits = out.Waits || seen.Status.Waits; s.quiet(seen) || !s.last(seen.Dir) {
 			continue
 		}
 		begun, note, err := s.reactTo(ctx, seen, false)

@@ -67,6 +67,9 @@ func (s *Site) Elsewhere(dir string) *ElsewhereError {
 	return s.Sharing.Elsewhere(dir)
 }
 
+// last reports whether this machine was the last to have a task, and so is the one to follow its pull request.
+func (s *Site) last(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
+
 // alone is the lease of who shares with nobody.
 type alone struct{}
 

@@ -127,7 +127,7 @@ func baseFinder(s *Site) bases.Finder {
 // Succeed has a site with newer settings take the place of another one: it goes on with what that learned and tells the
 // same people.
 func (s *Site) Succeed(old *Site) {
-	s.common, s.Event, s.Seen = old.shared(), old.Event, old.Seen
+	s.common, s.Event, s.Seen, s.Sharing = old.shared(), old.Event, old.Seen, old.Sharing
 }
 
 // Event is something that happened in a run, for people who watch.

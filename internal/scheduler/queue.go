@@ -51,6 +51,7 @@ func (w *watch) place(f inspected) {
 		}
 		w.note(l)
 	case l.Elsewhere != nil:
+		w.results.drop(dir)
 		w.notices.inform(dir, l.Elsewhere.Error())
 	case l.Untrusted != nil:
 		w.awaits(dir, l.Untrusted)

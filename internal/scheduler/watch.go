@@ -38,6 +38,9 @@ type WatchOptions struct {
 	// files change, at every rescan and at every Hangup. After an error the settings before stay.
 	Reload func() (*runner.Site, error)
 	Hangup <-chan struct{}
+
+	// Look names directories that are to be looked at anew, as other machines have changed what holds for them; nil: none do.
+	Look <-chan string
 }
 
 // Watch picks up ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left),
@@ -224,6 +227,8 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		case <-w.options.Hangup:
 			w.reload()
 			w.lookAtAll()
+		case dir := <-w.options.Look:
+			w.schedule.now(dir)
 		case <-tick.C:
 			w.reload()
 			w.lookAtAll()
@@ -357,6 +362,7 @@ func (w *watch) end(r ran) {
 	var nobody *git.IdentityError
 	var not *runner.NotReadyError
 	var untrusted *trust.UntrustedError
+	var elsewhere *runner.ElsewhereError
 	switch {
 	case errors.As(r.err, &untrusted):
 		w.awaits(r.Dir, untrusted)
@@ -369,6 +375,10 @@ func (w *watch) end(r ran) {
 		w.schedule.settled(r.Dir) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
 		w.notices.warn("", "no task is started: "+nobody.Error())
+	case errors.As(r.err, &elsewhere):
+		w.results.drop(r.Dir)
+		w.notices.inform(r.Dir, elsewhere.Error())
+		w.schedule.settled(r.Dir) // its directory is brought
 	case runlock.Busy(r.err):
 		w.results.drop(r.Dir) // someone else runs it
 		w.retryLocked(r.Dir)

@@ -53,7 +53,7 @@ func kindOf(name string) kind {
 	base, ext := path.Base(name), path.Ext(name)
 	below := strings.HasPrefix(name, taskdir.Run+"/")
 	switch {
-	case strings.Contains("/"+name, "/"+durable.TempPrefix), below && slices.Contains([]string{"heads.json", ".gitignore"}, base), below && (base == "lock" || ext == ".lock"):
+	case strings.Contains("/"+name, "/"+durable.TempPrefix), below && slices.Contains([]string{"heads.json", "refit.json", "session", ".gitignore"}, base), below && (base == "lock" || ext == ".lock"):
 		return own
 	case !below && slices.Contains([]string{taskdir.TaskJSON, taskdir.Report, taskdir.PlanLog}, name):
 		return record

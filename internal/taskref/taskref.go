@@ -51,6 +51,8 @@ type State struct {
 	Head   string         // commit that the branch ends in
 	Work   string         // commit that has what the worktree held beyond that, or Head
 	At     time.Time
+	By     string // the id of the clone that saved it
+	From   string // the name of its machine, for people
 	Build  string // version of the saver
 }
 
@@ -80,6 +82,7 @@ type Remote struct {
 	Name        string // of the remote, or its address
 	Store       taskdir.Store
 	Places      Places
+	Host        string // name of this machine, for people
 	Disk        *durable.Disk
 	Build       string        // version of this program
 	Transcripts bool          // what agents were told and wrote is shared, too

@@ -44,6 +44,7 @@ func Command(a *command.Console) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
 			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
 			command.PlainFlag(),
+			&cli.StringFlag{Name: "shared", Usage: "share the tasks with other checkouts through the git remote `REMOTE` (shared.remote of config.yaml); none: with nobody any more"},
 			command.SharedFlag(),
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
@@ -90,6 +91,11 @@ func run(a *command.Console, c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
+	if c.IsSet("shared") {
+		if err := p.ShareWith(c.String("shared")); err != nil {
+			return err
+		}
+	}
 	begun, err := p.InForce(c.Context)
 	if err != nil {
 		return err
@@ -105,12 +111,19 @@ func run(a *command.Console, c *cli.Context) error {
 	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
 		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
 	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	ctx, stop := context.WithCancel(c.Context)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
 	if log, ok := watchRecords(a, c, s); ok {
 		s.Event = log.take
 		p.News.Work(s)
 		o.Begun = func() {
 			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
+		}
+		if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
+			return err
 		}
 		results, err := scheduler.Watch(c.Context, s, o)
 		return endOfWatch(c, p, results, err)
@@ -120,6 +133,10 @@ func run(a *command.Console, c *cli.Context) error {
 	s.Event = told.take
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	p.News.Work(s)
+	if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
+		show.Close()
+		return err
+	}
 	results, err := scheduler.Watch(c.Context, s, o)
 	show.Close()
 	for _, r := range results {
@@ -131,6 +148,31 @@ func run(a *command.Console, c *cli.Context) error {
 		a.Say("no task is ready to run; next: trellis status")
 	}
 	return endOfWatch(c, p, results, err)
+}
+
+// follow keeps the checkout and other machines up to date with each other until ctx ends, if it shares its tasks. It returns the directories
+// that are to be looked at as others changed them. A watch --once knows how they stand before it begins.
+func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, following *sync.WaitGroup) (<-chan string, error) {
+	t, err := p.Team(s)
+	if errors.Is(err, app.ErrNoTeam) {
+		return nil, nil
+	}
+	if err == nil && once {
+		_, err = t.Pull(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed := make(chan string)
+	following.Go(func() {
+		t.Follow(ctx, func(dir string) {
+			select {
+			case changed <- dir:
+			case <-ctx.Done():
+			}
+		})
+	})
+	return changed, nil
 }
 
 // endings says how each run ended when it ends: what it came to, and what is to be done next.

@@ -1,0 +1,181 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/share"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+)
+
+// Team is this checkout among others that share their tasks.
+type Team struct {
+	p    *Project
+	site *runner.Site
+	team *share.Team
+}
+
+// NoTeam is the name of a remote that means that tasks are shared with nobody.
+const NoTeam = "none"
+
+// ShareWith has the project share its tasks through a remote from now on, whatever its settings say; with [NoTeam] through none.
+func (p *Project) ShareWith(remote string) error {
+	p.sharedBy = remote
+	if remote == NoTeam {
+		return share.Forget(p.Root)
+	}
+	return nil
+}
+
+// sharedRemote is the remote through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.
+func (p *Project) sharedRemote(cfg *config.Config) string {
+	remote := cmp.Or(p.sharedBy, cfg.Shared.Remote, share.Remembered(p.Root))
+	if remote == NoTeam {
+		return ""
+	}
+	return remote
+}
+
+// mayChange says why a task may not be changed here: another machine has it, by what this clone heard last.
+func (p *Project) mayChange(dir string) error {
+	if share.Remembered(p.Root) == "" {
+		return nil
+	}
+	clone, err := p.Repo.CloneID()
+	if err != nil {
+		return err
+	}
+	now := time.Now
+	if p.Env.Now != nil {
+		now = p.Env.Now
+	}
+	return share.NewKnown(p.Root, clone, now).MayChange(dir)
+}
+
+// leastSilence is the shortest time after which a machine's tasks are taken from it: it has to get a word through to the remote.
+const leastSilence = 2 * time.Second
+
+// joinTeam has a site share its tasks, where that is asked for.
+func (p *Project) joinTeam(s *runner.Site, cfg *config.Config) {
+	remote := p.sharedRemote(cfg)
+	if remote == "" {
+		return
+	}
+	clone, err := p.Repo.CloneID()
+	if err != nil {
+		s.Sharing = unshared{err}
+		return
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = clone
+	}
+	t := share.New(share.Options{
+		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
+			Host: host, Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
+		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: s.Clock,
+		Adopt: func(dir string) error { s.Brought(dir); return nil },
+		Apply: func(ctx context.Context, dir string, o taskref.Order) error { return obey(ctx, s, dir, o) },
+		Tell:  func(task, message string) { s.Tell(runner.Event{Task: task, Message: message}) },
+	})
+	s.Sharing = t
+}
+
+// unshared is the sharing of a checkout that can't say which machine it is: nothing is run there.
+type unshared struct{ err error }
+
+func (u unshared) Elsewhere(string) *runner.ElsewhereError            { return nil }
+func (u unshared) Last(string) bool                                   { return false }
+func (u unshared) Take(context.Context, string) (runner.Lease, error) { return nil, u.err }
+
+// ErrNoTeam says that the tasks of a project are shared with nobody.
+var ErrNoTeam = errors.New("the tasks of this repository are shared with no other machine")
+
+// Team is this checkout among those that share their tasks. [ErrNoTeam] when there are none.
+func (p *Project) Team(s *runner.Site) (*Team, error) {
+	switch t := s.Sharing.(type) {
+	case *share.Team:
+		return &Team{p, s, t}, nil
+	case unshared:
+		return nil, t.err
+	}
+	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
+}
+
+// Follow keeps this checkout and the team up to date with each other until ctx ends. look is told the directories that may have become free.
+func (t *Team) Follow(ctx context.Context, look func(dir string)) { t.team.Follow(ctx, look) }
+
+// Mirror is Follow of who only looks: nothing that is done here is given to the team.
+func (t *Team) Mirror(ctx context.Context, look func(dir string)) { t.team.Mirror(ctx, look) }
+
+// Pull brings what other machines did, and returns the directories of the tasks that changed.
+func (t *Team) Pull(ctx context.Context) ([]string, error) { return t.team.Pull(ctx) }
+
+// Submit tells the team of a task as it is here. It reports whether the team did not know that.
+func (t *Team) Submit(ctx context.Context, dir string) (bool, error) { return t.team.Submit(ctx, dir) }
+
+// The orders that machines send each other.
+const (
+	orderStop    = "stop"
+	orderCancel  = "cancel"
+	orderApprove = "approve"
+	orderReject  = "reject"
+)
+
+// obey does here what a person asked for at another machine.
+func obey(ctx context.Context, s *runner.Site, dir string, o taskref.Order) (err error) {
+	switch o.What {
+	case orderStop:
+		return s.Orders().Stop(dir)
+	case orderCancel:
+		return s.Orders().Cancel(dir)
+	case orderApprove, orderReject:
+		decision := proof.Approve
+		if o.What == orderReject {
+			decision = proof.Reject
+		}
+		if o.Step != "" {
+			_, _, err = s.Approvals().DecideStep(dir, proof.Approval{Decision: decision, Step: o.Step, Reason: o.Reason, By: o.By, Hash: o.Hash})
+			return err
+		}
+		if decision == proof.Reject {
+			return s.Approvals().Reject(dir, o.By, o.Reason, o.Hash)
+		}
+		_, err = s.Approvals().Approve(dir, o.By, o.Hash)
+		return err
+	}
+	return fmt.Errorf("nobody here knows what %q is", o.What)
+}
+
+// shared does something to a task that a person asks for: here, and then the team is told; or, when another machine is at work on
+// the task, that one is asked to, and sent says so. An order without a name can't be sent.
+func (o Orders) shared(ctx context.Context, s *runner.Site, dir string, order taskref.Order, change func() error) (sent string, err error) {
+	t, ok := s.Sharing.(*share.Team)
+	if !ok {
+		return "", change()
+	}
+	err = t.Change(ctx, dir, change)
+	by := (*runner.ElsewhereError)(nil)
+	if !errors.As(err, &by) || order.What == "" {
+		return "", err
+	}
+	order.ID, order.Task, order.At = rand.Text(), filepath.Base(dir), s.Clock()
+	if order.By == "" {
+		if order.By, err = o.decider(ctx, ""); err != nil {
+			return "", err
+		}
+	}
+	if err := t.Ask(ctx, order); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s is at work on %s: it was asked to %s it", by.Host, order.Task, order.What), nil
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+)
+
+func submitCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`The task directory goes to the remote that shared.remote names, or trellis watch --shared named here. The
+first machine that watches with room for it runs it; this one too, if it watches. What you change of it later goes there with
+trellis submit again, or by a watcher here. trellis pull brings back what becomes of it.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis submit 02-03-paging"),
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+			if err := a.OnlyPeople("submit"); err != nil {
+				return err
+			}
+			s, err := p.Site(c.Context)
+			if err != nil {
+				return err
+			}
+			t, err := p.Team(s)
+			if err != nil {
+				return err
+			}
+			news, err := t.Submit(c.Context, dir)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return terminal.JSON(a.Stdout, submitted{filepath.Base(dir), news})
+			}
+			said := "is given to the team"
+			if !news {
+				said = "is known to the team as it is"
+			}
+			a.Say("%s %s; next: trellis pull", filepath.Base(dir), said)
+			return nil
+		})}
+}
+
+// submitted is what became of a submission, as JSON.
+type submitted struct {
+	Task string `json:"task"`
+	News bool   `json:"news"` // the team did not know it so
+}
+
+func pullCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()},
+		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees: trellis list, status, logs,
+board and ui show it. A task that another machine has can't be changed here; trellis approve, reject, stop and
+cancel ask that machine. The directories that changed go to stdout, a line each.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
+		Action: func(c *cli.Context) error {
+			p, err := a.Open(c.Context)
+			if err != nil {
+				return err
+			}
+			s, err := p.Site(c.Context)
+			if err != nil {
+				return err
+			}
+			t, err := p.Team(s)
+			if err != nil {
+				return err
+			}
+			if c.Bool("follow") {
+				return pullOn(c.Context, a, p, t)
+			}
+			changed, err := t.Pull(c.Context)
+			if err != nil {
+				return err
+			}
+			names := []string{}
+			for _, dir := range changed {
+				names = append(names, p.Store.Rel(dir))
+			}
+			slices.Sort(names)
+			return a.Print(c.Bool("json"), pulled{names}, func() error {
+				for _, name := range names {
+					if err := a.Result(name); err != nil {
+						return err
+					}
+				}
+				a.Say("%d tasks changed", len(names))
+				return nil
+			})
+		}}
+}
+
+// pulled is what was brought, as JSON.
+type pulled struct {
+	Changed []string `json:"changed"` // directories of tasks
+}
+
+// pullOn brings what others do until ctx ends.
+func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team) error {
+	t.Mirror(ctx, func(dir string) { fmt.Fprintln(a.Stdout, p.Store.Rel(dir)) })
+	return ctx.Err()
+}

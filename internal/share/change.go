@@ -1,0 +1,97 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Change has change do something to a task that no other machine is at work on, with what others did to it before, and tells
+// them of it. What this machine is at work on itself is changed as it is: the run tells. *runner.ElsewhereError: another machine is at
+// work on it.
+func (t *Team) Change(ctx context.Context, dir string, change func() error) error {
+	if _, held := runner.Held(dir); held {
+		return change()
+	}
+	lock, err := t.lock(dir)
+	if err != nil {
+		return err
+	}
+	for range tries {
+		if err = t.change(ctx, dir, func(taskref.State) error { return change() }); !errors.Is(err, taskref.ErrLost) {
+			break
+		}
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
+// change is Change once. It is [taskref.ErrLost] when another machine changed the task at the same moment: then the change is made again to what
+// that made of it.
+func (t *Team) change(ctx context.Context, dir string, change func(taskref.State) error) error {
+	s, err := t.find(ctx, filepath.Base(dir))
+	if err != nil {
+		return err
+	}
+	if by := t.Elsewhere(dir); by != nil {
+		return by
+	}
+	if err := t.bring(ctx, dir, s); err != nil {
+		return err
+	}
+	if err := change(s); err != nil {
+		return err
+	}
+	_, err = t.give(ctx, dir, s, "changed by a person")
+	return err
+}
+
+// Submit tells the others of a task as this machine has it. It reports whether they did not know that. Errors are those of Change.
+func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
+	if by, held := runner.Held(dir); held {
+		return false, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
+	}
+	lock, err := t.lock(dir)
+	if err != nil {
+		return false, err
+	}
+	err = t.change(ctx, dir, func(s taskref.State) (err error) {
+		news, err = t.differs(ctx, dir, s)
+		return err
+	})
+	return news, errors.Join(err, lock.Unlock())
+}
+
+// give tells the others how a task stands that no machine is at work on.
+func (t *Team) give(ctx context.Context, dir string, was taskref.State, why string, done ...taskref.Order) (taskref.State, error) {
+	task, err := t.Remote.Store.Load(dir)
+	if err != nil {
+		return was, err
+	}
+	s, err := t.Remote.Save(ctx, dir, was.Commit, taskref.SaveAs{Status: task.Status, Until: task.Pipeline.ResumeAt, Why: why, Done: done})
+	if err != nil {
+		return was, fmt.Errorf("telling the team of %s: %w", filepath.Base(dir), err)
+	}
+	return s, t.sightings.take([]taskref.State{s})
+}
+
+// differs reports whether a task directory says something else than its state.
+func (t *Team) differs(ctx context.Context, dir string, s taskref.State) (bool, error) {
+	if s.Commit == "" {
+		return true, nil
+	}
+	return t.Remote.Differs(ctx, dir, s)
+}
+
+// Ask sends an order to the machine that has a task.
+func (t *Team) Ask(ctx context.Context, o taskref.Order) error {
+	if err := t.Remote.Send(ctx, o); err != nil {
+		return fmt.Errorf("asking the machine that has %s: %w", o.Task, err)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Bounds of how often the remote is asked.
+const (
+	often  = 500 * time.Millisecond
+	seldom = 15 * time.Second
+)
+
+// Follow keeps this checkout and the team up to date with each other until ctx ends: what other machines do appears in the
+// task directories here, what is ready here is offered to them, and orders for what this machine has are carried out. look is told the directories
+// that may have become free to run.
+func (t *Team) Follow(ctx context.Context, look func(dir string)) {
+	t.follower(look, false).run(ctx)
+}
+
+// Mirror is Follow of who only looks: nothing that is done here is given to others.
+func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
+	t.follower(look, true).run(ctx)
+}
+
+// Pull brings what other machines did, once. It returns the directories that changed.
+func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
+	err = t.follower(func(dir string) { changed = append(changed, dir) }, true).round(ctx)
+	return changed, err
+}
+
+func (t *Team) follower(look func(dir string), only bool) *follower {
+	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}}
+}
+
+func (f *follower) run(ctx context.Context) {
+	every := min(max(f.Silence/(2*beatsInSilence), often), seldom)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := f.round(ctx); err != nil && ctx.Err() == nil && !f.failing {
+			f.failing = true
+			f.tell("", fmt.Sprintf("%v; nothing new is begun until it answers", err))
+		} else if err == nil && f.failing {
+			f.failing = false
+			f.tell("", f.Remote.Name+" answers again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// follower is what Follow remembers from one round to the next.
+type follower struct {
+	*Team
+	look     func(dir string)
+	only     bool                 // looks, and gives nothing
+	failing  bool                 // the remote does not answer
+	rested   map[string]time.Time // when directories were changed last, as far as others know them so
+	lapsedOf map[string]string    // commits of the claims that were told to have lapsed, by task
+}
+
+// round brings and gives once.
+func (f *follower) round(ctx context.Context) error {
+	states, orders, err := f.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	known := map[string]bool{}
+	for _, s := range states {
+		known[s.Task] = true
+		errs = append(errs, f.follow(ctx, s))
+	}
+	if !f.only {
+		errs = append(errs, f.offer(ctx, known), f.obey(ctx, states, orders))
+	}
+	return errors.Join(errs...)
+}
+
+// follow brings a task up to what others made of it, or gives them what people here did.
+func (f *follower) follow(ctx context.Context, s taskref.State) error {
+	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
+	if f.archived(s.Task) || f.leaseOf(s.Task) != nil {
+		return nil
+	}
+	if _, held := runner.Held(dir); held {
+		return nil
+	}
+	lock, err := f.lock(dir)
+	if err != nil {
+		return nil // another process of this clone takes or changes it
+	}
+	err = f.settle(ctx, dir, s)
+	return errors.Join(err, lock.Unlock())
+}
+
+func (f *follower) settle(ctx context.Context, dir string, s taskref.State) error {
+	known, err := f.Remote.Known(ctx, s.Task)
+	if err != nil {
+		return err
+	}
+	_, gone := os.Stat(dir)
+	if known != s.Commit || errors.Is(gone, fs.ErrNotExist) {
+		if err := f.bring(ctx, dir, s); err != nil {
+			return err
+		}
+		f.rested[dir] = changedAt(dir)
+		f.look(dir)
+		return nil
+	}
+	if one, ok := f.sightings.of(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && f.lapsed(one) && f.lapsedOf[s.Task] != s.Commit {
+		f.lapsedOf[s.Task] = s.Commit
+		f.tell(s.Task, fmt.Sprintf("nothing was heard of %s for %v: %s is free again", one.Host, f.Silence, s.Task))
+		f.look(dir)
+	}
+	if f.only || f.Elsewhere(dir) != nil {
+		return nil
+	}
+	return f.giveChanged(ctx, dir, s)
+}
+
+// settleTime is how long nobody wrote in a directory before what people did there is given to others.
+const settleTime = 2 * time.Second
+
+// giveChanged gives what was done here to a task since the others were told.
+func (f *follower) giveChanged(ctx context.Context, dir string, s taskref.State) error {
+	at := changedAt(dir)
+	if f.rested[dir].Equal(at) && s.Claim.Machine == "" || f.Now().Sub(at) < settleTime {
+		return nil
+	}
+	differs, err := f.differs(ctx, dir, s)
+	if err != nil {
+		return err
+	}
+	if differs || s.Claim.Machine == f.Machine && f.resting(dir) {
+		if _, err := f.give(ctx, dir, s, "changed"); err != nil && !errors.Is(err, taskref.ErrLost) {
+			return err
+		}
+	}
+	f.rested[dir] = at
+	return nil
+}
+
+// resting reports whether nothing is going to run for a task that this machine has by what the others know: its end did not get to them.
+func (f *follower) resting(dir string) bool {
+	task, err := f.Remote.Store.Load(dir)
+	return err == nil && task.Status != trellis.InProgress
+}
+
+// changedAt is when something directly in a directory was changed last, or in the run of the task.
+func changedAt(dir string) (last time.Time) {
+	for _, name := range []string{"", taskdir.Journal} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	entries, _ := os.ReadDir(dir) // what can't be listed rests
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.Type().IsRegular() && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
+}
+
+// archived reports whether a task was put away here.
+func (f *follower) archived(task string) bool {
+	found, _ := filepath.Glob(filepath.Join(f.Remote.Store.Tasks(), "archive", "*", task))
+	return len(found) > 0
+}
+
+// offer gives the others what is ready here and unknown to them.
+func (f *follower) offer(ctx context.Context, known map[string]bool) error {
+	entries, err := f.Remote.Store.List()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		task := filepath.Base(e.Dir)
+		if e.Task == nil || known[task] || f.leaseOf(task) != nil || !slices.Contains([]trellis.Status{trellis.Ready, trellis.Waiting}, e.Task.Status) || f.Now().Sub(changedAt(e.Dir)) < settleTime {
+			continue
+		}
+		if _, held := runner.Held(e.Dir); held {
+			continue
+		}
+		if _, err := f.give(ctx, e.Dir, taskref.State{}, "offered"); err != nil && !errors.Is(err, taskref.ErrLost) {
+			return err
+		}
+	}
+	return nil
+}
+
+// obey carries out what people asked of tasks that this machine has, or that none has.
+func (f *follower) obey(ctx context.Context, states []taskref.State, orders []taskref.Order) error {
+	var errs []error
+	for _, o := range orders {
+		dir := filepath.Join(f.Remote.Store.Tasks(), o.Task)
+		at := slices.IndexFunc(states, func(s taskref.State) bool { return s.Task == o.Task })
+		if at < 0 || f.Elsewhere(dir) != nil {
+			continue
+		}
+		if l := f.leaseOf(o.Task); l != nil {
+			errs = append(errs, l.obey(ctx, orders))
+			continue
+		}
+		errs = append(errs, f.obeyFree(ctx, dir, states[at], o))
+	}
+	return errors.Join(errs...)
+}
+
+// obeyFree carries out an order to a task that nobody is at work on. Another machine may do so at the same moment: the one that is later
+// takes what the other made of it.
+func (f *follower) obeyFree(ctx context.Context, dir string, s taskref.State, o taskref.Order) error {
+	lock, err := f.lock(dir)
+	if err != nil {
+		return nil // the next round finds it
+	}
+	if err = f.bring(ctx, dir, s); err == nil {
+		f.apply(ctx, dir, o)
+		if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
+			err = nil
+		}
+		f.look(dir)
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
+// apply carries out an order. One that can't be is told of here, and is over.
+func (t *Team) apply(ctx context.Context, dir string, o taskref.Order) {
+	if err := t.Apply(ctx, dir, o); err != nil {
+		t.tell(o.Task, fmt.Sprintf("%s of %s by %s was not carried out: %v", o.What, o.Task, o.By, err))
+		return
+	}
+	t.tell(o.Task, fmt.Sprintf("%s of %s by %s", o.What, o.Task, o.By))
+}

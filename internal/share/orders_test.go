@@ -1,0 +1,199 @@
+package share_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// slow has implement take until a file says that it may end.
+func slow() string {
+	return strings.Replace(runnertest.Counted(), "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log\"", "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log; touch $TRELLIS_REPO/../at-work; while ! test -e $TRELLIS_REPO/../quick; do sleep 0.05; done\"", 1)
+}
+
+// until waits for something that has no event here.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+func (m *machine) has(name string) bool {
+	_, err := os.Stat(filepath.Join(m.Dir, name))
+	return err == nil
+}
+
+// orders are what stands on the remote to be done.
+func (m *machine) orders() []taskref.Order {
+	m.Helper()
+	_, list, err := m.team.Remote.Fetch(m.Context())
+	if err != nil {
+		m.Fatal(err)
+	}
+	return list
+}
+
+func order(what string) taskref.Order {
+	return taskref.Order{ID: what + "-1", Task: task, What: what, By: "bob", At: time.Now()}
+}
+
+// The machine that is at work on a task does what is asked of it at another one, once.
+func TestOrderToTheMachineAtWork(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	a := net(t, slow(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	done := make(chan runner.Result)
+	go func() {
+		res, err := a.Site.TaskRunner().Run(t.Context(), a.dir(), runner.RunOptions{}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- res
+	}()
+	until(t, "an agent at work", func() bool { return a.has("../at-work") })
+	b := a.beside("b", silence)
+	b.pull()
+	if err := b.team.Ask(t.Context(), order("stop")); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-done; res.Status != trellis.Paused {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if list := b.orders(); len(list) > 0 {
+		t.Errorf("still to be done: %v", list)
+	}
+	b.pull()
+	if got := b.Task(b.dir()); got.Status != trellis.Paused {
+		t.Errorf("the other machine has it as %s", got.Status)
+	}
+}
+
+// An order to a machine that died is carried out by whoever has the task next, once.
+func TestOrderToADeadMachine(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	a := net(t, slow(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	cmd, said := a.begin(silence, 0)
+	until(t, "an agent at work: "+said.String(), func() bool { return a.has("../at-work") })
+	b := a.beside("b", silence)
+	b.pull()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	a.Write("../quick", "")
+	if err := b.team.Ask(t.Context(), order("stop")); err != nil {
+		t.Fatal(err)
+	}
+	c := a.beside("c", silence)
+	until(t, "the task is free", func() bool { c.pull(); return c.team.Elsewhere(c.dir()) == nil })
+	ctx, end := follow(c)
+	until(t, "the order is carried out", func() bool { return len(b.orders()) == 0 })
+	end()
+	<-ctx
+	if got := c.Task(c.dir()); got.Status != trellis.Paused {
+		t.Errorf("it is %s", got.Status)
+	}
+	b.pull()
+	if got := b.Task(b.dir()); got.Status != trellis.Paused {
+		t.Errorf("the other machine has it as %s", got.Status)
+	}
+}
+
+// Two people agree to a plan at the same moment, each in a clone of their own: both count.
+func TestTwoPeopleApprove(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	a.Write(".trellis/tasks/"+task+"/task.json", `{"status": "waiting", "pipeline": {"approval": {"required": true, "approvers": 2}}}`)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", silence)
+	b.pull()
+	said := make(chan error)
+	for by, m := range map[string]*machine{"ann": a, "bob": b} {
+		go func() {
+			said <- m.team.Change(t.Context(), m.dir(), func() error {
+				_, err := m.Site.Approvals().Approve(m.dir(), by, "")
+				return err
+			})
+		}()
+	}
+	if err := errors.Join(<-said, <-said); err != nil {
+		t.Fatal(err)
+	}
+	a.pull()
+	b.pull()
+	for _, m := range []*machine{a, b} {
+		if got := m.Task(m.dir()); got.Status != trellis.Ready {
+			t.Errorf("it is %s, by %s", got.Status, m.Read(".trellis/tasks/"+task+"/approvals.jsonl"))
+		}
+	}
+}
+
+// A remote that does not answer has a run sleep, with nothing of what could not be given marked as done. It goes on from there.
+func TestRemoteIsGone(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	a := net(t, slow(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	ended := make(chan error)
+	go func() {
+		_, err := a.Site.TaskRunner().Run(t.Context(), a.dir(), runner.RunOptions{}, nil)
+		ended <- err
+	}()
+	until(t, "an agent at work", func() bool { return a.has("../at-work") })
+	bare := filepath.Join(a.Dir, "../bare.git")
+	if err := os.Rename(bare, bare+".away"); err != nil {
+		t.Fatal(err)
+	}
+	a.Write("../quick", "")
+	if err := <-ended; !errors.Is(err, flow.ErrSuspended) && !strings.Contains(err.Error(), "were told nothing") {
+		t.Errorf("got %v", err)
+	}
+	if got := a.Task(a.dir()); got.Status != trellis.InProgress {
+		t.Errorf("it is %s", got.Status)
+	}
+	if _, err := a.Site.TaskRunner().Run(t.Context(), a.dir(), runner.RunOptions{}, nil); !errors.Is(err, flow.ErrSuspended) {
+		t.Errorf("begun without the remote: %v", err)
+	}
+	if err := os.Rename(bare+".away", bare); err != nil {
+		t.Fatal(err)
+	}
+	if res := a.run(); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	for role, n := range calls(a) {
+		if n != 1 {
+			t.Errorf("%s was asked %d times", role, n)
+		}
+	}
+}
+
+// follow has a machine follow the team until end is called; then the channel is closed.
+func follow(m *machine) (over chan struct{}, end func()) {
+	over = make(chan struct{})
+	ctx, cancel := context.WithCancel(m.Context())
+	go func() {
+		defer close(over)
+		m.team.Follow(ctx, func(string) {})
+	}()
+	return over, cancel
+}

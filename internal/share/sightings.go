@@ -1,0 +1,184 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// sighting is a task as it was when the remote was asked last.
+type sighting struct {
+	Task    string         `json:"task"`
+	Commit  string         `json:"commit"`
+	Seen    time.Time      `json:"seen"`              // when this clone saw that commit first, by its own clock
+	Machine string         `json:"machine,omitempty"` // that has the task, "" for none
+	Host    string         `json:"host,omitempty"`    // its name
+	Since   time.Time      `json:"since,omitzero"`    // by that machine's clock
+	Saver   string         `json:"saver,omitempty"`   // machine that gave this state
+	Status  trellis.Status `json:"status,omitempty"`
+}
+
+// sightings are those of all tasks, which all processes of a clone know by a file.
+type sightings struct {
+	path    string
+	remote  string
+	silence time.Duration
+	disk    *durable.Disk
+	now     func() time.Time
+
+	mu    sync.Mutex
+	read  time.Time // change time of the file when it was read
+	tasks map[string]sighting
+}
+
+// sightingsText is the file.
+type sightingsText struct {
+	Remote  string        `json:"remote"`
+	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
+	Tasks   []sighting    `json:"tasks"`
+}
+
+// SightingsFile is where a clone keeps what it heard of the tasks of the team.
+func SightingsFile(root string) string {
+	return filepath.Join(root, ".trellis", ".runtime", "shared", "tasks.json")
+}
+
+// Remembered is the remote whose tasks a clone shares, "" when it shares none.
+func Remembered(root string) string {
+	text, err := readSightings(SightingsFile(root))
+	if err != nil {
+		return ""
+	}
+	return text.Remote
+}
+
+// Known is what a clone heard of the tasks of the team, without asking anybody.
+type Known struct {
+	root    string
+	machine string
+	now     func() time.Time
+	heard   sightings
+}
+
+// NewKnown is what the clone at root heard, whose id is machine.
+func NewKnown(root, machine string, now func() time.Time) *Known {
+	return &Known{root: root, machine: machine, now: now, heard: sightings{path: SightingsFile(root)}}
+}
+
+// MayChange is a *runner.ElsewhereError for the directory of a task that another machine has.
+func (k *Known) MayChange(dir string) error {
+	s, ok := k.heard.of(filepath.Base(dir))
+	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.now(), k.heard.silence) {
+		return nil
+	}
+	return s.held()
+}
+
+// elsewhere reports whether another machine has the task, of which something was heard within the last silence.
+func (s sighting) elsewhere(machine string, now time.Time, silence time.Duration) bool {
+	return s.Machine != "" && s.Machine != machine && now.Sub(s.Seen) <= silence
+}
+
+func (s sighting) held() *runner.ElsewhereError {
+	return &runner.ElsewhereError{Task: s.Task, Host: s.Host, Since: s.Since}
+}
+
+// of is the sighting of one task.
+func (s *sightings) of(task string) (sighting, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load()
+	one, ok := s.tasks[task]
+	return one, ok
+}
+
+// load reads the file again when another process wrote it. What can't be read is heard of anew.
+func (s *sightings) load() {
+	info, err := os.Stat(s.path)
+	if err != nil || s.tasks != nil && info.ModTime().Equal(s.read) {
+		return
+	}
+	text, err := readSightings(s.path)
+	if err != nil || s.remote != "" && text.Remote != s.remote {
+		return
+	}
+	if s.remote == "" {
+		s.silence = text.Silence
+	}
+	s.tasks, s.read = map[string]sighting{}, info.ModTime()
+	for _, one := range text.Tasks {
+		s.tasks[one.Task] = one
+	}
+}
+
+// take takes in how tasks stand now. Those that were seen as they are keep the time of that.
+func (s *sightings) take(states []taskref.State, gone ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load()
+	if s.tasks == nil {
+		s.tasks = map[string]sighting{}
+	}
+	changed := len(gone) > 0
+	for _, task := range gone {
+		delete(s.tasks, task)
+	}
+	for _, st := range states {
+		if old, ok := s.tasks[st.Task]; ok && old.Commit == st.Commit {
+			continue
+		}
+		s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Saver: st.By, Status: st.Status}
+		changed = true
+	}
+	if _, err := os.Stat(s.path); changed || errors.Is(err, fs.ErrNotExist) {
+		return s.write()
+	}
+	return nil
+}
+
+func (s *sightings) write() error {
+	text := sightingsText{Remote: s.remote, Silence: s.silence}
+	for _, one := range s.tasks {
+		text.Tasks = append(text.Tasks, one)
+	}
+	data, err := json.MarshalIndent(text, "", "  ")
+	if err == nil {
+		err = s.disk.MkdirAll(filepath.Dir(s.path), 0o755)
+	}
+	if err == nil {
+		err = s.disk.WriteFile(s.path, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("noting how the tasks of the team stand: %w", err)
+	}
+	if info, err := os.Stat(s.path); err == nil {
+		s.read = info.ModTime()
+	}
+	return nil
+}
+
+// Forget has a clone share its tasks no more.
+func Forget(root string) error {
+	if err := os.Remove(SightingsFile(root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the tasks of the team: %w", err)
+	}
+	return nil
+}
+
+func readSightings(path string) (text sightingsText, err error) {
+	data, err := durable.ReadBelow(filepath.Dir(path), filepath.Base(path), durable.MaxJournal)
+	if err != nil {
+		return text, err
+	}
+	return text, json.Unmarshal(data, &text)
+}

@@ -1,0 +1,138 @@
+package share_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// A machine that dies at any step of a run is followed by another one, in another place, once nothing is heard of it: no call that came to
+// its end is made again, and there is one commit.
+func TestAnotherMachineGoesOn(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	all := net(t, runnertest.Counted(), silence)
+	all.Hand(task, runnertest.ProvenPRD)
+	cmd, said := all.begin(silence, 0)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	steps := strings.Count(all.Read("../steps.log"), "\n")
+	every := soak.Every(steps / 5)
+	t.Logf("kills at every %d. of %d steps", every, steps)
+	for at := 3; at <= steps; at += every {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			a := net(t, runnertest.Counted(), silence)
+			a.Hand(task, runnertest.ProvenPRD)
+			cmd, said := a.begin(silence, at)
+			if cmd.Wait(); !killed(cmd) {
+				t.Fatalf("step %d: it was not killed: %s", at, said)
+			}
+			b := a.beside("b", silence)
+			if res := b.run(); res.Status != trellis.Review {
+				t.Fatalf("step %d: got %s, %v", at, res.Status, res.Failure)
+			}
+			if got := b.Git("rev-list", "--count", "main..feature/bye"); got != "1" {
+				t.Errorf("step %d: %s commits", at, got)
+			}
+			again := 0
+			for _, n := range calls(a, b) {
+				again += n - 1
+			}
+			if again > 1 {
+				t.Errorf("step %d: calls %v", at, calls(a, b))
+			}
+			if found := given(b, a.Dir); len(found) > 0 {
+				t.Errorf("step %d: given to others with a path of a machine: %v", at, found)
+			}
+			a.pull()
+			if got := a.Task(a.dir()); got.Status != trellis.Review || !strings.HasPrefix(got.WorktreePath, a.Dir) {
+				t.Errorf("step %d: the first machine has it as %s in %s", at, got.Status, got.WorktreePath)
+			}
+		})
+	}
+}
+
+// A machine that is frozen while an agent is at work, and thaws when another one has the task, pushes nothing and ends its agents.
+func TestFrozenMachine(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	script := strings.Replace(runnertest.Counted(), "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log\"", "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log; touch $TRELLIS_REPO/../at-work; test -e $TRELLIS_REPO/../quick || sleep 300\"", 1)
+	a := net(t, script, silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	cmd, said := a.begin(silence, 0)
+	b := a.beside("b", silence)
+	b.Write("../quick", "")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // an agent at work has no event
+		if _, err := os.Stat(a.Dir + "/../at-work"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no agent came to work: %s", said)
+		}
+	}
+	b.pull()
+	if by := b.team.Elsewhere(b.dir()); by == nil {
+		t.Fatal("nobody has the task")
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if res := b.run(); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	after := b.Git("ls-remote", "origin")
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 11 {
+		t.Errorf("it ended with %v: %s", err, said)
+	}
+	if now := b.Git("ls-remote", "origin"); now != after {
+		t.Errorf("the remote had\n%s\nand has\n%s", after, now)
+	}
+	a.pull()
+	if got := a.Task(a.dir()); got.Status != trellis.Review {
+		t.Errorf("the first machine has it as %s", got.Status)
+	}
+}
+
+// A task that another machine has is neither started nor changed here.
+func TestMirrorIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	lease, err := a.team.Take(t.Context(), a.dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := lease.Hold(t.Context())
+	b := a.beside("b", silence)
+	if got := b.pull(); len(got) != 1 || got[0] != b.dir() {
+		t.Errorf("brought %v", got)
+	}
+	if _, err := b.Site.Starter().Start(t.Context(), b.dir(), runner.RunOptions{}); !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), " is at work on "+task) {
+		t.Errorf("start: %v", err)
+	}
+	if err := b.team.Change(t.Context(), b.dir(), func() error { t.Error("it was changed"); return nil }); !errors.Is(err, durable.ErrHeld) {
+		t.Errorf("change: %v", err)
+	}
+	if err := end(runner.Result{Status: trellis.Ready}); err != nil {
+		t.Fatal(err)
+	}
+	if res := b.run(); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}

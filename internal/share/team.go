@@ -1,0 +1,219 @@
+// Package share lets several machines share the tasks of a repository with nothing but a git remote. Each task is one machine's
+// at a time: a ref of the remote says whose, and moves by compare and swap alone. Who does not move it for a while has lost it.
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Options are what a team is made of.
+type Options struct {
+	Remote  taskref.Remote
+	Machine string        // id of this clone
+	Host    string        // its name for people
+	Silence time.Duration // how long nothing is heard of a machine before its tasks are taken from it
+	Now     func() time.Time
+	// Adopt is told that what is in a task directory came from a machine of the team.
+	Adopt func(dir string) error
+	// Apply does in a task directory what a person asked for elsewhere.
+	Apply func(ctx context.Context, dir string, o taskref.Order) error
+	// Tell is told what happens to a task; nil: nobody is.
+	Tell func(task, message string)
+}
+
+// Team is the machines that share the tasks of a repository, as one of them sees it. Its methods may be called concurrently.
+type Team struct {
+	Options
+	sightings *sightings
+
+	mu     sync.Mutex
+	leases map[string]*lease // of tasks that this process has, by task
+}
+
+// New is the team that shares what the remote has.
+func New(o Options) *Team {
+	store := o.Remote.Store
+	return &Team{Options: o, leases: map[string]*lease{},
+		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, silence: o.Silence, disk: store.Disk, now: o.Now}}
+}
+
+// Elsewhere says which other machine has a task, nil when none has: by what was heard last.
+func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
+	s, ok := t.sightings.of(filepath.Base(dir))
+	if !ok {
+		return nil
+	}
+	return t.elsewhere(s)
+}
+
+func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
+	if !s.elsewhere(t.Machine, t.Now(), t.Silence) {
+		return nil
+	}
+	return s.held()
+}
+
+// lapsed reports whether nothing was heard of the machine that has a task for too long. It goes by this machine's clock alone: what
+// counts is how long the state of the task has not moved.
+func (t *Team) lapsed(s sighting) bool { return t.Now().Sub(s.Seen) > t.Silence }
+
+// Last reports whether this machine was the last to have a task, or none had it.
+func (t *Team) Last(dir string) bool {
+	s, ok := t.sightings.of(filepath.Base(dir))
+	return !ok || s.Saver == "" || s.Saver == t.Machine
+}
+
+// fetch asks the remote how the tasks stand.
+func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, error) {
+	states, orders, err := t.Remote.Fetch(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking %s for the tasks of the team: %w", t.Remote.Name, err)
+	}
+	return states, orders, t.sightings.take(states)
+}
+
+// find is a task as the remote has it, the zero State when it has none.
+func (t *Team) find(ctx context.Context, task string) (taskref.State, error) {
+	states, _, err := t.fetch(ctx)
+	if err != nil {
+		return taskref.State{}, err
+	}
+	for _, s := range states {
+		if s.Task == task {
+			return s, nil
+		}
+	}
+	return taskref.State{}, nil
+}
+
+// tries is how often something is tried that another machine was quicker with.
+const tries = 5
+
+// Take makes a task this machine's, with what other machines did to it.
+func (t *Team) Take(ctx context.Context, dir string) (runner.Lease, error) {
+	if by, held := runner.Held(dir); held {
+		return nil, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
+	}
+	lock, err := t.lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	var l *lease
+	for range tries {
+		if l, err = t.take(ctx, dir); !errors.Is(err, taskref.ErrLost) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(sleeps(err), lock.Unlock())
+	}
+	l.lock = lock
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leases[l.state.Task] = l
+	return l, nil
+}
+
+// sleeps has a run sleep for an error that may pass. That another machine has the task is said as it is.
+func sleeps(err error) error {
+	if errors.As(err, new(*runner.ElsewhereError)) || errors.Is(err, flow.ErrSuspended) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+}
+
+// lock keeps other processes of this clone from taking or changing the task meanwhile.
+func (t *Team) lock(dir string) (*durable.Lock, error) {
+	path := filepath.Join(t.folder(), filepath.Base(dir)+".lock")
+	if err := t.Remote.Disk.MkdirAll(t.folder(), 0o755); err != nil {
+		return nil, err
+	}
+	return durable.TryLock(path, runlock.Holder("", t.Now()))
+}
+
+func (t *Team) folder() string {
+	return filepath.Join(t.Remote.Store.Root, ".trellis", ".runtime", "shared")
+}
+
+// take is Take once.
+func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
+	task := filepath.Base(dir)
+	s, err := t.find(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	if by := t.Elsewhere(dir); by != nil {
+		return nil, by
+	}
+	brought := s.Commit != "" && s.By != t.Machine
+	if err := t.bring(ctx, dir, s); err != nil {
+		return nil, err
+	}
+	if brought {
+		if err := t.bringWork(ctx, dir, s); err != nil {
+			return nil, err
+		}
+	}
+	l := &lease{t: t, dir: dir, brought: brought, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}}
+	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken"}); err != nil {
+		return nil, err
+	}
+	l.heard = t.Now()
+	return l, t.sightings.take([]taskref.State{l.state})
+}
+
+// bring makes the directory of a task that of the state, unless it was made from that, or is what the state was made from.
+func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
+	known, err := t.Remote.Known(ctx, filepath.Base(dir))
+	if err != nil || s.Commit == "" || s.Commit == known {
+		return err
+	}
+	kept, err := t.Remote.Bring(ctx, s)
+	if err != nil {
+		return fmt.Errorf("bringing %s as %s left it: %w", s.Task, s.From, err)
+	}
+	if kept != "" {
+		t.tell(s.Task, fmt.Sprintf("what this machine had of %s is kept as %s: %s went on with it meanwhile", s.Task, kept, s.From))
+	}
+	return t.Adopt(dir)
+}
+
+// bringWork makes the worktree of a task that of the state, if the task has one.
+func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error {
+	task, err := t.Remote.Store.Load(dir)
+	if err != nil || s.Head == "" || task.WorktreePath == "" {
+		return err
+	}
+	return t.Remote.BringWork(ctx, s, task.WorktreePath)
+}
+
+func (t *Team) tell(task, message string) {
+	if t.Tell != nil {
+		t.Tell(task, message)
+	}
+}
+
+// let forgets a lease.
+func (t *Team) let(task string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.leases, task)
+}
+
+func (t *Team) leaseOf(task string) *lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.leases[task]
+}
