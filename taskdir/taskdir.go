@@ -72,14 +72,6 @@ type Store struct {
 	MayChange func(dir string) error
 }
 
-// Allows says why nothing in a task directory may be changed, nil when it may.
-func (s Store) Allows(dir string) error {
-	if s.MayChange == nil {
-		return nil
-	}
-	return s.MayChange(dir)
-}
-
 // Tasks is the folder that the task directories lie in.
 func (s Store) Tasks() string { return filepath.Join(s.Root, ".trellis", "tasks") }
 

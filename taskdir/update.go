@@ -192,8 +192,10 @@ func (s Store) RunDir(dir string) (string, error) {
 
 // locked runs do while holding the write lock of the task in dir.
 func (s Store) locked(dir string, do func(owned func() bool) error) error {
-	if err := s.Allows(dir); err != nil {
-		return err
+	if s.MayChange != nil {
+		if err := s.MayChange(dir); err != nil {
+			return err
+		}
 	}
 	lock, err := s.writeLock(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -61,7 +61,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 	repo.Env = e.Vars
 	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
 	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
-	p.Store.MayChange = p.mayChange
+	p.Store.MayChange = SharingOf(p).mayChange
 	p.News = &News{p: p}
 	p.Store.Changed = p.News.changed
 	return p, nil
@@ -136,7 +136,7 @@ func nearTasks(store taskdir.Store, ref string) []string {
 // Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
 func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
-	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
+	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now(), Elsewhere: SharingOf(p).holder}
 }
 
 // Developer is who works below root, as `trellis init -u` wrote it; "" when nobody said.

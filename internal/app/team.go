@@ -8,65 +8,87 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/share"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 )
 
 // Team is this checkout among others that share their tasks.
-type Team struct {
-	p    *Project
-	site *runner.Site
-	team *share.Team
-}
+type Team struct{ team *share.Team }
 
 // NoTeam is the name of a remote that means that tasks are shared with nobody.
 const NoTeam = "none"
 
-// ShareWith has the project share its tasks through a remote from now on, whatever its settings say; with [NoTeam] through none.
-func (p *Project) ShareWith(remote string) error {
-	p.sharedBy = remote
+// Sharing is whether and how a project shares its tasks with other machines.
+type Sharing struct{ p *Project }
+
+// SharingOf is that of a project.
+func SharingOf(p *Project) Sharing { return Sharing{p} }
+
+// With has the project share its tasks through a remote from now on, whatever its settings say; with [NoTeam] through none.
+func (h Sharing) With(remote string) error {
+	h.p.sharedBy = remote
 	if remote == NoTeam {
-		return share.Forget(p.Root)
+		return share.Forget(h.p.Root)
 	}
 	return nil
 }
 
-// sharedRemote is the remote through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.
-func (p *Project) sharedRemote(cfg *config.Config) string {
-	remote := cmp.Or(p.sharedBy, cfg.Shared.Remote, share.Remembered(p.Root))
+// remote is the one through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.
+func (h Sharing) remote(cfg *config.Config) string {
+	remote := cmp.Or(h.p.sharedBy, cfg.Shared.Remote, share.Remembered(h.p.Root))
 	if remote == NoTeam {
 		return ""
 	}
 	return remote
 }
 
-// mayChange says why a task may not be changed here: another machine has it, by what this clone heard last.
-func (p *Project) mayChange(dir string) error {
-	if share.Remembered(p.Root) == "" {
-		return nil
+// elsewhere says which other machine has the task of a directory, by what this clone heard last; nil when none has.
+func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
+	if share.Remembered(h.p.Root) == "" {
+		return nil, nil
 	}
-	clone, err := p.Repo.CloneID()
+	clone, err := h.p.Repo.CloneID()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now := time.Now
-	if p.Env.Now != nil {
-		now = p.Env.Now
+	if h.p.Env.Now != nil {
+		now = h.p.Env.Now
 	}
-	return share.NewKnown(p.Root, clone, now).MayChange(dir)
+	return share.NewKnown(h.p.Root, clone, now).Elsewhere(dir), nil
+}
+
+// mayChange says why a task may not be changed here: another machine has it.
+func (h Sharing) mayChange(dir string) error {
+	by, err := h.elsewhere(dir)
+	if err == nil && by != nil {
+		err = by
+	}
+	return err
+}
+
+// holder is the other machine that has the task of a directory, as a status shows it.
+func (h Sharing) holder(dir string) *status.Holder {
+	by, err := h.elsewhere(dir)
+	if err != nil || by == nil { // what can't be known is not shown
+		return nil
+	}
+	return &status.Holder{Host: by.Host, Since: by.Since.UTC().Format(time.RFC3339)}
 }
 
 // leastSilence is the shortest time after which a machine's tasks are taken from it: it has to get a word through to the remote.
 const leastSilence = 2 * time.Second
 
-// joinTeam has a site share its tasks, where that is asked for.
-func (p *Project) joinTeam(s *runner.Site, cfg *config.Config) {
-	remote := p.sharedRemote(cfg)
+// join has a site share its tasks, where that is asked for.
+func (h Sharing) join(s *runner.Site, cfg *config.Config) {
+	p, remote := h.p, h.remote(cfg)
 	if remote == "" {
 		return
 	}
@@ -101,10 +123,10 @@ func (u unshared) Take(context.Context, string) (runner.Lease, error) { return n
 var ErrNoTeam = errors.New("the tasks of this repository are shared with no other machine")
 
 // Team is this checkout among those that share their tasks. [ErrNoTeam] when there are none.
-func (p *Project) Team(s *runner.Site) (*Team, error) {
+func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	switch t := s.Sharing.(type) {
 	case *share.Team:
-		return &Team{p, s, t}, nil
+		return &Team{t}, nil
 	case unshared:
 		return nil, t.err
 	}
@@ -168,7 +190,7 @@ func (o Orders) shared(ctx context.Context, s *runner.Site, dir string, order ta
 	if !errors.As(err, &by) || order.What == "" {
 		return "", err
 	}
-	order.ID, order.Task, order.At = rand.Text(), filepath.Base(dir), s.Clock()
+	order.ID, order.Task, order.At = strings.ToLower(rand.Text()), filepath.Base(dir), s.Clock()
 	if order.By == "" {
 		if order.By, err = o.decider(ctx, ""); err != nil {
 			return "", err

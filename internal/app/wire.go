@@ -63,7 +63,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 		Redact: proc.NewRedactor(secret).String, Secrets: secret,
 		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
 		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
-	p.joinTeam(s, cfg)
+	SharingOf(p).join(s, cfg)
 	if p.Gate.existingJudge() != nil {
 		s.TrustedPrograms, s.Keys, s.Account = p.trustedPrograms, p.Gate.keys, thisAccount()
 	}

@@ -27,7 +27,7 @@ trellis submit again, or by a watcher here. trellis pull brings back what become
 			if err != nil {
 				return err
 			}
-			t, err := p.Team(s)
+			t, err := app.SharingOf(p).Team(s)
 			if err != nil {
 				return err
 			}
@@ -55,8 +55,8 @@ type submitted struct {
 
 func pullCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()},
-		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees: trellis list, status, logs,
-board and ui show it. A task that another machine has can't be changed here; trellis approve, reject, stop and
+		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees, and is shown by list, status,
+logs, board and ui. A task that another machine has can't be changed here; trellis approve, reject, stop and
 cancel ask that machine. The directories that changed go to stdout, a line each.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
 		Action: func(c *cli.Context) error {
@@ -68,7 +68,7 @@ cancel ask that machine. The directories that changed go to stdout, a line each.
 			if err != nil {
 				return err
 			}
-			t, err := p.Team(s)
+			t, err := app.SharingOf(p).Team(s)
 			if err != nil {
 				return err
 			}

@@ -75,8 +75,8 @@ func NewKnown(root, machine string, now func() time.Time) *Known {
 	return &Known{root: root, machine: machine, now: now, heard: sightings{path: SightingsFile(root)}}
 }
 
-// MayChange is a *runner.ElsewhereError for the directory of a task that another machine has.
-func (k *Known) MayChange(dir string) error {
+// Elsewhere says which other machine has the task of a directory, nil when none has.
+func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 	s, ok := k.heard.of(filepath.Base(dir))
 	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.now(), k.heard.silence) {
 		return nil

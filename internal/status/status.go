@@ -83,7 +83,7 @@ type Subtasks struct {
 
 // Holder is a process.
 type Holder struct {
-	PID   int    `json:"pid"`
+	PID   int    `json:"pid"` // 0: on another machine
 	Host  string `json:"host"`
 	Since string `json:"since"` // RFC 3339, UTC
 }
@@ -102,6 +102,8 @@ type Reader struct {
 	Now     time.Time
 	// Known are the statuses of all tasks by directory name, for who has read them; nil: they are read where they matter.
 	Known map[string]trellis.Status
+	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
+	Elsewhere func(dir string) *Holder
 }
 
 // Filter picks tasks. The zero value picks all that are not archived.
@@ -185,7 +187,7 @@ func (r Reader) Task(dir string) (Task, error) {
 		v.Phase, v.Round, v.Retry = planningOf(dir)
 	}
 	if v.HeldBy == nil && v.Status != "" {
-		v.HeldBy = holder(dir)
+		v.HeldBy = r.holder(dir)
 	}
 	if v.Working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
 		v.Steps = underway(dir)
@@ -258,7 +260,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	if !e.Planning {
 		v.Status = t.Status
 		if v.Working() {
-			v.HeldBy = holder(e.Dir)
+			v.HeldBy = r.holder(e.Dir)
 		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
 	}
@@ -310,6 +312,14 @@ func stamp(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// holder is who is at work in a task directory: a process here, or another machine.
+func (r Reader) holder(dir string) *Holder {
+	if h := holder(dir); h != nil || r.Elsewhere == nil {
+		return h
+	}
+	return r.Elsewhere(dir)
 }
 
 // holder is the process that holds a task directory, nil when there is none.

@@ -41,7 +41,8 @@ var floors = [][]string{
 	{"internal/delivery"},
 	{"internal/runner", "internal/status", "internal/eval"},
 	// stats adds up what journals say of all tasks.
-	{"internal/scheduler", "internal/stats"},
+	// share lets several machines share tasks: it is what the runner asks of a Sharing, over taskref.
+	{"internal/scheduler", "internal/stats", "internal/share"},
 	{"internal/app", "internal/terminal", "internal/stats/plot"},
 	// tui and board are faces like the command line, beside its parts.
 	{"internal/cli/command", "internal/tui", "internal/board"},

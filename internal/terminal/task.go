@@ -124,6 +124,9 @@ func (t task) holder() string {
 	if t.HeldBy == nil {
 		return ""
 	}
+	if t.HeldBy.PID == 0 {
+		return fmt.Sprintf("another machine, %s, since %s", t.HeldBy.Host, t.HeldBy.Since)
+	}
 	return fmt.Sprintf("process %d on %s, since %s", t.HeldBy.PID, t.HeldBy.Host, t.HeldBy.Since)
 }
 

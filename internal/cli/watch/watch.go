@@ -92,7 +92,7 @@ func run(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("shared") {
-		if err := p.ShareWith(c.String("shared")); err != nil {
+		if err := app.SharingOf(p).With(c.String("shared")); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func run(a *command.Console, c *cli.Context) error {
 // follow keeps the checkout and other machines up to date with each other until ctx ends, if it shares its tasks. It returns the directories
 // that are to be looked at as others changed them. A watch --once knows how they stand before it begins.
 func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, following *sync.WaitGroup) (<-chan string, error) {
-	t, err := p.Team(s)
+	t, err := app.SharingOf(p).Team(s)
 	if errors.Is(err, app.ErrNoTeam) {
 		return nil, nil
 	}
