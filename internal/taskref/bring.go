@@ -36,8 +36,7 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	files, dir := r.opened(sealed), filepath.Join(r.Store.Tasks(), s.Task)
-	if !slices.ContainsFunc(files, func(f git.TreeFile) bool { return f.Path == taskdir.TaskJSON }) {
+	if !slices.ContainsFunc(sealed, func(f git.TreeFile) bool { return f.Path == taskdir.TaskJSON }) {
 		return "", errors.New("it has no task.json")
 	}
 	if err := r.Disk.MkdirAll(r.Store.Tasks(), 0o755); err != nil {
@@ -47,27 +46,33 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	kept, err = r.put(ctx, s.Task, r.opened(sealed))
+	if err == nil {
+		err = r.set(ctx, knownRefs+s.Task, s.Commit)
+	}
+	return kept, errors.Join(err, lock.Unlock())
+}
+
+// put has a task directory hold just these files, unless it does, and keeps what it held.
+func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kept string, err error) {
+	dir := filepath.Join(r.Store.Tasks(), task)
+	if err := os.RemoveAll(besideOf(dir)); err != nil { // of who was killed here
+		return "", err
+	}
 	there := exists(dir)
 	if there {
 		if err := durable.RealFolder(dir); err != nil {
 			return "", err
 		}
 		now, err := read(dir)
-		if err != nil {
+		if err != nil || r.whole(now, files) {
 			return "", err
 		}
-		if r.whole(now, files) {
-			return "", r.set(ctx, knownRefs+s.Task, s.Commit)
-		}
-		if kept, err = r.keep(ctx, s.Task, now); err != nil {
+		if kept, err = r.keep(ctx, task, now); err != nil {
 			return "", err
 		}
 	}
-	if err := r.replace(dir, there, files); err != nil {
-		return kept, err
-	}
-	return kept, r.set(ctx, knownRefs+s.Task, s.Commit)
+	return kept, r.replace(dir, there, files)
 }
 
 // whole reports whether a directory says what a state does, and has all its files.
@@ -148,12 +153,14 @@ func (r Remote) backupRef(task string) string {
 	return snapshot.BackupRefs + task + "/before-" + r.now().UTC().Format("20060102T150405.000000000")
 }
 
+// besideOf is where a task directory is made before it gets its name.
+func besideOf(dir string) string {
+	return filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir)+"-brought")
+}
+
 // replace gives a task directory other files. Who reads it sees the old ones or the new ones.
 func (r Remote) replace(dir string, there bool, files []git.TreeFile) (err error) {
-	beside := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir)+"-brought")
-	if err := os.RemoveAll(beside); err != nil { // of who was killed here
-		return err
-	}
+	beside := besideOf(dir)
 	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
 	if err := r.lay(beside, files); err != nil {
 		return err
@@ -189,6 +196,11 @@ func (r Remote) lay(dir string, files []git.TreeFile) error {
 			return fmt.Errorf("writing %s: %w", f.Path, err)
 		}
 	}
+	for _, f := range files { // all are written by now: the first takes the disk most of the time that all take
+		if err := r.sync(filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
+			return fmt.Errorf("writing %s: %w", f.Path, err)
+		}
+	}
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		if err := r.Disk.SyncDir(folder); err != nil {
 			return err
@@ -214,10 +226,15 @@ func (r Remote) write(path string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if err = r.Disk.Write(f, path, data); err == nil {
-		err = r.Disk.Sync(f, path)
+	return errors.Join(r.Disk.Write(f, path, data), f.Close())
+}
+
+func (r Remote) sync(path string) error {
+	f, err := durable.OpenOwn(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(r.Disk.Sync(f, path), f.Close())
 }
 
 // carryOver has a new directory have what no state brings: locks, which stay held as they are, and transcripts that were not shared.

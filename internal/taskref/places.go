@@ -45,7 +45,7 @@ func inJSON(path string) []string {
 	if errA != nil || errB != nil {
 		return plain(path)
 	}
-	return []string{strings.Trim(string(a), `"`), strings.Trim(string(b), `"`)}
+	return []string{string(a[1 : len(a)-1]), string(b[1 : len(b)-1])}
 }
 
 // inJournal is a path as the engine writes it.
