@@ -128,6 +128,10 @@ func HintsOf(err error) []string {
 	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
 	}
+	var elsewhere *runner.ElsewhereError
+	if errors.As(err, &elsewhere) {
+		return []string{"trellis pull", "trellis logs " + elsewhere.Task}
+	}
 	var refused *runner.RefusedError
 	if errors.As(err, &refused) && refused.Hint != "" {
 		return []string{refused.Hint}

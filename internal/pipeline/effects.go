@@ -116,10 +116,10 @@ func (e *Effects) Activities() []flow.Activity {
 // Delivers reports whether an activity shows the work to people: what it does is seen outside of this repository.
 func Delivers(activity string) bool { return activity == string(deliver) }
 
-// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it reads, judges, or says where a run stands.
+// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it reads, or judges.
 func OnlyLooks(activity string) bool {
 	switch activity {
-	case string(writeStatus), string(observe), string(baseline), string(verify), string(final), string(prove), string(ground), string(changed), string(probe), string(unresolvedConflicts):
+	case string(observe), string(baseline), string(verify), string(final), string(prove), string(ground), string(changed), string(probe), string(unresolvedConflicts):
 		return true
 	}
 	return false

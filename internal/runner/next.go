@@ -26,7 +26,9 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
 	}
-	_, n.held = Held(dir)
+	if _, n.held = Held(dir); !n.held {
+		n.held = as.elsewhere(dir) != nil
+	}
 	t, err := as.store.Load(dir)
 	settled := []trellis.Status{trellis.Rejected, trellis.Review, trellis.Completed} // whatever a planning left behind
 	if drafted(dir) || err == nil && unplanned(n.h) && !slices.Contains(settled, t.Status) {
@@ -124,8 +126,6 @@ func (n next) runnable(ctx context.Context) (string, error) {
 		return "", err
 	case n.held:
 		return n.say("logs -f"), nil
-	case l.Elsewhere != nil:
-		return n.say("logs"), nil
 	case l.Untrusted != nil:
 		return l.Untrusted.Next(), nil
 	case l.Waits != "":

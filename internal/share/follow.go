@@ -116,7 +116,7 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 	}
 	_, gone := os.Stat(dir)
 	if known != s.Commit || errors.Is(gone, fs.ErrNotExist) {
-		if err := f.bring(ctx, dir, s); err != nil {
+		if err := errors.Join(f.bring(ctx, dir, s), f.bringResult(ctx, dir, s)); err != nil {
 			return err
 		}
 		f.rested[dir] = changedAt(dir)
@@ -132,6 +132,22 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 		return nil
 	}
 	return f.giveChanged(ctx, dir, s)
+}
+
+// bringResult brings the branch of a task. A worktree that this machine made for it earlier is brought up to it once no machine
+// is at work on the task.
+func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State) error {
+	task, err := f.Remote.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if _, gone := os.Stat(task.WorktreePath); task.WorktreePath == "" || gone != nil {
+		return f.Remote.BringBranch(ctx, s)
+	}
+	if s.Claim.Machine != "" {
+		return nil
+	}
+	return f.Remote.BringWork(ctx, s, task.WorktreePath)
 }
 
 // settleTime is how long nobody wrote in a directory before what people did there is given to others.

@@ -192,3 +192,44 @@ func (b bench) lay(ctx context.Context) error {
 	}
 	return b.set(ctx, wipRefs+b.s.Task, b.s.Work)
 }
+
+// BringBranch has the branch of a state end here where it does there, unless it has commits here that the state has not, or is checked
+// out. It makes no worktree. Without work in the state nothing is done.
+func (r Remote) BringBranch(ctx context.Context, s State) error {
+	if s.Branch == "" {
+		return nil
+	}
+	b := bench{Remote: r, s: s}
+	err := b.fetch(ctx)
+	if err == nil {
+		err = b.forward(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing the branch of %s from %s: %w", s.Task, r.Name, err)
+	}
+	return nil
+}
+
+// forward moves the branch on, where nobody is on it.
+func (b bench) forward(ctx context.Context) error {
+	tip, err := b.Repo.Refs().Branch(ctx, b.s.Branch)
+	if err != nil || tip == b.s.Head {
+		return err
+	}
+	own, err := b.worktree(ctx, b.s)
+	if err != nil || own != nil {
+		return err
+	}
+	taken := (*git.BranchError)(nil)
+	if err := b.free(ctx); errors.As(err, &taken) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if tip != "" {
+		if within, err := b.Repo.History().IsAncestor(ctx, tip, b.s.Head); err != nil || !within {
+			return err
+		}
+	}
+	return b.Repo.Refs().MoveRef(ctx, git.BranchPrefix+b.s.Branch, b.s.Head, tip)
+}
