@@ -39,6 +39,10 @@ func child(site *runner.Site) (code int, asked bool) {
 		fmt.Fprintln(os.Stderr, err)
 		return 2, true
 	}
+	if os.Getenv(childRuns) == "all" {
+		fmt.Fprintln(os.Stderr, watchAs(site, silence))
+		return 1, true
+	}
 	join(site, silence)
 	res, err := site.TaskRunner().Run(context.Background(), os.Getenv(childRuns), runner.RunOptions{}, nil)
 	fmt.Fprintln(os.Stderr, res.Status, err)
