@@ -34,7 +34,7 @@ func TestKilledWhileBringing(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
 	a, b := n.machine("a"), n.machine("b")
-	a.create()
+	a.file("task.json", "{}")
 	first := a.save("")
 	b.fetch()
 	a.file("report.md", "second\n")

@@ -37,10 +37,10 @@ func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State,
 }
 
 func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *State) error {
-	if err := r.addWork(ctx, dir, last, s); err != nil {
-		return err
-	}
 	files, err := read(dir)
+	if err == nil { // after the records: what they know is in the work, and who goes on looks whether more is
+		err = r.addWork(ctx, dir, last, s)
+	}
 	if err != nil {
 		return err
 	}
@@ -136,18 +136,19 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	if s.Head, err = r.Repo.Refs().Branch(ctx, s.Branch); err != nil {
 		return err
 	}
-	if s.Head == "" {
-		return r.sameWork(ctx, last, s)
-	}
-	at, err := r.worktree(ctx, *s)
-	if err != nil {
+	at, err := r.worktree(ctx, t)
+	switch {
+	case err != nil:
 		return err
-	}
-	if at == nil || at.Gone || at.HalfMade() {
+	case at == nil && s.Head == "":
+		return r.sameWork(ctx, last, s)
+	case at == nil:
 		s.Work = s.Head
 		return nil
 	}
-	s.Work, err = snapshot.NewBackups(r.Repo).Backup(ctx, at.Path, wipRefs+s.Task, "trellis: work of "+s.Task)
+	if s.Head, err = r.Repo.Refs().Head(ctx, at.Path); err == nil {
+		s.Work, err = snapshot.NewBackups(r.Repo).Backup(ctx, at.Path, wipRefs+s.Task, "trellis: work of "+s.Task, r.Exclude...)
+	}
 	return err
 }
 
@@ -167,11 +168,12 @@ func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 	return nil
 }
 
-// worktree is the task's own, on its branch; nil when there is none.
-func (r Remote) worktree(ctx context.Context, s State) (*git.Worktree, error) {
+// worktree is the task's own, whatever an agent has checked out in it; nil when there is none.
+func (r Remote) worktree(ctx context.Context, t *taskdir.Task) (*git.Worktree, error) {
 	all, err := r.Repo.Worktrees().List(ctx)
 	for _, w := range all {
-		if w.Branch == s.Branch && w.Owner() == s.Task {
+		own := w.Owner() == t.ID && (w.Branch == t.BranchName() || w.At(t.WorktreePath))
+		if own && !w.Gone && !w.HalfMade() {
 			return &w, nil
 		}
 	}

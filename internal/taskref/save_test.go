@@ -131,6 +131,9 @@ func TestLost(t *testing.T) {
 	if _, err := a.remote.Save(t.Context(), a.taskDir(), second.Commit, taskref.SaveAs{}); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("saving what is gone: %v", err)
 	}
+	if states, orders, err := a.remote.Fetch(t.Context()); err != nil || len(states)+len(orders) > 0 {
+		t.Errorf("fetched %+v, %+v, %v", states, orders, err)
+	}
 }
 
 // Many that want a task at once: one gets it.

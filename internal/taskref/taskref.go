@@ -85,6 +85,7 @@ type Remote struct {
 	Host        string // name of this machine, for people
 	Disk        *durable.Disk
 	Build       string        // version of this program
+	Exclude     []string      // paths in worktrees that stay on this machine, settings that were copied there, say
 	Transcripts bool          // what agents were told and wrote is shared, too
 	Limit       time.Duration // of a fetch or push; 0 is two minutes
 }

@@ -114,7 +114,7 @@ func (b bench) matches(ctx context.Context, w git.Worktree) (bool, error) {
 	if head, err := b.Repo.Refs().Head(ctx, w.Path); err != nil || head != b.s.Head || w.Branch != b.s.Branch {
 		return false, err
 	}
-	now, err := snapshot.New(b.Repo).TreeOf(ctx, w.Path)
+	now, err := snapshot.New(b.Repo).TreeOf(ctx, w.Path, b.Exclude...)
 	if err != nil {
 		return false, err
 	}

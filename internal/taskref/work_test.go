@@ -215,3 +215,23 @@ func TestWorkWithoutWorktree(t *testing.T) {
 		t.Errorf("it is not clean: %s", got)
 	}
 }
+
+// What is to stay on a machine stays there, though git does not ignore it, and an agent that left its branch keeps no work from others.
+func TestExcludedAndDetached(t *testing.T) {
+	t.Parallel()
+	a, b := withWork(t)
+	a.remote.Exclude = []string{".env"}
+	a.GitIn(a.tree(), "checkout", "-q", "--detach")
+	a.GitIn(a.tree(), "commit", "-qm", "apart", "--allow-empty")
+	a.save(a.fetch().Commit)
+	b.bring(b.fetch())
+	b.bringWork("of a detached worktree")
+	if _, err := os.Lstat(filepath.Join(b.tree(), ".env")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf(".env came along: %v", err)
+	}
+	if got, want := b.GitIn(b.tree(), "log", "-1", "--format=%s %D"), "apart HEAD -> feature/greet"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.Write(filepath.Join(b.tree(), ".env"), a.Read(filepath.Join(a.tree(), ".env")))
+	same(t, b.tree(), a.tree())
+}

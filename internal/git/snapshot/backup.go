@@ -22,8 +22,8 @@ func (r Snapshots) save(ctx context.Context, dir, ref string) error {
 }
 
 // backUp makes a backup, unless may forbids it.
-func (r Snapshots) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error) (string, error) {
-	s := &Snapshot{r: r, dir: dir}
+func (r Snapshots) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
+	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer s.Close()
 	err := r.worktrees.Mend(ctx, dir)
 	if err == nil {
@@ -77,11 +77,11 @@ func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, err
 // saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
 // the work tree.
 func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
-	inside, err := s.r.index.Nested(ctx, s.dir, s.env, nil)
+	inside, err := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
 	if err != nil {
 		return err
 	}
-	changed, err := s.r.index.Status(ctx, s.dir)
+	changed, err := s.r.index.Status(ctx, s.dir, s.exclude...)
 	if err != nil {
 		return err
 	}

@@ -31,12 +31,12 @@ func NewBackups(r *git.Repo) Backups {
 }
 
 // Backup saves all of a checkout, what is staged, what is not, and untracked files, as a commit that ref
-// names, and touches nothing else. It returns the commit, which is HEAD itself when all is committed. What
+// names, and touches nothing else. Of excluded paths it has what is staged. It returns the commit, which is HEAD itself when all is committed. What
 // ref named before is in the history of the new commit, so that a backup is never lost to another one.
 // A submodule that is a worktree (see [git.Module]) is saved under the same name in its own repository. Other
 // repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
-func (r Backups) Backup(ctx context.Context, dir, ref, message string) (string, error) {
-	return r.snapshots.backUp(ctx, dir, ref, message, (*Snapshot).saveable)
+func (r Backups) Backup(ctx context.Context, dir, ref, message string, exclude ...string) (string, error) {
+	return r.snapshots.backUp(ctx, dir, ref, message, (*Snapshot).saveable, exclude...)
 }
 
 // saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
