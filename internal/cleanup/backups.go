@@ -68,7 +68,7 @@ func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error)
 
 // restore is the command that brings a backup back.
 func (b Backup) restore() string {
-	if b.Attempt == removed {
+	if b.Attempt == removed || strings.HasPrefix(b.Attempt, snapshot.DirectoryBackup) {
 		return fmt.Sprintf("git restore --overlay --source %s -- .trellis/tasks", b.Ref)
 	}
 	return fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), b.Ref)

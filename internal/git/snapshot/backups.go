@@ -352,6 +352,9 @@ func (r Backups) BackedUp(ctx context.Context, backup, dir string) (held bool, e
 // BackupRefs is where Trellis keeps what it takes away, below it by task.
 const BackupRefs = "refs/trellis/backup/"
 
+// DirectoryBackup begins the last part of the name of a backup of a task directory.
+const DirectoryBackup = "directory-"
+
 // Saved is a backup.
 type Saved struct {
 	Ref, Commit, Subject string
