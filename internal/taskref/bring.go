@@ -143,14 +143,21 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 	for i := range list {
 		list[i].Path = folder + "/" + list[i].Path
 	}
-	ref = r.backupRef(task)
+	if ref, err = r.backupRef(ctx, task, snapshot.DirectoryBackup); err != nil {
+		return "", err
+	}
 	_, err = r.Repo.Trees().CommitFiles(ctx, ref, "trellis: what was in "+task+" before the state of another machine took its place", r.now(), list, "")
 	return ref, err
 }
 
-// backupRef is the name of a backup that is made now.
-func (r Remote) backupRef(task string) string {
-	return snapshot.BackupRefs + task + "/before-" + r.now().UTC().Format("20060102T150405.000000000")
+// backupRef is a free name for a backup that is made now.
+func (r Remote) backupRef(ctx context.Context, task, what string) (string, error) {
+	name := snapshot.BackupRefs + task + "/" + what + r.now().UTC().Format("20060102T150405")
+	for ref, n := name, 2; ; ref, n = fmt.Sprintf("%s-%d", name, n), n+1 {
+		if taken, err := r.at(ctx, ref); err != nil || taken == "" {
+			return ref, err
+		}
+	}
 }
 
 // besideOf is where a task directory is made before it gets its name.

@@ -63,8 +63,11 @@ func inJSON(t testing.TB, s string) string {
 
 // What one machine saved another has, with paths of its own, and the first gets back what the second made of it.
 func TestThereAndBack(t *testing.T) {
-	t.Parallel()
-	n := newNet(t)
+	t.Run("sha1", func(t *testing.T) { t.Parallel(); thereAndBack(t, newNet(t)) })
+	t.Run("sha256", func(t *testing.T) { t.Parallel(); thereAndBack(t, newNet(t, "--object-format=sha256")) })
+}
+
+func thereAndBack(t *testing.T, n *net) {
 	a, b := n.machine("a"), n.machine("else where/<&> [\\] ü \"b\"")
 	a.create()
 	saved := a.save("")
@@ -84,6 +87,7 @@ func TestThereAndBack(t *testing.T) {
 		"run/1/implement#1/1/answer.md":   a.answer(),
 		"run/1/implement#1/1/prompt.md":   "Work in " + b.tree() + ".\n",
 		"run/1/implement#1/1/result.json": strings.ReplaceAll(a.read("run/1/implement#1/1/result.json"), a.root, inJSON(t, b.root)),
+		"run/1/plan#1/made.json":          a.made(),
 		"run/.gitignore":                  "*\n",
 	} {
 		if got := b.read(name); got != want {

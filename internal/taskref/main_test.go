@@ -26,9 +26,9 @@ type net struct {
 	bare string
 }
 
-func newNet(t testing.TB) *net {
+func newNet(t testing.TB, initArgs ...string) *net {
 	t.Helper()
-	n := &net{TB: t, box: gittest.New(t)}
+	n := &net{TB: t, box: gittest.New(t, initArgs...)}
 	n.bare = filepath.Join(filepath.Dir(n.box.Dir), "bare.git")
 	n.box.Write(".gitattributes", "* text=auto eol=crlf\n*.json filter=broken export-subst\n")
 	n.box.Write(".gitignore", "ignored/\n*.log\n")
@@ -85,6 +85,8 @@ func (m *machine) create() {
 	m.file("run/1/check#1/heads.json", "{}")
 	m.file("run/1/implement#1/1/prompt.md", "Work in "+m.tree()+".\n")
 	m.file("run/1/implement#1/1/result.json", `{"failure":{"detail":`+quoted(m.tree()+" is gone\n"+m.Dir+", too")+`},"text":{"path":"answer.md","sha256":"`+sum(m.answer())+`"}}`)
+	m.file("run/1/plan#1/made.json", m.made())
+	m.file("run/1/plan#1/1/result.json", `{"text":{"path":"made.json","sha256":"`+sum(m.made())+`"}}`)
 	m.file("run/1/implement#1/1/answer.md", m.answer())
 	m.journal("run/journal.jsonl", map[string]any{"dir": m.tree(), "repo": m.Dir, "text": "<" + m.Dir + "/a.txt>"})
 	if err := os.Chmod(filepath.Join(m.taskDir(), "run"), 0o700); err != nil {
@@ -94,6 +96,9 @@ func (m *machine) create() {
 
 // answer is a text whose hash is in a record.
 func (m *machine) answer() string { return "I worked in " + m.tree() + "\n" }
+
+// made is a record whose hash is in another one.
+func (m *machine) made() string { return `{"dir":` + quoted(m.tree()) + "}" }
 
 func (m *machine) tree() string { return m.remote.Places.Worktrees + "/feature/greet" }
 

@@ -146,7 +146,10 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 		s.Work = s.Head
 		return nil
 	}
-	if s.Head, err = r.Repo.Refs().Head(ctx, at.Path); err == nil {
+	if err = r.Repo.Worktrees().Mend(ctx, at.Path); err == nil {
+		s.Head, err = r.Repo.Refs().Head(ctx, at.Path)
+	}
+	if err == nil {
 		s.Work, err = snapshot.NewBackups(r.Repo).Backup(ctx, at.Path, wipRefs+s.Task, "trellis: work of "+s.Task, r.Exclude...)
 	}
 	return err

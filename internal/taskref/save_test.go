@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -41,7 +42,7 @@ func TestNoPathIsPushed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frozen := map[string]bool{"prd.md": true, "run/1/implement#1/1/answer.md": true}
+	frozen := map[string]bool{"prd.md": true, "run/1/implement#1/1/answer.md": true, "run/1/plan#1/made.json": true}
 	for name, text := range n.pushed() {
 		if got := strings.Contains(text, a.root); got != frozen[name] {
 			t.Errorf("%s names the folder: %v, want %v", name, got, frozen[name])
@@ -121,6 +122,10 @@ func TestLost(t *testing.T) {
 	kept := a.bring(a.fetch())
 	if got := a.Git("show", kept+":.trellis/tasks/"+task+"/report.md"); got != "of a" {
 		t.Errorf("kept: %q", got)
+	}
+	list, err := cleanup.Backups{Store: a.remote.Store, Repo: a.remote.Repo}.List(t.Context(), task)
+	if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].Restore, "git restore ") {
+		t.Errorf("it comes back by %+v, %v", list, err)
 	}
 	if err := b.remote.Drop(t.Context(), second); err != nil {
 		t.Fatal(err)

@@ -80,6 +80,9 @@ func ignoreNotFound(err error) error {
 // clear takes away what is here of the task's work, if it is not what the state has, once it is kept.
 func (b bench) clear(ctx context.Context) error {
 	all, err := b.Repo.Worktrees().List(ctx)
+	if err == nil {
+		err = b.free(ctx, all)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,8 +135,12 @@ func (b bench) keep(ctx context.Context, w git.Worktree) error {
 			return err
 		}
 	}
+	if err != nil {
+		return err
+	}
+	ref, err := b.backupRef(ctx, b.s.Task, "work-")
 	if err == nil {
-		_, err = backups.Backup(ctx, w.Path, b.backupRef(b.s.Task), "trellis: work of "+b.s.Task+" before that of another machine took its place")
+		_, err = backups.Backup(ctx, w.Path, ref, "trellis: work of "+b.s.Task+" before that of another machine took its place")
 	}
 	return err
 }
@@ -144,34 +151,40 @@ func (b bench) moveBranch(ctx context.Context) error {
 	if err != nil || tip == "" || tip == b.s.Head {
 		return err
 	}
-	if err := b.free(ctx); err != nil {
-		return err
-	}
 	within, err := b.Repo.History().IsAncestor(ctx, tip, b.s.Work)
 	if err == nil && !within {
-		_, err = snapshot.NewBackups(b.Repo).Keep(ctx, b.s.Branch, b.backupRef(b.s.Task))
+		err = b.keepBranch(ctx)
+	}
+	if err == nil {
+		err = b.Disk.Step("move", git.BranchPrefix+b.s.Branch)
 	}
 	if err != nil {
-		return err
-	}
-	if err := b.Disk.Step("move", git.BranchPrefix+b.s.Branch); err != nil {
 		return err
 	}
 	return b.Repo.Refs().MoveRef(ctx, git.BranchPrefix+b.s.Branch, b.s.Head, tip)
 }
 
-// free is an error when another checkout is on the branch.
-func (b bench) free(ctx context.Context) error {
-	if here, err := b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err != nil || here == b.s.Branch {
-		return errors.Join(err, &git.BranchError{Branch: b.s.Branch, Taken: b.s.Branch, Worktree: b.Repo.Main})
+func (b bench) keepBranch(ctx context.Context) error {
+	ref, err := b.backupRef(ctx, b.s.Task, "branch-")
+	if err == nil {
+		_, err = snapshot.NewBackups(b.Repo).Keep(ctx, b.s.Branch, ref)
 	}
-	all, err := b.Repo.Worktrees().List(ctx)
+	return err
+}
+
+// free is an error when another checkout is on the branch.
+func (b bench) free(ctx context.Context, all []git.Worktree) error {
+	if here, err := b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err != nil {
+		return err
+	} else if here == b.s.Branch {
+		return &git.BranchError{Branch: b.s.Branch, Taken: b.s.Branch, Worktree: b.Repo.Main}
+	}
 	for _, w := range all {
 		if w.Branch == b.s.Branch && w.Owner() != b.s.Task {
 			return &git.BranchError{Branch: b.s.Branch, Taken: b.s.Branch, Worktree: w.Path, Owner: w.Owner()}
 		}
 	}
-	return err
+	return nil
 }
 
 // lay makes the worktree, and puts in it what was not committed.

@@ -148,13 +148,14 @@ func TestOlderWorkIsKept(t *testing.T) {
 	b.bringWork("over it")
 	same(t, b.tree(), a.tree())
 	refs := strings.Fields(b.backups())
-	if len(refs) == 0 {
-		t.Fatal("nothing was kept")
+	i := slices.IndexFunc(refs, func(ref string) bool { return strings.Contains(ref, "/work-") })
+	if i < 0 {
+		t.Fatalf("kept: %q", refs)
 	}
-	if got := b.Git("show", refs[0]+":mine.txt"); got != "mine" {
+	if got := b.Git("show", refs[i]+":mine.txt"); got != "mine" {
 		t.Errorf("kept: %q", got)
 	}
-	b.Git("merge-base", "--is-ancestor", mine, refs[0])
+	b.Git("merge-base", "--is-ancestor", mine, refs[i])
 }
 
 // A branch of that name that is nobody's checkout is moved, once it is kept.
@@ -176,6 +177,7 @@ func TestBranchIsTaken(t *testing.T) {
 	t.Parallel()
 	_, b := withWork(t)
 	b.Git("checkout", "-q", "-b", "feature/greet")
+	tip := b.Git("rev-parse", "feature/greet")
 	if err := b.tryWork(); !errors.As(err, new(*git.BranchError)) {
 		t.Errorf("the main checkout is on it: %v", err)
 	}
@@ -183,6 +185,9 @@ func TestBranchIsTaken(t *testing.T) {
 	b.Git("worktree", "add", "-q", filepath.Join(b.root, "theirs"), "feature/greet")
 	if err := b.tryWork(); !errors.As(err, new(*git.BranchError)) {
 		t.Errorf("somebody's worktree is on it: %v", err)
+	}
+	if got := b.Git("rev-parse", "feature/greet"); got != tip {
+		t.Errorf("it was moved from %s to %s", tip, got)
 	}
 	b.Git("worktree", "remove", filepath.Join(b.root, "theirs"))
 	b.Write(filepath.Join(b.tree(), "theirs.txt"), "theirs\n")
