@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -229,14 +230,15 @@ func (b bench) forward(ctx context.Context) error {
 	if err != nil || tip == b.s.Head {
 		return err
 	}
-	own, err := b.worktree(ctx, b.s)
-	if err != nil || own != nil {
-		return err
+	all, err := b.Repo.Worktrees().List(ctx)
+	if err == nil {
+		err = b.free(ctx, all)
 	}
-	taken := (*git.BranchError)(nil)
-	if err := b.free(ctx); errors.As(err, &taken) {
+	on := func(w git.Worktree) bool { return w.Branch == b.s.Branch }
+	if errors.As(err, new(*git.BranchError)) || err == nil && slices.ContainsFunc(all, on) {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	if tip != "" {

@@ -35,7 +35,7 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, command.GivenFlags(c, "parallel", "rescan", "log-level", "poll", "objectives", "shared-fs", "json")...), Path: a.Getenv("PATH")}
+	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, command.GivenFlags(c, "parallel", "rescan", "log-level", "poll", "objectives", "shared", "shared-fs", "json")...), Path: a.Getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
 			return app.Usagef("%q can't stand in a file for the system: it holds what is no letter", word)
