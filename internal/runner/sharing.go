@@ -34,8 +34,10 @@ type Lease interface {
 
 // lease is what a run has to know of it.
 type lease interface {
-	// Brought reports whether the task was another machine's before.
+	// Brought reports whether the task was another machine's before, and its worktree was not made fit here since.
 	Brought() bool
+	// Fits is told that it was.
+	Fits() error
 	// Save gives the task as it is now to the others. It matches [flow.ErrSuspended] when that failed, or when the task is another
 	// machine's by now.
 	Save(ctx context.Context, why string) error
@@ -74,6 +76,7 @@ func (s *Site) last(dir string) bool { return s.Sharing == nil || s.Sharing.Last
 type alone struct{}
 
 func (alone) Brought() bool                      { return false }
+func (alone) Fits() error                        { return nil }
 func (alone) Save(context.Context, string) error { return nil }
 
 // saved are activities whose effects other machines are given before they are written down as done: whoever goes on with the
@@ -107,7 +110,11 @@ func saved(l lease, list []flow.Activity) []flow.Activity {
 func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
 	e.Begin(revision, p)
 	if l.Brought() {
-		if err := e.Refit(ctx, run, s.Clock(), p); err != nil {
+		err := e.Refit(ctx, run, s.Clock(), p)
+		if err == nil {
+			err = l.Fits()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,7 @@ func (s *team) Take(_ context.Context, dir string) (runner.Lease, error) {
 	return s, nil
 }
 func (s *team) Brought() bool { return false }
+func (s *team) Fits() error   { return nil }
 func (s *team) Hold(ctx context.Context) (context.Context, func(runner.Result) error) {
 	return ctx, func(r runner.Result) error { s.ended = append(s.ended, r); return nil }
 }

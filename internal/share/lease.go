@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,11 +18,10 @@ import (
 
 // lease is a task that this machine has, for as long as others hear of it.
 type lease struct {
-	t       *Team
-	dir     string
-	claim   taskref.Claim
-	brought bool
-	lock    *durable.Lock
+	t     *Team
+	dir   string
+	claim taskref.Claim
+	lock  *durable.Lock
 
 	mu    sync.Mutex
 	state taskref.State   // that the remote had last
@@ -37,8 +37,20 @@ const (
 	firstPause     = time.Second // before something is given again that did not arrive
 )
 
-// Brought reports whether the task was another machine's before.
-func (l *lease) Brought() bool { return l.brought }
+// Brought reports whether the task was another machine's before, and its worktree was not made fit here since: also by a process that
+// was killed before it did.
+func (l *lease) Brought() bool {
+	_, err := os.Stat(l.t.broughtMark(l.dir))
+	return err == nil
+}
+
+// Fits notes that the worktree was made fit.
+func (l *lease) Fits() error {
+	if err := os.Remove(l.t.broughtMark(l.dir)); err != nil {
+		return fmt.Errorf("noting that the worktree of %s is fit: %w", l.state.Task, err)
+	}
+	return nil
+}
 
 // Hold keeps the task while it is worked on, and gives it back at the end.
 func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) error) {

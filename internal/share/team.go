@@ -166,7 +166,7 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 			return nil, err
 		}
 	}
-	l := &lease{t: t, dir: dir, brought: brought, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}}
+	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}}
 	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken"}); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,15 @@ func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error
 	if err != nil || s.Head == "" || task.WorktreePath == "" {
 		return err
 	}
+	if err := t.Remote.Disk.WriteFile(t.broughtMark(dir), nil, 0o644); err != nil {
+		return err
+	}
 	return t.Remote.BringWork(ctx, s, task.WorktreePath)
+}
+
+// broughtMark is the file that says that the worktree of a task was brought, until it was made fit to work in.
+func (t *Team) broughtMark(dir string) string {
+	return filepath.Join(t.folder(), filepath.Base(dir)+".brought")
 }
 
 func (t *Team) tell(task, message string) {
