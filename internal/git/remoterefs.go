@@ -34,10 +34,13 @@ func (e *RefMovedError) Error() string {
 // changes. When one of the refs is elsewhere, that is a *RefMovedError; other errors don't tell whether it was done, unless
 // the remote says no.
 func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duration, moves ...RefMove) error {
-	err := r.pushRefs(ctx, remote, limit, moves)
-	if errors.As(err, new(*Error)) {
-		err = r.pushRest(ctx, remote, limit, moves, err)
-	}
+	err := RetryLocked(ctx, nil, func() error { // who has the remote's locks is about to move the ref
+		err := r.pushRefs(ctx, remote, limit, moves)
+		if errors.As(err, new(*Error)) {
+			err = r.pushRest(ctx, remote, limit, moves, err)
+		}
+		return err
+	})
 	if moved := (*RefMovedError)(nil); err != nil && !errors.As(err, &moved) {
 		return fmt.Errorf("pushing to %s: %w", remote, err)
 	}

@@ -181,14 +181,14 @@ func TestBeat(t *testing.T) {
 	a.create()
 	s := a.save("")
 	for range 2 {
-		got, err := a.remote.Beat(t.Context(), s, taskref.Claim{Machine: "m2", Host: "h2", Since: time.Unix(1700000001, 0)})
+		got, err := a.remote.Beat(t.Context(), s, taskref.Claim{Machine: "m2", Host: "h2\nBranch: x\x1b[2J", Since: time.Unix(1700000001, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Commit == s.Commit || a.Git("rev-parse", got.Commit+"^{tree}") != a.Git("rev-parse", s.Commit+"^{tree}") {
 			t.Errorf("it went from %s to %s", s.Commit, got.Commit)
 		}
-		if got != b.fetch() || got.Claim.Machine != "m2" || got.Status != trellis.InProgress {
+		if got != b.fetch() || got.Claim.Machine != "m2" || got.Branch != "" || got.Status != trellis.InProgress {
 			t.Errorf("others see %+v, it is %+v", b.fetch(), got)
 		}
 		s = got
