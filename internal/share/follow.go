@@ -147,7 +147,7 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 	if s.Claim.Machine != "" {
 		return nil
 	}
-	return f.Remote.BringWork(ctx, s, task.WorktreePath)
+	return f.bringWork(ctx, dir, s)
 }
 
 // settleTime is how long nobody wrote in a directory before what people did there is given to others.

@@ -79,7 +79,7 @@ func (l *lease) beat(ctx context.Context) {
 			return
 		case <-tick.C:
 			l.mu.Lock()
-			err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Why: "at work"}) // tried again with the next beat; lost is noted
+			err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Why: "at work", Work: true}) // tried again with the next beat; lost is noted
 			l.mu.Unlock()
 			if err == nil {
 				l.attend(ctx)
@@ -92,7 +92,7 @@ func (l *lease) beat(ctx context.Context) {
 func (l *lease) Save(ctx context.Context, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keepTrying(ctx, taskref.SaveAs{Claim: l.claim, Why: why})
+	return l.keepTrying(ctx, taskref.SaveAs{Claim: l.claim, Why: why, Work: true})
 }
 
 func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
@@ -155,7 +155,7 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(l.lost, &elsewhere) {
 		return elsewhere
 	}
-	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Why: "now " + string(r.Status)})
+	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Why: "now " + string(r.Status), Work: true})
 	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(err, &elsewhere) {
 		return elsewhere
 	}

@@ -157,7 +157,7 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 	if by := t.Elsewhere(dir); by != nil {
 		return nil, by
 	}
-	brought := s.Commit != "" && s.By != t.Machine
+	brought := s.Work != "" && s.Worker != t.Machine
 	if err := t.bring(ctx, dir, s); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 		}
 	}
 	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}}
-	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken"}); err != nil {
+	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken", Work: true}); err != nil {
 		return nil, err
 	}
 	l.heard = t.Now()

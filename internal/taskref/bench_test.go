@@ -48,7 +48,7 @@ func benchmarkSave(b *testing.B, files int, first bool) {
 		}
 		a.file("report.md", fmt.Sprint(i))
 		b.StartTimer()
-		s, err := a.remote.Save(b.Context(), a.taskDir(), last, taskref.SaveAs{Claim: a.claim(), Status: trellis.InProgress, Why: "benchmark"})
+		s, err := a.remote.Save(b.Context(), a.taskDir(), last, taskref.SaveAs{Work: true, Claim: a.claim(), Status: trellis.InProgress, Why: "benchmark"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	for i := 0; ; i++ {
 		a.file("report.md", string(rune('a'+i)))
 		disk, failed := failAt(i)
-		_, err := a.with(disk).Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Claim: a.claim()})
+		_, err := a.with(disk).Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true, Claim: a.claim()})
 		if got := b.fetch(); got.Commit != s.Commit {
 			b.bring(got)
 			if b.read("report.md") != a.read("report.md") {

@@ -69,7 +69,7 @@ func TestLargeFiles(t *testing.T) {
 	if err := os.Truncate(large, durable.MaxJournal+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{}); !errors.Is(err, durable.ErrTooLarge) {
+	if _, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{Work: true}); !errors.Is(err, durable.ErrTooLarge) {
 		t.Errorf("saved: %v", err)
 	}
 	blob := a.Git("hash-object", "-w", "--no-filters", large)

@@ -115,7 +115,7 @@ func (m *machine) read(name string) string {
 // save saves the task as it is.
 func (m *machine) save(last string) taskref.State {
 	m.Helper()
-	s, err := m.remote.Save(m.Context(), m.taskDir(), last, taskref.SaveAs{Claim: m.claim(), Status: trellis.InProgress, Why: "after commit#1"})
+	s, err := m.remote.Save(m.Context(), m.taskDir(), last, taskref.SaveAs{Work: true, Claim: m.claim(), Status: trellis.InProgress, Why: "after commit#1"})
 	if err != nil {
 		m.Fatal(err)
 	}

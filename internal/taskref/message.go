@@ -16,7 +16,7 @@ func (s *State) fields() []field {
 	return []field{
 		{"Machine", textOf(&s.Claim.Machine)}, {"Host", textOf(&s.Claim.Host)}, {"Since", timeOf(&s.Claim.Since)},
 		{"Status", textOf((*string)(&s.Status))}, {"Until", timeOf(&s.Until)},
-		{"Branch", textOf(&s.Branch)}, {"Head", textOf(&s.Head)}, {"Work", textOf(&s.Work)},
+		{"Branch", textOf(&s.Branch)}, {"Head", textOf(&s.Head)}, {"Work", textOf(&s.Work)}, {"Worker", textOf(&s.Worker)},
 		{"At", timeOf(&s.At)}, {"By", textOf(&s.By)}, {"From", textOf(&s.From)}, {"Build", textOf(&s.Build)},
 	}
 }

@@ -19,6 +19,7 @@ type SaveAs struct {
 	Status trellis.Status
 	Until  time.Time
 	Why    string  // what it is saved for, a line
+	Work   bool    // the work is what is here; else it is what the last state says
 	Done   []Order // that are taken off the remote with the same push
 }
 
@@ -38,8 +39,12 @@ func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State,
 
 func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *State) error {
 	files, err := read(dir)
-	if err == nil { // after the records: what they know is in the work, and who goes on looks whether more is
+	switch { // after the records: what they know is in the work, and who goes on looks whether more is
+	case err != nil:
+	case next.Work:
 		err = r.addWork(ctx, dir, last, s)
+	default:
+		err = r.sameWork(ctx, last, s)
 	}
 	if err != nil {
 		return err
@@ -58,7 +63,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	}
 	*s, _ = parseState(s.Task, s.Commit, message) // as others read it
 	var more []git.RefMove
-	if s.Work != "" {
+	if s.Worker == r.Places.Clone && s.Work != "" {
 		more = append(more, git.RefMove{Ref: wipRefs + s.Task, To: s.Work, Any: true})
 	}
 	for _, o := range next.Done {
@@ -125,8 +130,8 @@ func (r Remote) beat(ctx context.Context, s *State, last string) error {
 	return r.push(ctx, *s, last, before, nil)
 }
 
-// addWork says where the branch of the task in dir is, and keeps what its worktree holds. Where there is neither here, it is what
-// the last state says.
+// addWork says where the branch of the task in dir is, and keeps what its worktree holds. Where there is no worktree here, it is
+// what the last state says.
 func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	t, err := r.Store.Load(dir)
 	if err != nil {
@@ -140,12 +145,10 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	switch {
 	case err != nil:
 		return err
-	case at == nil && s.Head == "":
-		return r.sameWork(ctx, last, s)
 	case at == nil:
-		s.Work = s.Head
-		return nil
+		return r.branchAlone(ctx, last, s)
 	}
+	s.Worker = r.Places.Clone
 	if err = r.Repo.Worktrees().Mend(ctx, at.Path); err == nil {
 		s.Head, err = r.Repo.Refs().Head(ctx, at.Path)
 	}
@@ -155,9 +158,27 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	return err
 }
 
+// branchAlone says where the branch is, without a worktree: where the last state says, unless it went on from there here.
+func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
+	branch, tip := s.Branch, s.Head
+	if err := r.sameWork(ctx, last, s); err != nil || tip == "" || tip == s.Head {
+		return err
+	}
+	if s.Head != "" {
+		if _, err := r.Repo.Refs().RevParse(ctx, r.Repo.Main, s.Head+"^{commit}"); err != nil {
+			return ignoreNotFound(err)
+		}
+		if within, err := r.Repo.History().IsAncestor(ctx, s.Head, tip); err != nil || !within {
+			return err
+		}
+	}
+	s.Branch, s.Head, s.Work, s.Worker = branch, tip, tip, r.Places.Clone
+	return nil
+}
+
 // sameWork takes over what the state last says of the work.
 func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
-	s.Branch = ""
+	s.Branch, s.Head = "", ""
 	if last == "" {
 		return nil
 	}
@@ -166,7 +187,7 @@ func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 		return err
 	}
 	if old, ok := parseState(s.Task, last, text); ok {
-		s.Branch, s.Head, s.Work = old.Branch, old.Head, old.Work
+		s.Branch, s.Head, s.Work, s.Worker = old.Branch, old.Head, old.Work, old.Worker
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestNoPathIsPushed(t *testing.T) {
 	n := newNet(t)
 	a := n.machine("a")
 	a.create()
-	s, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{Claim: a.claim(), Why: "the run in " + a.tree() + "\n\nHead: x"})
+	s, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{Work: true, Claim: a.claim(), Why: "the run in " + a.tree() + "\n\nHead: x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestLost(t *testing.T) {
 	b.file("report.md", "of b\n")
 	second := b.save(first.Commit)
 	a.file("report.md", "of a\n")
-	_, err := a.remote.Save(t.Context(), a.taskDir(), first.Commit, taskref.SaveAs{Claim: a.claim(), Why: "too late"})
+	_, err := a.remote.Save(t.Context(), a.taskDir(), first.Commit, taskref.SaveAs{Work: true, Claim: a.claim(), Why: "too late"})
 	lost := (*taskref.LostError)(nil)
 	if !errors.Is(err, taskref.ErrLost) || !errors.As(err, &lost) || lost.Now != second.Commit {
 		t.Errorf("saving over it: %v", err)
@@ -107,7 +107,7 @@ func TestLost(t *testing.T) {
 	if _, err := a.remote.Beat(t.Context(), first, a.claim()); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("beating over it: %v", err)
 	}
-	if _, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{}); !errors.Is(err, taskref.ErrLost) {
+	if _, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{Work: true}); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("saving as if nothing were there: %v", err)
 	}
 	if err := a.remote.Drop(t.Context(), first); !errors.Is(err, taskref.ErrLost) {
@@ -133,7 +133,7 @@ func TestLost(t *testing.T) {
 	if out := n.box.GitIn(n.bare, "for-each-ref", "refs/trellis"); out != "" {
 		t.Errorf("dropped, and the remote has %s", out)
 	}
-	if _, err := a.remote.Save(t.Context(), a.taskDir(), second.Commit, taskref.SaveAs{}); !errors.Is(err, taskref.ErrLost) {
+	if _, err := a.remote.Save(t.Context(), a.taskDir(), second.Commit, taskref.SaveAs{Work: true}); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("saving what is gone: %v", err)
 	}
 	if states, orders, err := a.remote.Fetch(t.Context()); err != nil || len(states)+len(orders) > 0 {
@@ -207,7 +207,7 @@ func TestRemoteIsAway(t *testing.T) {
 	s := a.save("")
 	fails := func(how string) {
 		t.Helper()
-		if _, err := a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{}); err == nil || errors.Is(err, taskref.ErrLost) {
+		if _, err := a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true}); err == nil || errors.Is(err, taskref.ErrLost) {
 			t.Errorf("%s: saving: %v", how, err)
 		}
 		if _, err := a.remote.Beat(t.Context(), s, a.claim()); err == nil || errors.Is(err, taskref.ErrLost) {
@@ -252,7 +252,7 @@ func TestUnheardPush(t *testing.T) {
 		return nil
 	}}
 	a.file("report.md", "1\n")
-	if _, err := a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Why: "unheard"}); !errors.Is(err, killed) {
+	if _, err := a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true, Why: "unheard"}); !errors.Is(err, killed) {
 		t.Fatal(err)
 	}
 	a.remote.Disk = nil
@@ -320,7 +320,7 @@ func TestOrders(t *testing.T) {
 		t.Fatalf("got %+v, %v", orders, err)
 	}
 	gone := taskref.Order{ID: "gone", Task: task}
-	if s, err = a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Claim: a.claim(), Done: []taskref.Order{stop, gone}}); err != nil {
+	if s, err = a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true, Claim: a.claim(), Done: []taskref.Order{stop, gone}}); err != nil {
 		t.Fatal(err)
 	}
 	_, orders, err = b.remote.Fetch(t.Context())

@@ -50,6 +50,7 @@ type State struct {
 	Branch string         // of the work, "" before there is any
 	Head   string         // commit that the branch ends in
 	Work   string         // commit that has what the worktree held beyond that, or Head
+	Worker string         // the id of the clone whose worktree that was
 	At     time.Time
 	By     string // the id of the clone that saved it
 	From   string // the name of its machine, for people

@@ -211,7 +211,7 @@ func TestWorkWithoutWorktree(t *testing.T) {
 	a.GitIn(a.tree(), "add", "-A")
 	a.GitIn(a.tree(), "commit", "-qm", "all")
 	a.Git("worktree", "remove", "--force", a.tree())
-	s := a.save(got.Commit)
+	s := a.save(a.fetch().Commit)
 	if tip := a.Git("rev-parse", "feature/greet"); s.Head != tip || s.Work != tip {
 		t.Errorf("saved %+v, want work and head at %s", s, tip)
 	}
