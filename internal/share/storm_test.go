@@ -2,6 +2,7 @@ package share_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
@@ -23,8 +25,13 @@ func watchAs(site *runner.Site, silence time.Duration) error {
 	team := join(site, silence)
 	look := make(chan string)
 	go team.Follow(context.Background(), func(dir string) { look <- dir })
-	_, err := scheduler.Watch(context.Background(), site, scheduler.WatchOptions{Rescan: time.Second, Parallel: 2, Look: look})
-	return err
+	for {
+		_, err := scheduler.Watch(context.Background(), site, scheduler.WatchOptions{Rescan: time.Second, Parallel: 2, Look: look})
+		if !errors.Is(err, durable.ErrHeld) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // the one before, which was killed, is not gone yet
+	}
 }
 
 // watcher is a process that watches as a machine of the team.
