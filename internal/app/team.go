@@ -140,6 +140,12 @@ func (t *Team) Follow(ctx context.Context, look func(dir string)) { t.team.Follo
 // Mirror is Follow of who only looks: nothing that is done here is given to the team.
 func (t *Team) Mirror(ctx context.Context, look func(dir string)) { t.team.Mirror(ctx, look) }
 
+// Look asks the remote how the team stands.
+func (t *Team) Look(ctx context.Context) (share.Looked, error) { return t.team.Look(ctx) }
+
+// Remote is what tasks are shared through.
+func (t *Team) Remote() string { return t.team.Remote.Name }
+
 // Pull brings what other machines did, and returns the directories of the tasks that changed.
 func (t *Team) Pull(ctx context.Context) ([]string, error) { return t.team.Pull(ctx) }
 

@@ -145,3 +145,12 @@ func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Durati
 	}
 	return nil
 }
+
+// MayPush is an error when a remote lets nobody push from here. Nothing is pushed; what its hooks would say is not known.
+func (r Remotes) MayPush(ctx context.Context, remote string) error {
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Env: r.signIn(), Args: []string{"push", "--quiet", "--dry-run", "--no-verify", "--end-of-options", remote, "HEAD:" + OwnPrefix + "run/may-push"}})
+	if err != nil {
+		return fmt.Errorf("trying to push to %s: %w", remote, err)
+	}
+	return nil
+}
