@@ -60,6 +60,7 @@ var replacesWhole = map[string]string{
 	"agents/talk.go save":                                  "run/",
 	"internal/pulse/pulse.go Write":                        ".runtime",
 	"internal/share/sightings.go write":                    ".runtime/shared",
+	"internal/share/team.go bringWork":                     ".runtime/shared",
 	"taskdir/create.go fill":                               "a directory that has no name yet",
 	"taskdir/repair.go keepBroken":                         "run/",
 	"taskdir/update.go RunDir":                             "run/.gitignore",

@@ -201,7 +201,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.verify(p, c)
 	d.notify(c)
 	d.delivery(ctx, p, c)
-	d.sharing(ctx, p)
+	sharing(ctx, d, p)
 	d.files(p)
 	d.system(ctx, p)
 	d.tasks(ctx, p, c)

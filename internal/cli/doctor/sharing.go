@@ -15,7 +15,7 @@ import (
 const skew = 30 * time.Second
 
 // sharing looks whether tasks can be shared with other machines, when they are to be.
-func (d *diagnosis) sharing(ctx context.Context, p *app.Project) {
+func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	s, err := p.ReadingSite(ctx)
 	if err != nil {
 		return // what is wrong with the settings was said
