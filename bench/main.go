@@ -129,6 +129,7 @@ func (b *bench) measure() error {
 		{"planning", func() error { return b.planning(small) }},
 		{"planning with agents that take long", b.ahead},
 		{"checks that take long", b.checks},
+		{"several machines", b.shared},
 		{"a real project of Go", func() error { return b.real("a real project of Go", b.goProject) }},
 		{"a real project of Node", func() error { return b.real("a real project of Node", b.nodeProject) }},
 		{"steps", func() error { return b.steps(small) }},

@@ -114,8 +114,10 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 	if err != nil {
 		return err
 	}
-	_, gone := os.Stat(dir)
-	if known != s.Commit || errors.Is(gone, fs.ErrNotExist) {
+	if _, gone := os.Stat(dir); known == s.Commit && errors.Is(gone, fs.ErrNotExist) {
+		return nil // a person took it away here
+	}
+	if known != s.Commit {
 		if err := errors.Join(f.bring(ctx, dir, s), f.bringResult(ctx, dir, s)); err != nil {
 			return err
 		}

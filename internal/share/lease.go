@@ -33,8 +33,9 @@ type lease struct {
 }
 
 const (
-	beatsInSilence = 4           // how often others hear of a machine before they would take its tasks
-	firstPause     = time.Second // before something is given again that did not arrive
+	beatsInSilence = 4                // how often others hear of a machine before they would take its tasks
+	firstPause     = time.Second      // before something is given again that did not arrive
+	farewell       = 20 * time.Second // how long the end of a run waits for a remote that does not answer
 )
 
 // Brought reports whether the task was another machine's before, and its worktree was not made fit here since: also by a process that
@@ -63,7 +64,9 @@ func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) 
 	return held, func(r runner.Result) error {
 		drop(nil)
 		beats.Wait()
-		err := l.end(context.WithoutCancel(ctx), r)
+		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		err := l.end(parting, r)
 		l.t.let(l.state.Task)
 		return errors.Join(err, l.lock.Unlock())
 	}

@@ -136,3 +136,52 @@ func TestMirrorIsLeftAlone(t *testing.T) {
 		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }
+
+// A copy of a clone goes by the same id. It does not take what the other one is at work on.
+func TestCopyOfAClone(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	b := a.beside("b", silence)
+	data := a.Read(".git/trellis.id")
+	b.Write(".git/trellis.id", data)
+	lease, err := a.team.Take(t.Context(), a.dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := lease.Hold(t.Context())
+	twin := join(b.Site, silence)
+	if _, err := twin.Take(t.Context(), b.dir()); !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), "a copy of this clone") {
+		t.Errorf("the copy: %v", err)
+	}
+	if err := end(runner.Result{Status: trellis.Ready}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A task directory that a person takes away here does not come back until others change it.
+func TestRemovedHere(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", silence)
+	b.pull()
+	if err := os.RemoveAll(b.dir()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.pull(); len(got) > 0 {
+		t.Errorf("it came back: %v", got)
+	}
+	a.Write(".trellis/tasks/"+task+"/prd.md", runnertest.ProvenPRD+"\nMore.\n")
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.pull(); len(got) != 1 {
+		t.Errorf("brought %v", got)
+	}
+}

@@ -157,6 +157,9 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 	if by := t.Elsewhere(dir); by != nil {
 		return nil, by
 	}
+	if err := t.twin(ctx, s); err != nil {
+		return nil, err
+	}
 	brought := s.Work != "" && s.Worker != t.Machine
 	if err := t.bring(ctx, dir, s); err != nil {
 		return nil, err
@@ -172,6 +175,19 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 	}
 	l.heard = t.Now()
 	return l, t.sightings.take([]taskref.State{l.state})
+}
+
+// twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.
+func (t *Team) twin(ctx context.Context, s taskref.State) error {
+	one, heard := t.sightings.of(s.Task)
+	if s.Claim.Machine != t.Machine || heard && t.lapsed(one) {
+		return nil
+	}
+	known, err := t.Remote.Known(ctx, s.Task)
+	if err != nil || known == s.Commit {
+		return err
+	}
+	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host + ", with a copy of this clone,", Since: s.Claim.Since}
 }
 
 // bring makes the directory of a task that of the state, unless it was made from that, or is what the state was made from.

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// team is a site with clones that share its tasks through a bare remote.
+type team struct {
+	b        *bench
+	bare     string
+	machines []*site
+}
+
+// silence is how long nothing is heard of a machine of a team before its tasks are taken.
+const silence = 10 * time.Second
+
+// newTeam makes a repository of which as many clones as that share the tasks. Agents take a time for implement.
+func (b *bench) newTeam(name string, clones int, turn time.Duration) (*team, error) {
+	first, err := b.newSite(name, 10, 0)
+	if err != nil {
+		return nil, err
+	}
+	agent := fmt.Sprintf(`if test "$TRELLIS_ROLE" = implement; then echo begun >> "$1.begun"; sleep %g; fi; exec "$0" "$1"`, turn.Seconds())
+	text := fmt.Sprintf("agents: {default: slow, commands: {slow: {command: [sh, -c, %q, %q, %q]}}}\nlimits: {attempts: 1, rounds: 1, parallel: %d}\nshared: {remote: origin, silence: %v}\n",
+		agent, b.instant, first.log, atOnce, silence)
+	t := &team{b: b, bare: filepath.Join(filepath.Dir(first.dir), "shared.git"), machines: []*site{first}}
+	err = errors.Join(first.write(".trellis/config.yaml", text), first.run("git", "commit", "-qam", "share"), first.run("git", "clone", "-q", "--bare", ".", t.bare),
+		first.run("git", "remote", "add", "origin", t.bare), first.run("git", "-C", t.bare, "config", "core.logAllRefUpdates", "always"))
+	for i := 1; i < clones && err == nil; i++ {
+		s := &site{b: b, dir: filepath.Join(filepath.Dir(first.dir), fmt.Sprintf("clone-%d", i), "repo"), log: first.log}
+		err = first.run("git", "clone", "-q", t.bare, s.dir)
+		t.machines = append(t.machines, s)
+	}
+	return t, err
+}
+
+// watch begins a watcher on a machine. end ends it in order.
+func (t *team) watch(s *site) (cmd *exec.Cmd, end func() error, err error) {
+	cmd = s.command(t.b.trellis, "watch", "--log-level", "error")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	return cmd, func() error {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			return err
+		}
+		_ = cmd.Wait() // it was interrupted
+		return nil
+	}, nil
+}
+
+// inReview is how many tasks of the team came to their review.
+func (t *team) inReview() (n int, err error) {
+	out, err := exec.Command("git", "-C", t.bare, "for-each-ref", "--format=%(contents)", "refs/trellis/run").Output()
+	if strings.Contains(string(out), "\nStatus: failed\n") {
+		return 0, errors.New("a task failed")
+	}
+	return strings.Count(string(out), "\nStatus: review\n"), err
+}
+
+// shared measures what a team does.
+func (b *bench) shared() error {
+	if b.only == "" {
+		b.skip("several machines", `they take many minutes: go run ./bench -only "several machines"`)
+		return nil
+	}
+	for _, turn := range []time.Duration{0, b.turn * 5} {
+		for _, clones := range []int{1, 2, 4} {
+			if err := b.rate(clones, turn); err != nil {
+				return err
+			}
+		}
+	}
+	return b.takeOver()
+}
+
+// rate is how many tasks a team brings to their review.
+func (b *bench) rate(clones int, turn time.Duration) (err error) {
+	what := fmt.Sprintf("%d machines, agents of %v", clones, turn)
+	t, err := b.newTeam(strings.ReplaceAll(what, " ", "-"), clones, turn)
+	if err != nil {
+		return err
+	}
+	before, err := onDisk(t.bare)
+	if err != nil {
+		return err
+	}
+	for i := range b.few {
+		err = errors.Join(err, t.machines[0].lay(filepath.Join(t.machines[0].tasks(), fmt.Sprintf("02-01-shared-%d", i)), "ready"))
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, s := range t.machines {
+		_, end, werr := t.watch(s)
+		if werr != nil {
+			return werr
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	for n := 0; n < b.few; time.Sleep(50 * time.Millisecond) {
+		if n, err = t.inReview(); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	pushes, err := t.pushes()
+	after, diskErr := onDisk(t.bare)
+	if err = errors.Join(err, diskErr); err != nil {
+		return err
+	}
+	b.rows = append(b.rows,
+		row{name: what + ", two tasks each at once: tasks an hour", unit: "", samples: []float64{float64(b.few) / took.Hours()}},
+		row{name: "the same: pushes a task", unit: "", samples: []float64{float64(pushes) / float64(b.few)}},
+		row{name: "the same: what a task takes on the remote", unit: "KB", samples: []float64{(after - before) * 1024 / float64(b.few)}})
+	return nil
+}
+
+// pushes is how often the states of tasks moved.
+func (t *team) pushes() (n int, err error) {
+	err = filepath.WalkDir(filepath.Join(t.bare, "logs", "refs", "trellis", "run"), func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		n += strings.Count(string(data), "\n")
+		return err
+	})
+	return n, err
+}
+
+// takeOver is how long it takes from the death of a machine until another one's agent is at work on its task.
+func (b *bench) takeOver() error {
+	var samples []float64
+	for i := range 3 {
+		took, err := b.takenOver(i)
+		if err != nil {
+			return err
+		}
+		samples = append(samples, took.Seconds())
+	}
+	b.rows = append(b.rows, row{name: fmt.Sprintf("from kill -9 of a machine to the agent of another one, shared.silence %v", silence), unit: "s", samples: samples, p50: silence.Seconds() + 5})
+	return nil
+}
+
+func (b *bench) takenOver(i int) (took time.Duration, err error) {
+	t, err := b.newTeam(fmt.Sprintf("take-over-%d", i), 2, time.Minute)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.machines[0].lay(filepath.Join(t.machines[0].tasks(), "02-01-shared"), "ready"); err != nil {
+		return 0, err
+	}
+	first, _, err := t.watch(t.machines[0])
+	if err != nil {
+		return 0, err
+	}
+	if err := t.atWork(1); err != nil {
+		return 0, errors.Join(err, first.Process.Kill())
+	}
+	_, end, err := t.watch(t.machines[1])
+	if err != nil {
+		return 0, errors.Join(err, first.Process.Kill())
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	time.Sleep(silence / 2) // it has heard of the first one by then
+	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
+		return 0, err
+	}
+	_ = first.Wait() // it was killed
+	began := time.Now()
+	err = t.atWork(2)
+	return time.Since(began), err
+}
+
+// atWork waits until so many calls of implement were begun.
+func (t *team) atWork(calls int) error {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		data, err := os.ReadFile(t.machines[0].log + ".begun")
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if strings.Count(string(data), "\n") >= calls {
+			return nil
+		}
+	}
+	return errors.New("no agent came to work within a minute")
+}
