@@ -119,6 +119,12 @@ fi
 `
 	refusing = `{"roles": {"evaluate": [{"answer": {"decision": "reject", "category": "unclear", "details": "It does not say what.", "suggestions": ["Say what."], "size": "small", "confidence": 0.9}}]}}
 `
+	// slow are calls that only end because nobody needs them.
+	slow = `{"roles": {
+ "evaluate": [{"sleep": "1s", "answer": {"decision": "reject", "category": "unclear", "details": "It does not say what.", "suggestions": ["Say what."], "size": "small", "confidence": 0.9}}],
+ "research": [{"sleep": "10m", "answer": "nothing"}],
+ "taskspec": [{"sleep": "10m", "answer": {}}]}}
+`
 	fileJSON = `{"schema_version": 1, "title": "Try it", "steps": [
  {"id": "first", "command": "echo first >> ../calls.log"},
  {"id": "write", "prompt": "Write out.txt."},
@@ -146,6 +152,7 @@ func with(files map[string]string, name, text string) map[string]string {
 // cases are the recorded ones, by the name of their archive.
 func cases() map[string]testCase {
 	pushed := func(s *runner.Site) { s.Config.Delivery.Push = true }
+	beside := func(s *runner.Site) { s.Config.Baseline, s.Config.Delivery.Push = "parallel", true }
 	asked := func(s *runner.Site) { s.Config.Planning.Approval = "plan" }
 	little := func(s *runner.Site) {
 		s.Config.Agents.Default, s.Config.Limits.Tokens = "mine", 2000
@@ -161,6 +168,10 @@ func cases() map[string]testCase {
 		"task": {script: working, work: task(byePRD), configure: pushed, play: startTask, resume: resumeTask,
 			cuts: []string{"claim#1", "status#1", "prepare#1", "baseline#1", "observe#1", "implement#1", "round-1/check#1", "round-1/verify#1", "round-2/debug#1",
 				"round-2/verify#1", "round-2/criteria#1", "round-2/accept#1", "round-2/commit#1", "round-2/final-verify#1", "round-2/seal#1", "deliver#1", "report#1", "status#4"}},
+		// The same with code 8: checks at base beside the work, and those of one tree once.
+		"beside": {script: working, work: task(byePRD), configure: beside, play: startTask, resume: resumeTask,
+			cuts: []string{"claim#1", "prepare#1", "work/implement#1", "base/baseline#1", "round-1/verify#1", "round-2/debug#1", "round-2/verify#1", "round-2/accept#1",
+				"round-2/commit#1", "round-2/final-verify#1", "deliver#1"}},
 		// A task that is delivered is not run again.
 		"delivered": {script: working, work: task(byePRD), configure: pushed, play: atEnd("delivered", startTask), resume: untouched},
 		// A plan that people agreed to is edited while it is carried out: they have to agree once more.
@@ -195,6 +206,12 @@ func cases() map[string]testCase {
 		// A planning, cut off in each of its roles.
 		"planning": {script: planning, play: plan1, resume: resumePlan,
 			cuts: []string{"survey#1", "evaluate#1", "research/research#1", "research/digest#1", "taskspec/taskspec#1", "draft#1", "plan#1", "judge#1"}},
+		// A planning of code 3, whose requirement is long enough that research and TaskSpec are asked for beside evaluate, and one whose
+		// requirement is rejected, so that both are called off.
+		"ahead": {script: planning, play: planWordy, resume: resumePlan,
+			cuts: []string{"survey#1", "evaluate/evaluate#1", "research/research#1", "taskspec/taskspec#1", "research/digest#1", "draft#1", "plan#1", "judge#1"}},
+		"calledoff": {script: slow, play: planWordy, resume: resumePlan,
+			cuts: []string{"evaluate/evaluate#1", "research/research#1", "taskspec/taskspec#1", "evaluate/call-off#1", "reject#1"}},
 		// A planning whose requirement was rejected, and one whose plan a person rejected.
 		"refused": {script: refusing, play: atEnd("refused", plan1), resume: untouched},
 		"rejected": {script: planning, configure: asked, play: func(r *recorder) result {
@@ -287,9 +304,15 @@ func (r *recorder) later() result {
 	return r.start()
 }
 
-func plan1(r *recorder) result {
+func plan1(r *recorder) result { return r.plan("greet.sh --bye says bye") }
+
+func planWordy(r *recorder) result {
+	return r.plan("greet.sh takes the flag --bye. With it, it says Bye and nothing else; without it, all stays as it is, whatever else it is given.")
+}
+
+func (r *recorder) plan(requirement string) result {
 	r.Helper()
-	res, err := r.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
+	res, err := r.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: requirement})
 	if err != nil {
 		r.Fatal(err)
 	}
