@@ -134,6 +134,11 @@ func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
 }
 
+// Tell has people told of what is kept when others' states take its place. It comes before the other methods.
+func (t *Team) Tell(say func(message string)) {
+	t.team.Tell = func(_, message string) { say(message) }
+}
+
 // Follow keeps this checkout and the team up to date with each other until ctx ends. look is told the directories that may have become free.
 func (t *Team) Follow(ctx context.Context, look func(dir string)) { t.team.Follow(ctx, look) }
 
@@ -191,6 +196,9 @@ func (o Orders) shared(ctx context.Context, s *runner.Site, dir string, order ta
 	t, ok := s.Sharing.(*share.Team)
 	if !ok {
 		return "", change()
+	}
+	if s.Event == nil {
+		s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
 	}
 	err = t.Change(ctx, dir, change)
 	by := (*runner.ElsewhereError)(nil)

@@ -31,6 +31,7 @@ trellis submit again, or by a watcher here. trellis pull brings back what become
 			if err != nil {
 				return err
 			}
+			t.Tell(func(message string) { a.Say("%s", message) })
 			news, err := t.Submit(c.Context, dir)
 			if err != nil {
 				return err
@@ -72,6 +73,7 @@ cancel ask that machine. The directories that changed go to stdout, a line each.
 			if err != nil {
 				return err
 			}
+			t.Tell(func(message string) { a.Say("%s", message) })
 			if c.Bool("follow") {
 				return pullOn(c.Context, a, p, t)
 			}

@@ -99,7 +99,7 @@ func threeTasks(t *testing.T, width int) *pane {
 		"home/.gitconfig":          "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
 		"app/greet.sh":             "echo hello\n",
 		"app/check.sh":             "test ! -e notes.txt || test -e ok || { echo 'one test'; echo 'FAIL: nothing says ok'; exit 1; }\n",
-		"app/.trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh check.sh]\nlimits: {parallel: 3, attempts: 3}\n",
+		"app/.trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh check.sh]\nbaseline: false\nlimits: {parallel: 3, attempts: 3}\n", // at base one would wait for the other, or not
 		"app/.trellis/rehearsal.yaml": "roles:\n  implement: [{run: [\"sh $TRELLIS_REPO/../work.sh\"], answer: done}, {run: [\"sh $TRELLIS_REPO/../work.sh\"], answer: done}]\n  check: [{answer: fine}]\n  debug: [{run: [\"touch ok\"], answer: mended}]\n" +
 			"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]\n",
 		"work.sh": "while ! test -e $TRELLIS_REPO/../go-$TRELLIS_TASK_ID; do sleep 0.05; done\ncase $TRELLIS_TASK_ID in *-crash) exit 3;; esac\necho $TRELLIS_TASK_ID >notes.txt\n",
