@@ -104,7 +104,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	}
 	t := share.New(share.Options{
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
-			Host: host, Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
+			Host: host, Limit: max(cfg.Shared.Silence/2, leastSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: s.Clock,
 		Adopt: func(dir string) error { s.Brought(dir); return nil },
 		Apply: func(ctx context.Context, dir string, o taskref.Order) error { return obey(ctx, s, dir, o) },
@@ -116,9 +116,11 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 // unshared is the sharing of a checkout that can't say which machine it is: nothing is run there.
 type unshared struct{ err error }
 
-func (u unshared) Elsewhere(string) *runner.ElsewhereError            { return nil }
-func (u unshared) Last(string) bool                                   { return false }
-func (u unshared) Take(context.Context, string) (runner.Lease, error) { return nil, u.err }
+func (u unshared) Elsewhere(string) *runner.ElsewhereError { return nil }
+func (u unshared) Last(string) bool                        { return false }
+func (u unshared) Take(context.Context, string, func() error) (runner.Lease, error) {
+	return nil, u.err
+}
 
 // ErrNoTeam says that the tasks of a project are shared with nobody.
 var ErrNoTeam = errors.New("the tasks of this repository are shared with no other machine")

@@ -66,7 +66,13 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	if s.Sharing == nil {
 		return s.run(ctx, dir, o, begun, alone{})
 	}
-	lease, err := s.Sharing.Take(ctx, dir)
+	lease, err := s.Sharing.Take(ctx, dir, func() error {
+		t, err := s.Store.Load(dir)
+		if err != nil {
+			return err
+		}
+		return s.CheckAgents(ctx, t, o.Agent)
+	})
 	if err != nil {
 		return Result{Dir: dir}, err
 	}

@@ -19,9 +19,10 @@ type Sharing interface {
 	Elsewhere(dir string) *ElsewhereError
 	// Last reports whether this machine was the last to have a task, or no machine had it.
 	Last(dir string) bool
-	// Take makes a task this machine's, and its directory and worktree what the last machine left. Errors: *ElsewhereError;
-	// others when nobody could be asked, and then the task is not run.
-	Take(ctx context.Context, dir string) (Lease, error)
+	// Take makes a task this machine's, and its directory and worktree what the last machine left. fit says of the directory, as it was
+	// brought, why this machine can't run it; then it is left to others. Errors: *ElsewhereError; what fit says; others when nobody could
+	// be asked, and then the task is not run.
+	Take(ctx context.Context, dir string, fit func() error) (Lease, error)
 }
 
 // Lease is a task that this machine has.

@@ -35,12 +35,12 @@ type team struct {
 
 func (s *team) Elsewhere(string) *runner.ElsewhereError { return s.by }
 func (s *team) Last(string) bool                        { return s.by == nil }
-func (s *team) Take(_ context.Context, dir string) (runner.Lease, error) {
+func (s *team) Take(_ context.Context, dir string, fit func() error) (runner.Lease, error) {
 	if s.by != nil {
 		return nil, s.by
 	}
 	s.dir = dir
-	return s, nil
+	return s, fit()
 }
 func (s *team) Brought() bool { return false }
 func (s *team) Fits() error   { return nil }

@@ -125,7 +125,7 @@ func TestReload(t *testing.T) {
 		w.Hand(id, runnertest.PrdText)
 	}
 	// The rescan after the reload takes a turn for the second task alone: the third does not pass it by.
-	w.Write(".trellis/tasks/02-02-b/prd.md", strings.Replace(runnertest.PrdText, "# Notes\n", "# Notes\n"+strings.Repeat("\n* A *line* more.\n", 5_000), 1))
+	w.Write(".trellis/tasks/02-02-b/prd.md", strings.Replace(runnertest.PrdText, "# Notes\n", "# Notes\n"+strings.Repeat("\n* A *line* more.\n", 1_000), 1))
 	w.Site.Config.Limits.Parallel = 1
 	var reloads atomic.Int64
 	hangup := make(chan struct{})

@@ -341,7 +341,7 @@ func (w *watch) resting(l runner.Assessment) bool {
 // unable notes in a ready task's task.json which agent can't work, for those who follow it.
 func unable(s *runner.Site, l runner.Assessment, err error) error {
 	var fail *flow.Failure
-	if !errors.As(err, &fail) || l.Task.Status != trellis.Ready {
+	if !errors.As(err, &fail) || l.Task.Status != trellis.Ready || s.Sharing != nil { // another machine may be able to
 		return nil
 	}
 	_, err = s.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {

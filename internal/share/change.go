@@ -19,8 +19,11 @@ func (t *Team) Change(ctx context.Context, dir string, change func() error) erro
 	if _, held := runner.Held(dir); held {
 		return change()
 	}
-	lock, err := t.lock(dir)
+	lock, err := t.lockSoon(ctx, dir)
 	if err != nil {
+		if _, held := runner.Held(dir); held { // its run began meanwhile
+			return change()
+		}
 		return err
 	}
 	for range tries {
@@ -56,7 +59,7 @@ func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 	if by, held := runner.Held(dir); held {
 		return false, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
-	lock, err := t.lock(dir)
+	lock, err := t.lockSoon(ctx, dir)
 	if err != nil {
 		return false, err
 	}

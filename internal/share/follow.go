@@ -118,6 +118,9 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 		return nil // a person took it away here
 	}
 	if known != s.Commit {
+		if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" || s.Commit == known { // what was heard before the lock may be old
+			return err
+		}
 		if err := errors.Join(f.bring(ctx, dir, s), f.bringResult(ctx, dir, s)); err != nil {
 			return err
 		}
@@ -213,14 +216,26 @@ func (f *follower) offer(ctx context.Context, known map[string]bool) error {
 		if e.Task == nil || known[task] || f.leaseOf(task) != nil || !slices.Contains([]trellis.Status{trellis.Ready, trellis.Waiting}, e.Task.Status) || f.Now().Sub(changedAt(e.Dir)) < settleTime {
 			continue
 		}
-		if _, held := runner.Held(e.Dir); held {
-			continue
-		}
-		if _, err := f.give(ctx, e.Dir, taskref.State{}, "offered"); err != nil && !errors.Is(err, taskref.ErrLost) {
+		if err := f.offerOne(ctx, e.Dir); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// offerOne gives the others a task that they never had from here: one that was taken off the remote stays off it.
+func (f *follower) offerOne(ctx context.Context, dir string) error {
+	lock, err := f.lock(dir)
+	if err != nil {
+		return nil // it is just taken, or changed
+	}
+	known, err := f.Remote.Known(ctx, filepath.Base(dir))
+	if _, held := runner.Held(dir); err == nil && !held && known == "" {
+		if _, err = f.give(ctx, dir, taskref.State{}, "offered"); errors.Is(err, taskref.ErrLost) {
+			err = nil // another machine was quicker
+		}
+	}
+	return errors.Join(err, lock.Unlock())
 }
 
 // obey carries out what people asked of tasks that this machine has, or that none has.
@@ -248,7 +263,13 @@ func (f *follower) obeyFree(ctx context.Context, dir string, s taskref.State, o 
 	if err != nil {
 		return nil // the next round finds it
 	}
-	if err = f.bring(ctx, dir, s); err == nil {
+	if _, held := runner.Held(dir); held {
+		return lock.Unlock()
+	}
+	if s, err = f.find(ctx, s.Task); err == nil {
+		err = f.bring(ctx, dir, s)
+	}
+	if err == nil {
 		f.apply(ctx, dir, o)
 		if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
 			err = nil

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // lease is a task that this machine has, for as long as others hear of it.
@@ -26,6 +27,7 @@ type lease struct {
 	mu    sync.Mutex
 	state taskref.State   // that the remote had last
 	heard time.Time       // when that was
+	saved time.Time       // when all of the task was given last
 	done  []taskref.Order // orders that were carried out, and stand on the remote yet
 	asked map[string]bool // ids of all that were
 	lost  error           // why it is this machine's no more
@@ -34,6 +36,7 @@ type lease struct {
 
 const (
 	beatsInSilence = 4                // how often others hear of a machine before they would take its tasks
+	wholeEvery     = 5 * time.Minute  // how often all of the task is given while a step takes long
 	firstPause     = time.Second      // before something is given again that did not arrive
 	farewell       = 20 * time.Second // how long the end of a run waits for a remote that does not answer
 )
@@ -81,17 +84,31 @@ func (l *lease) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			l.mu.Lock()
-			err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Why: "at work", Work: true}) // tried again with the next beat; lost is noted
-			l.mu.Unlock()
-			if err == nil {
+			if l.sign(ctx) == nil { // else again with the next beat; lost is noted
 				l.attend(ctx)
 			}
 		}
 	}
 }
 
-// Save gives the task to the others as it is, and again while that fails and it is this machine's.
+// sign gives others a sign of life. Where nothing was given for long, it is the task as it is now.
+func (l *lease) sign(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.t.Now().Sub(l.saved) > wholeEvery {
+		if err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Why: "at work", Work: true}); err == nil || l.lost != nil {
+			return err
+		}
+	}
+	return l.beatOnce(ctx)
+}
+
+func (l *lease) beatOnce(ctx context.Context) error {
+	return l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Beat(ctx, l.state, l.claim) })
+}
+
+// Save gives the task to the others as it is, and again while that fails and it is this machine's. What can't be given whatever the remote
+// says, a repository within the worktree say, is a failure worktree_failed.
 func (l *lease) Save(ctx context.Context, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,10 +116,18 @@ func (l *lease) Save(ctx context.Context, why string) error {
 }
 
 func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
+	unsaved := 0 // times in a row that it was not for the remote
 	for pause := firstPause; ; pause *= 2 {
 		err := l.push(ctx, as)
 		if err == nil || l.lost != nil || ctx.Err() != nil {
 			return err
+		}
+		if local := (*taskref.LocalError)(nil); !errors.As(err, &local) {
+			unsaved = 0
+		} else if unsaved++; unsaved == tries {
+			return flow.Fail(string(trellis.WorktreeFailed), "other machines can't be given what %s has come to: %v; mend that, then `trellis retry %[1]s`", l.state.Task, local)
+		} else if serr := l.beatOnce(ctx); serr != nil {
+			return serr
 		}
 		select {
 		case <-ctx.Done():
@@ -114,26 +139,50 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 
 // push gives the task to the others once. The error matches [flow.ErrSuspended].
 func (l *lease) push(ctx context.Context, as taskref.SaveAs) error {
+	as.Done = slices.Clone(l.done)
+	err := l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Save(ctx, l.dir, l.state.Commit, as) })
+	if err == nil {
+		l.done, l.saved = nil, l.t.Now()
+	}
+	return err
+}
+
+// pushed pushes, and takes in what came of it.
+func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) error {
 	if l.lost != nil {
 		return l.lost
 	}
-	as.Done = slices.Clone(l.done)
-	s, err := l.t.Remote.Save(ctx, l.dir, l.state.Commit, as)
+	s, err := push()
+	if errors.Is(err, taskref.ErrLost) && l.own(ctx) { // an earlier push had come through, of which nothing was heard
+		s, err = push()
+	}
 	now := l.t.Now()
 	switch {
 	case err == nil:
-		l.state, l.heard, l.done = s, now, nil
+		l.state, l.heard = s, now
 		return l.t.sightings.take([]taskref.State{s})
 	case errors.Is(err, taskref.ErrLost):
-		return l.lose(ctx, l.successor(ctx))
+		return l.lose(l.successor(ctx))
+	case errors.As(err, new(*taskref.LocalError)), ctx.Err() != nil:
+		return sleeps(err)
 	case now.Sub(l.heard) > l.t.Silence:
-		return l.lose(ctx, fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.state.Task, l.t.Silence, err))
+		return l.lose(fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.state.Task, l.t.Silence, err))
 	}
 	return sleeps(err)
 }
 
+// own reports whether what the remote has is this lease's all the same, and goes on from that.
+func (l *lease) own(ctx context.Context) bool {
+	s, err := l.t.find(context.WithoutCancel(ctx), l.state.Task)
+	if err != nil || s.Claim.Machine != l.claim.Machine || !s.Claim.Since.Equal(l.claim.Since) {
+		return false
+	}
+	l.state = s
+	return true
+}
+
 // lose notes that the task is no longer this machine's, and ends what works on it.
-func (l *lease) lose(_ context.Context, why error) error {
+func (l *lease) lose(why error) error {
 	l.lost = fmt.Errorf("%w: %w", flow.ErrSuspended, why)
 	if l.drop != nil {
 		l.drop(why)
@@ -162,11 +211,20 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(err, &elsewhere) {
 		return elsewhere
 	}
+	if err != nil && l.lost == nil { // what can't be given is left out
+		err = l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Why: "now " + string(r.Status)})
+	}
+	if l.lost == nil {
+		l.lost = errEnded
+	}
 	if err != nil {
 		return fmt.Errorf("other machines were not told where %s stands: %w", l.state.Task, err)
 	}
 	return nil
 }
+
+// errEnded says that the task was given back.
+var errEnded = fmt.Errorf("%w: the task was given back", flow.ErrSuspended)
 
 // attend carries out what people asked for at other machines. What can't be found out now is with the next beat.
 func (l *lease) attend(ctx context.Context) {
@@ -195,7 +253,7 @@ func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 func (l *lease) first(o taskref.Order) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked[o.ID] {
+	if l.lost != nil || l.asked[o.ID] {
 		return false
 	}
 	if l.asked == nil {

@@ -197,3 +197,82 @@ func follow(m *machine) (over chan struct{}, end func()) {
 	}()
 	return over, cancel
 }
+
+// What can't be given to others is a failure of the task, and costs this machine nothing else: a repository within the worktree.
+func TestWhatCantBeGiven(t *testing.T) {
+	t.Parallel()
+	script := strings.Replace(runnertest.Counted(), "echo implement >> $TRELLIS_REPO/../calls.log", "echo implement >> $TRELLIS_REPO/../calls.log; git init -q inner; echo x > inner/x; git -C inner add -A; git -C inner -c user.name=x -c user.email=x@x commit -qm x", 1)
+	a := net(t, script, 2*time.Second)
+	a.Hand(task, runnertest.ProvenPRD)
+	res := a.run()
+	if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "inner") {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	b := a.beside("b", time.Minute)
+	b.pull()
+	if got := b.Task(b.dir()); got.Status != trellis.Failed {
+		t.Errorf("others have it as %s", got.Status)
+	}
+}
+
+// A machine without the agent does not take a task, as it was brought, and writes nothing into it.
+func TestUnfitMachine(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Counted(), time.Minute)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", time.Minute)
+	b.pull()
+	a.Write(".trellis/tasks/"+task+"/task.json", `{"status": "ready", "pipeline": {"agent": "claude"}}`)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b.Site.Available = func(_ context.Context, name string) error {
+		if name == "claude" {
+			return flow.Fail(string(trellis.AgentMissing), "there is no claude here")
+		}
+		return nil
+	}
+	before := b.Git("ls-remote", "origin")
+	_, err := b.Site.TaskRunner().Run(t.Context(), b.dir(), runner.RunOptions{}, nil)
+	if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail.Code != string(trellis.AgentMissing) || errors.Is(err, flow.ErrSuspended) {
+		t.Errorf("got %v", err)
+	}
+	if after := b.Git("ls-remote", "origin"); after != before {
+		t.Errorf("the remote had\n%s\nand has\n%s", before, after)
+	}
+}
+
+// A push that came through although nothing was heard of it, with another one after it that did not, is no loss.
+func TestUnheardPush(t *testing.T) {
+	t.Parallel()
+	a := net(t, slow(), 2*time.Second)
+	a.Hand(task, runnertest.ProvenPRD)
+	hook := filepath.Join(a.Dir, "../bare.git/hooks/post-receive")
+	done := make(chan error)
+	go func() {
+		_, err := a.Site.TaskRunner().Run(t.Context(), a.dir(), runner.RunOptions{}, nil)
+		done <- err
+	}()
+	until(t, "an agent at work", func() bool { return a.has("../at-work") })
+	bare := filepath.Join(a.Dir, "../bare.git")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\nmv "+bare+" "+bare+".away\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a push that is not heard of", func() bool { return a.has("../bare.git.away") })
+	until(t, "another one that fails", func() bool {
+		return a.Git("rev-parse", "refs/trellis/pending/"+task) != a.Git("--git-dir="+bare+".away", "rev-parse", "refs/trellis/run/"+task)
+	})
+	if err := errors.Join(os.Remove(filepath.Join(bare+".away", "hooks/post-receive")), os.Rename(bare+".away", bare)); err != nil {
+		t.Fatal(err)
+	}
+	a.Write("../quick", "")
+	if err := <-done; err != nil {
+		t.Errorf("got %v", err)
+	}
+	if got := a.Task(a.dir()); got.Status != trellis.Review {
+		t.Errorf("it is %s", got.Status)
+	}
+}

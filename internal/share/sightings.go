@@ -24,7 +24,7 @@ type sighting struct {
 	Machine string         `json:"machine,omitempty"` // that has the task, "" for none
 	Host    string         `json:"host,omitempty"`    // its name
 	Since   time.Time      `json:"since,omitzero"`    // by that machine's clock
-	Saver   string         `json:"saver,omitempty"`   // machine that gave this state
+	Worker  string         `json:"worker,omitempty"`  // machine that was at work on it last
 	Status  trellis.Status `json:"status,omitempty"`
 }
 
@@ -137,7 +137,7 @@ func (s *sightings) take(states []taskref.State, gone ...string) error {
 		if old, ok := s.tasks[st.Task]; ok && old.Commit == st.Commit {
 			continue
 		}
-		s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Saver: st.By, Status: st.Status}
+		s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Worker: st.Worker, Status: st.Status}
 		changed = true
 	}
 	if _, err := os.Stat(s.path); changed || errors.Is(err, fs.ErrNotExist) {

@@ -114,7 +114,7 @@ func TestMirrorIsLeftAlone(t *testing.T) {
 	const silence = time.Minute
 	a := net(t, runnertest.Counted(), silence)
 	a.Hand(task, runnertest.ProvenPRD)
-	lease, err := a.team.Take(t.Context(), a.dir())
+	lease, err := a.team.Take(t.Context(), a.dir(), fits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +146,13 @@ func TestCopyOfAClone(t *testing.T) {
 	b := a.beside("b", silence)
 	data := a.Read(".git/trellis.id")
 	b.Write(".git/trellis.id", data)
-	lease, err := a.team.Take(t.Context(), a.dir())
+	lease, err := a.team.Take(t.Context(), a.dir(), fits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, end := lease.Hold(t.Context())
 	twin := join(b.Site, silence)
-	if _, err := twin.Take(t.Context(), b.dir()); !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), "a copy of this clone") {
+	if _, err := twin.Take(t.Context(), b.dir(), fits); !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), "a copy of this clone") {
 		t.Errorf("the copy: %v", err)
 	}
 	if err := end(runner.Result{Status: trellis.Ready}); err != nil {

@@ -72,7 +72,7 @@ func (t *Team) lapsed(s sighting) bool { return t.Now().Sub(s.Seen) > t.Silence 
 // Last reports whether this machine was the last to have a task, or none had it.
 func (t *Team) Last(dir string) bool {
 	s, ok := t.sightings.of(filepath.Base(dir))
-	return !ok || s.Saver == "" || s.Saver == t.Machine
+	return !ok || s.Worker == "" || s.Worker == t.Machine
 }
 
 // fetch asks the remote how the tasks stand.
@@ -102,17 +102,20 @@ func (t *Team) find(ctx context.Context, task string) (taskref.State, error) {
 const tries = 5
 
 // Take makes a task this machine's, with what other machines did to it.
-func (t *Team) Take(ctx context.Context, dir string) (runner.Lease, error) {
+func (t *Team) Take(ctx context.Context, dir string, fit func() error) (runner.Lease, error) {
 	if by, held := runner.Held(dir); held {
 		return nil, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
-	lock, err := t.lock(dir)
+	lock, err := t.lockSoon(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
+	if by, held := runner.Held(dir); held {
+		return nil, errors.Join(&durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}, lock.Unlock())
+	}
 	var l *lease
 	for range tries {
-		if l, err = t.take(ctx, dir); !errors.Is(err, taskref.ErrLost) {
+		if l, err = t.take(ctx, dir, fit); !errors.Is(err, taskref.ErrLost) {
 			break
 		}
 	}
@@ -126,12 +129,38 @@ func (t *Team) Take(ctx context.Context, dir string) (runner.Lease, error) {
 	return l, nil
 }
 
+// unfitError says why this machine does not take a task as it is now.
+type unfitError struct{ why error }
+
+func (e *unfitError) Error() string { return e.why.Error() }
+
 // sleeps has a run sleep for an error that may pass. That another machine has the task is said as it is.
 func sleeps(err error) error {
+	if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+		return unfit.why
+	}
 	if errors.As(err, new(*runner.ElsewhereError)) || errors.Is(err, flow.ErrSuspended) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+}
+
+// lockSoon is lock for who a person waits for: what another process of this clone does with a task takes moments.
+func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) {
+	const patience = 20 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		lock, err := t.lock(dir)
+		if !errors.Is(err, durable.ErrHeld) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(20 * time.Millisecond): // another process's lock has no event
+		}
+	}
 }
 
 // lock keeps other processes of this clone from taking or changing the task meanwhile.
@@ -148,7 +177,7 @@ func (t *Team) folder() string {
 }
 
 // take is Take once.
-func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
+func (t *Team) take(ctx context.Context, dir string, fit func() error) (*lease, error) {
 	task := filepath.Base(dir)
 	s, err := t.find(ctx, task)
 	if err != nil {
@@ -164,6 +193,9 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 	if err := t.bring(ctx, dir, s); err != nil {
 		return nil, err
 	}
+	if err := fit(); err != nil {
+		return nil, &unfitError{err}
+	}
 	if brought {
 		if err := t.bringWork(ctx, dir, s); err != nil {
 			return nil, err
@@ -173,7 +205,7 @@ func (t *Team) take(ctx context.Context, dir string) (*lease, error) {
 	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken", Work: true}); err != nil {
 		return nil, err
 	}
-	l.heard = t.Now()
+	l.heard, l.saved = t.Now(), t.Now()
 	return l, t.sightings.take([]taskref.State{l.state})
 }
 

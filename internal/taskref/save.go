@@ -47,7 +47,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 		err = r.sameWork(ctx, last, s)
 	}
 	if err != nil {
-		return err
+		return &LocalError{err}
 	}
 	like, err := r.Known(ctx, s.Task)
 	if err != nil {

@@ -76,6 +76,12 @@ func (e *LostError) Error() string {
 // Is makes errors.Is(err, ErrLost) true.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
+// LocalError says that a task can't be saved as it is here, whatever the remote says.
+type LocalError struct{ err error }
+
+func (e *LocalError) Error() string { return e.err.Error() }
+func (e *LocalError) Unwrap() error { return e.err }
+
 // Remote is a git remote that tasks of a repository are shared by. What changes one task, Save, Beat, Bring, BringWork and Drop, is called
 // once at a time for it, by one process: who has its run lock.
 type Remote struct {
