@@ -147,6 +147,9 @@ func (t *Team) Follow(ctx context.Context, look func(dir string)) { t.team.Follo
 // Mirror is Follow of who only looks: nothing that is done here is given to the team.
 func (t *Team) Mirror(ctx context.Context, look func(dir string)) { t.team.Mirror(ctx, look) }
 
+// Withdraw takes a task off the remote.
+func (t *Team) Withdraw(ctx context.Context, dir string) error { return t.team.Withdraw(ctx, dir) }
+
 // Look asks the remote how the team stands.
 func (t *Team) Look(ctx context.Context) (share.Looked, error) { return t.team.Look(ctx) }
 

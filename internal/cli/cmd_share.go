@@ -14,11 +14,11 @@ import (
 )
 
 func submitCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
+	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "withdraw", Usage: "take it off the remote instead, where no machine is at work on it"}, command.JSONFlag()},
 		Description: command.Manual(`The task directory goes to the remote that shared.remote names, or trellis watch --shared named here. The
 first machine that watches with room for it runs it; this one too, if it watches. What you change of it later goes there with
 trellis submit again, or by a watcher here. trellis pull brings back what becomes of it.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis submit 02-03-paging"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis submit 02-03-paging", "trellis submit 02-03-paging --withdraw"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			if err := a.OnlyPeople("submit"); err != nil {
 				return err
@@ -32,6 +32,13 @@ trellis submit again, or by a watcher here. trellis pull brings back what become
 				return err
 			}
 			t.Tell(func(message string) { a.Say("%s", message) })
+			if c.Bool("withdraw") {
+				if err := t.Withdraw(c.Context, dir); err != nil {
+					return err
+				}
+				a.Say("%s is taken off %s, and stays here", filepath.Base(dir), t.Remote())
+				return nil
+			}
 			news, err := t.Submit(c.Context, dir)
 			if err != nil {
 				return err

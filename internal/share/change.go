@@ -70,6 +70,25 @@ func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 	return news, errors.Join(err, lock.Unlock())
 }
 
+// Withdraw takes a task off the remote, with its work. Here it stays as it is, and in the clones that have it. Errors are those of Change.
+func (t *Team) Withdraw(ctx context.Context, dir string) error {
+	lock, err := t.lockSoon(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s, err := t.find(ctx, filepath.Base(dir))
+	if by := t.Elsewhere(dir); err == nil && by != nil {
+		err = by
+	}
+	if err == nil && s.Commit != "" {
+		err = t.Remote.Drop(ctx, s)
+	}
+	if err == nil {
+		err = t.sightings.take(nil, s.Task)
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
 // give tells the others how a task stands that no machine is at work on.
 func (t *Team) give(ctx context.Context, dir string, was taskref.State, why string, done ...taskref.Order) (taskref.State, error) {
 	task, err := t.Remote.Store.Load(dir)
