@@ -83,6 +83,20 @@ func (o Orders) left(ctx context.Context, dir string) string {
 	return "; its " + strings.Join(list, " and ") + map[int]string{1: " stays", 2: " stay"}[len(list)]
 }
 
+// Admit makes a task runnable, as starting it does, and tells those that share it. Nothing is run. It reports whether there is something to
+// run; the result says where the task stands.
+func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Result, err error) {
+	s, err := o.p.Site(ctx)
+	if err != nil {
+		return false, r, err
+	}
+	_, err = o.shared(ctx, s, dir, taskref.Order{}, func() (err error) {
+		runs, r, err = s.Starter().Admit(ctx, dir)
+		return err
+	})
+	return runs, r, err
+}
+
 // Retry asks for another run of a task, in its worktree; fresh backs that up and begins at the base.
 func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered, err error) {
 	s, err := o.p.Site(ctx)

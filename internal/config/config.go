@@ -42,6 +42,7 @@ type Config struct {
 	Runs            Runs               `yaml:"runs"`
 	Objectives      Objectives         `yaml:"objectives"`
 	Shared          Shared             `yaml:"shared"`
+	Cluster         Cluster            `yaml:"cluster"`
 	Notify          []Notify           `yaml:"notify"`
 }
 
@@ -171,6 +172,13 @@ type Shared struct {
 	Transcripts bool          `yaml:"transcripts" doc:"give the others what agents were told and wrote too, from which trellis logs is made"`
 }
 
+// Cluster is the Temporal server by which trellis-cluster, a program of its own, says which machine runs what.
+type Cluster struct {
+	Address   string `yaml:"address" doc:"host and port of the Temporal server that trellis-cluster asks who runs what; keys and certificates come from the environment"`
+	Namespace string `yaml:"namespace" doc:"the namespace there"`
+	Repo      string `yaml:"repo" doc:"what the repository is called there, the same on all machines; its queues and workflows are named after it"`
+}
+
 // Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
 const Mergeable = "mergeable"
 
@@ -197,6 +205,7 @@ func defaults() Config {
 		Sandbox:  "off",
 		Runs:     Runs{Keep: 30 * 24 * time.Hour},
 		Shared:   Shared{Silence: 2 * time.Minute, Transcripts: true},
+		Cluster:  Cluster{Address: "127.0.0.1:7233", Namespace: "default"},
 	}
 }
 

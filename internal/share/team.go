@@ -40,12 +40,13 @@ type Team struct {
 
 	mu     sync.Mutex
 	leases map[string]*lease // of tasks that this process has, by task
+	grants map[string]int    // of tasks that this machine was given, whoever had them
 }
 
 // New is the team that shares what the remote has.
 func New(o Options) *Team {
 	store := o.Remote.Store
-	return &Team{Options: o, leases: map[string]*lease{},
+	return &Team{Options: o, leases: map[string]*lease{}, grants: map[string]int{},
 		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, silence: o.Silence, disk: store.Disk, now: o.Now}}
 }
 
@@ -59,7 +60,7 @@ func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
 }
 
 func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
-	if !s.elsewhere(t.Machine, t.Now(), t.Silence) {
+	if !s.elsewhere(t.Machine, t.Now(), t.Silence) || t.granted(s.Task) {
 		return nil
 	}
 	return s.held()

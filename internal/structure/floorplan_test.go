@@ -208,6 +208,9 @@ func readImports(t *testing.T, root string) map[string]imports {
 		if name := d.Name(); d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
 			return filepath.SkipDir
 		}
+		if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && d.IsDir() && file != root { // a module of its own stands above all floors
+			return filepath.SkipDir
+		}
 		if filepath.Ext(file) == ".go" {
 			return addImports(packages, root, file)
 		}

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// handed is a task that is handed out.
+type handed struct {
+	Task    string    `json:"task"`
+	State   string    `json:"state"` // runs, queued, waits
+	Host    string    `json:"host,omitempty"`
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt,omitempty"` // how often machines took it since it was looked at first
+	Failed  string    `json:"failed,omitempty"`  // how the last machine lost it
+	Queue   string    `json:"queue,omitempty"`
+	Nobody  bool      `json:"nobody,omitempty"` // waits in the queue: no machine can run it
+	Status  string    `json:"status,omitempty"` // by the last state that the machines gave
+}
+
+func (h handed) words() string {
+	since := h.Since.Local().Format("2006-01-02 15:04:05")
+	said := ""
+	switch {
+	case h.Host != "":
+		said = h.Host + " runs it since " + since
+	case h.Nobody:
+		said = "no machine can run it: none waits for " + h.Queue
+	case h.Queue != "":
+		said = "it waits for a machine since " + since
+	default:
+		said = "it waits since " + since
+	}
+	if h.Status != "" && h.Host == "" {
+		said += ", " + h.Status
+	}
+	if h.Attempt > 1 {
+		said += fmt.Sprintf("; taken %d times", h.Attempt)
+	}
+	if h.Failed != "" {
+		said += "; the last time: " + h.Failed
+	}
+	return said
+}
+
+// handed is a task as the server knows it, nil when it is not handed out.
+func (s *server) handed(ctx context.Context, task string) (*handed, error) {
+	d, err := s.DescribeWorkflowExecution(ctx, s.workflow(task), "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.failed("looking for", task, err)
+	}
+	info := d.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, nil
+	}
+	h := &handed{Task: task, State: "waits", Since: info.GetStartTime().AsTime()}
+	for _, p := range d.GetPendingActivities() {
+		h.State, h.Attempt, h.Failed = "queued", int(p.GetAttempt()), p.GetLastFailure().GetMessage()
+		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
+			h.State, h.Host, h.Since = "runs", hostOf(p.GetLastWorkerIdentity()), p.GetLastStartedTime().AsTime()
+			continue
+		}
+		h.Since = p.GetScheduledTime().AsTime()
+		h.Queue = p.GetActivityOptions().GetTaskQueue().GetName()
+	}
+	if h.State == "queued" && h.Queue != "" {
+		machines, err := s.machines(ctx, h.Queue)
+		if err != nil {
+			return nil, err
+		}
+		h.Nobody = len(machines) == 0
+	}
+	return h, nil
+}
+
+// machine is a worker that waits for tasks.
+type machine struct {
+	Name string    `json:"name"` // host, process
+	Last time.Time `json:"last"` // when it asked last
+}
+
+// machines are those that wait for tasks of a queue, or did a moment ago.
+func (s *server) machines(ctx context.Context, queue string) (list []machine, err error) {
+	d, err := s.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return nil, s.failed("asking who waits for", queue, err)
+	}
+	for _, p := range d.GetPollers() {
+		list = append(list, machine{p.GetIdentity(), p.GetLastAccessTime().AsTime()})
+	}
+	return list, nil
+}
+
+// all are the tasks of the repository that are handed out.
+func (s *server) all(ctx context.Context) (list []handed, err error) {
+	ask := &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace,
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", taskType, strings.ReplaceAll(s.Repo, "'", `\'`))}
+	for {
+		page, err := s.ListWorkflow(ctx, ask)
+		if err != nil {
+			return nil, s.failed("listing the tasks of", s.Repo, err)
+		}
+		for _, e := range page.GetExecutions() {
+			h, err := s.handed(ctx, strings.TrimPrefix(e.GetExecution().GetWorkflowId(), s.Repo+"/"))
+			if err != nil {
+				return nil, err
+			}
+			if h != nil {
+				list = append(list, *h)
+			}
+		}
+		if ask.NextPageToken = page.GetNextPageToken(); len(ask.NextPageToken) == 0 {
+			return list, nil
+		}
+	}
+}

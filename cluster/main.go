@@ -1,0 +1,78 @@
+// Package cluster shares the tasks of a repository among several machines by a Temporal server: that decides who, when and where; the
+// engine of Trellis runs each segment of a task unchanged; the state travels on git refs, as it does without a server.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Main runs what the arguments of this process ask for and returns the code that it is to exit with.
+func Main() int {
+	ctx, stop := proc.SignalContext(context.Background())
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "." // a removed folder: commands that need it say so
+	}
+	a := &command.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: withoutAccount(os.Environ()), Dir: dir, Now: time.Now, Guard: proc.Guard}
+	err = program(a).RunContext(ctx, os.Args)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
+	}
+	a.CloseNews(context.WithoutCancel(ctx))
+	a.Report(err)
+	return command.ExitCode(err)
+}
+
+// account begins the names of variables by which a person or a machine is known to the Temporal server.
+const account = "TEMPORAL_"
+
+// withoutAccount is the environment that Trellis gets, and agents and commands of it: they have nothing to say to the server.
+func withoutAccount(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, account) })
+}
+
+// program is the command line.
+func program(a *command.Console) *cli.App {
+	list := commands(a)
+	for _, c := range list {
+		action := c.Action
+		c.HideHelp, c.OnUsageError = true, badFlag
+		c.Action = func(call *cli.Context) error {
+			if err := command.CheckArguments(call); err != nil {
+				return err
+			}
+			return action(call)
+		}
+	}
+	return &cli.App{Name: "trellis-cluster", Usage: "shares the tasks of a repository among machines by a Temporal server", Commands: list,
+		HideVersion: true, OnUsageError: badFlag, ExitErrHandler: func(*cli.Context, error) {}, Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
+		Action: func(c *cli.Context) error {
+			if name := c.Args().First(); name != "" {
+				return app.Usagef("there is no command %q: there are %s", name, strings.Join(names(list), ", "))
+			}
+			return cli.ShowAppHelp(c)
+		}}
+}
+
+func names(list []*cli.Command) (all []string) {
+	for _, c := range list {
+		all = append(all, c.Name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// badFlag makes what the parser says about a flag's value a usage error.
+func badFlag(_ *cli.Context, err error, _ bool) error { return app.Usagef("%w", err) }

@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const (
+	beatsInSilence = 4                // how often a machine is heard of before its task is another's
+	stickiness     = 2 * time.Second  // how long a workflow waits for the machine that had it in memory
+	farewell       = 20 * time.Second // how long what runs may take to end in order
+	shortly        = 3 * time.Second  // until a task is offered again for which there is no room here
+	later          = 30 * time.Second // until a task is offered again that can't be run here now
+)
+
+// segment runs a task that this machine was given for as long as it goes, and says where it stands then. An error has the task given to a
+// machine again.
+func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error) {
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	default:
+		return st, again(shortly, errors.New("no room"))
+	}
+	defer s.beat(ctx, in.Silence)()
+	own, end := untilStopped(ctx)
+	defer end()
+	defer s.team.Grant(in.Task)()
+	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
+	if err := s.receive(own, dir); err != nil {
+		return st, again(shortly, err)
+	}
+	l, err := s.site.Assessor().AssessAndUpdate(own, dir)
+	if err != nil {
+		return st, again(later, err)
+	}
+	if !l.Run || time.Until(l.At) > 0 {
+		return s.rests(own, l)
+	}
+	return s.run(own, l)
+}
+
+// receive brings the task, and first what it may depend on.
+func (s *serving) receive(ctx context.Context, dir string) error {
+	s.bring.Lock()
+	defer s.bring.Unlock()
+	if _, err := s.team.Pull(ctx); err != nil {
+		return err
+	}
+	return s.team.Receive(ctx, dir)
+}
+
+// rests says what a task waits for, and tells the others where that changed it.
+func (s *serving) rests(ctx context.Context, l runner.Assessment) (Standing, error) {
+	st := Standing{Host: s.host, Until: l.At}
+	if _, err := s.team.Submit(ctx, l.Dir); err != nil {
+		return st, again(shortly, err)
+	}
+	t, err := s.site.Store.Load(l.Dir)
+	if err != nil {
+		return st, again(later, err)
+	}
+	st.Status, st.Outcome, st.Stopped = t.Status, t.Pipeline.Outcome, pipeline.Stopped(t)
+	if l.Waits != "" {
+		st.Waits = append(st.Waits, l.Waits)
+	}
+	for _, p := range l.Problems {
+		st.Waits = append(st.Waits, p.Error())
+	}
+	return st, nil
+}
+
+// run goes on with the task where it stands.
+func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error) {
+	if err := s.site.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
+		return Standing{}, again(later, err)
+	}
+	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{}, nil)
+	s.say("%s: %s%s", filepath.Base(l.Dir), res.Status, because(err))
+	unready := (*runner.NotReadyError)(nil)
+	switch {
+	case errors.As(err, new(*runner.ElsewhereError)), errors.Is(err, durable.ErrHeld):
+		return Standing{}, again(later, err)
+	case errors.As(err, &unready), errors.Is(err, trust.ErrUntrusted):
+		return Standing{Status: res.Status, Waits: []string{err.Error()}, Host: s.host}, nil
+	case err != nil:
+		return Standing{}, again(later, err)
+	case res.Interrupted:
+		return Standing{}, again(time.Second, errors.New("this machine was told to end"))
+	}
+	st := Standing{Status: res.Status, Outcome: res.Outcome, Waits: res.Waits, Until: res.Until, Host: s.host}
+	t, err := s.site.Store.Load(l.Dir)
+	if err != nil && !errors.Is(err, taskdir.ErrNotFound) {
+		return st, again(later, err)
+	}
+	st.Stopped = err == nil && pipeline.Stopped(t)
+	return st, nil
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// again has the server give the task to a machine again.
+func again(in time.Duration, err error) error {
+	return temporal.NewApplicationErrorWithOptions(err.Error(), fmt.Sprintf("%T", err), temporal.ApplicationErrorOptions{NextRetryDelay: in, Cause: err})
+}
+
+// beat has the server hear of this machine until end is called.
+func (s *serving) beat(ctx context.Context, silence time.Duration) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	tick := time.NewTicker(max(silence, leastSilence) / beatsInSilence)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	})
+	return func() { stop(); beats.Wait() }
+}
+
+// untilStopped ends when ctx does, and when this process is told to end.
+func untilStopped(ctx context.Context) (own context.Context, end func()) {
+	own, cancel := context.WithCancel(ctx)
+	stopped := activity.GetWorkerStopChannel(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		select {
+		case <-stopped:
+			cancel()
+		case <-own.Done():
+		}
+	})
+	return own, func() { cancel(); wait.Wait() }
+}

@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// serving is a machine that takes tasks.
+type serving struct {
+	site   *runner.Site
+	team   *app.Team
+	server *server
+	host   string
+	say    func(format string, args ...any)
+	room   chan struct{} // a place for each task that runs
+	bring  sync.Mutex    // one task at a time is brought: bringing looks at all
+}
+
+// serve takes tasks until ctx ends.
+func serve(a *command.Console, c *cli.Context) error {
+	parallel := c.Int("parallel")
+	if c.IsSet("parallel") && parallel < 1 {
+		return app.Usagef("--parallel must be at least 1")
+	}
+	j, err := join(a, c)
+	if err != nil {
+		return err
+	}
+	defer j.server.Close()
+	if parallel = cmp.Or(parallel, j.site.Config.Limits.Parallel); parallel < 1 {
+		parallel = 1
+	}
+	s := &serving{site: j.site, team: j.team, server: j.server, host: j.host, say: a.Say, room: make(chan struct{}, parallel)}
+	s.site.Event = s.tell
+	j.project.News.Work(s.site)
+	workers, queues, err := s.workers(c.Context, parallel)
+	if err != nil {
+		return err
+	}
+	for i, w := range workers {
+		if err := w.Start(); err != nil {
+			stop(workers[:i])
+			return fmt.Errorf("waiting for tasks of %s: %w", j.server.Repo, err)
+		}
+	}
+	a.Say("%s waits for tasks of %v, %d at once, process %d", s.host, queues, parallel, os.Getpid())
+	<-c.Context.Done()
+	stop(workers)
+	return context.Cause(c.Context)
+}
+
+// stop ends workers at the same time, each with what it runs.
+func stop(workers []worker.Worker) {
+	var all sync.WaitGroup
+	for _, w := range workers {
+		all.Go(w.Stop)
+	}
+	all.Wait()
+}
+
+// workers are one for the queue of tasks that name no agent, and one for each agent that can work here.
+func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Worker, queues []string, err error) {
+	usual := s.site.Roles().CanRun(ctx, "")
+	first := s.worker(s.server.queue(""), parallel)
+	first.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: taskType})
+	list = append(list, first)
+	if usual == nil {
+		s.takes(first)
+		queues = append(queues, s.server.queue(""))
+	}
+	for _, name := range agentNames(s.site) {
+		if s.site.Roles().CanRun(ctx, name) != nil { // tasks that name it wait for another machine
+			continue
+		}
+		w := s.worker(s.server.queue(name), parallel)
+		s.takes(w)
+		list, queues = append(list, w), append(queues, s.server.queue(name))
+	}
+	if len(queues) == 0 {
+		return nil, nil, usual
+	}
+	return list, queues, nil
+}
+
+func (s *serving) worker(queue string, parallel int) worker.Worker {
+	beat := s.server.silence / beatsInSilence
+	return worker.New(s.server, queue, worker.Options{
+		MaxConcurrentActivityExecutionSize: parallel, MaxConcurrentActivityTaskPollers: 1, // a machine that freezes has one more task at most
+		DisableEagerActivities: true, MaxHeartbeatThrottleInterval: beat, DefaultHeartbeatThrottleInterval: beat,
+		StickyScheduleToStartTimeout: stickiness, WorkerStopTimeout: farewell})
+}
+
+func (s *serving) takes(w worker.Worker) {
+	w.RegisterActivityWithOptions(s.segment, activity.RegisterOptions{Name: segmentType})
+}
+
+// agentNames are the agents that tasks can name here.
+func agentNames(s *runner.Site) []string {
+	names := []string{agents.Claude, agents.Codex, agents.OpenCode}
+	names = slices.AppendSeq(names, maps.Keys(s.Config.Agents.Commands))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// tell says what happens to a task.
+func (s *serving) tell(e runner.Event) {
+	switch {
+	case e.Message != "" && e.Task == "":
+		s.say("%s", e.Message)
+	case e.Message != "":
+		s.say("%s: %s", e.Task, e.Message)
+	case e.State != nil:
+		s.say("%s: %s", e.Task, cmp.Or(e.State.Phase, string(e.State.Status)))
+	}
+}
+
+// joined is a checkout that shares its tasks by a server.
+type joined struct {
+	project *app.Project
+	site    *runner.Site
+	team    *app.Team
+	server  *server
+	host    string
+}
+
+// join opens the project and connects it with what its tasks are shared by.
+func join(a *command.Console, c *cli.Context) (j *joined, err error) {
+	j = &joined{}
+	if j.project, err = a.Open(c.Context); err != nil {
+		return nil, err
+	}
+	return j, j.connect(a, c)
+}
+
+func (j *joined) connect(a *command.Console, c *cli.Context) (err error) {
+	if j.site, err = a.Site(c, j.project); err != nil {
+		return err
+	}
+	if j.team, err = app.SharingOf(j.project).Team(j.site); err != nil {
+		return err
+	}
+	if j.host, err = os.Hostname(); err != nil {
+		return fmt.Errorf("asking what this machine is called: %w", err)
+	}
+	clone, err := j.project.Repo.CloneID()
+	if err != nil {
+		return err
+	}
+	j.server, err = dial(c.Context, a, j.site.Config, fmt.Sprintf("%s %.6s %d", j.host, clone, os.Getpid()))
+	return err
+}
+
+// task is the task of a directory.
+func (j *joined) task(dir string) (*taskdir.Task, error) {
+	t, err := j.project.Store.Load(dir)
+	if errors.Is(err, taskdir.ErrNotFound) {
+		return nil, app.AsKind(app.ErrNotFound, err)
+	}
+	return t, err
+}
