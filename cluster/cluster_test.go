@@ -1,0 +1,189 @@
+package cluster_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	task    = "02-01-bye"
+	silence = 6 * time.Second
+)
+
+// A task that is submitted on one machine is run by another one, and comes back as a branch.
+func TestSubmitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a, b := w.machine("a"), w.machine("b")
+	b.serve()
+	a.lay(task)
+	began := time.Now()
+	a.must("submit", task)
+	a.reaches(task, "review")
+	t.Logf("%v, %d events", time.Since(began).Round(time.Millisecond), w.srv.events(task))
+	if got := a.commits(task); got != "1" {
+		t.Errorf("%s commits", got)
+	}
+	if got := w.srv.events(task); got > 11 {
+		t.Errorf("%d events", got)
+	}
+}
+
+// held is a world with a machine that is at work on the task, and holds on to it.
+func held(t *testing.T) (w *world, a *machine, s *serving) {
+	t.Helper()
+	w = newWorld(t, silence)
+	w.write("hold", "")
+	a = w.machine("a")
+	s = w.machine("b").serve()
+	a.lay(task)
+	a.must("submit", task)
+	until(t, "an agent at work", func() bool { return w.has("at-work-" + task) })
+	return w, a, s
+}
+
+// A machine that dies is followed by another one in another place. No call that came to its end is made again, and there is one commit.
+func TestMachineDies(t *testing.T) {
+	t.Parallel()
+	w, a, s := held(t)
+	w.machine("c").serve()
+	s.kill()
+	died := time.Now()
+	until(t, "another agent at work", func() bool { return w.calls("begun", "implement", task) == 2 })
+	t.Logf("taken over after %v, with a silence of %v", time.Since(died).Round(time.Millisecond), silence)
+	w.write("go", "")
+	a.reaches(task, "review")
+	for _, role := range []string{"implement", "check", "accept"} {
+		if got := w.calls("ended", role, task); got > 1 {
+			t.Errorf("%s ended %d times", role, got)
+		}
+	}
+	if got := a.commits(task); got != "1" {
+		t.Errorf("%s commits", got)
+	}
+}
+
+// A machine that is frozen, and thaws when another one has done the task, pushes nothing.
+func TestMachineFreezes(t *testing.T) {
+	t.Parallel()
+	w, a, s := held(t)
+	s.signal(syscall.SIGSTOP)
+	w.machine("c").serve()
+	until(t, "another agent at work", func() bool { return w.calls("begun", "implement", task) == 2 })
+	w.write("go", "")
+	a.reaches(task, "review")
+	refs := a.git("ls-remote", "origin")
+	s.signal(syscall.SIGCONT)
+	until(t, "it notices", func() bool {
+		return strings.Contains(s.said.String(), "is at work on") || strings.Contains(s.said.String(), "another machine")
+	})
+	if now := a.git("ls-remote", "origin"); now != refs {
+		t.Errorf("the remote had\n%s\nand has\n%s", refs, now)
+	}
+	if got := a.status(task); got != "review" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// The second of two who submit a task is told who has it, and nothing changes.
+func TestSubmittedTwice(t *testing.T) {
+	t.Parallel()
+	w, a, _ := held(t)
+	code, said := a.says("submit", task)
+	if host, _ := os.Hostname(); code != 11 || !strings.Contains(said, host+" is at work on "+task) {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	w.write("go", "")
+	a.reaches(task, "review")
+}
+
+// An order goes to the machine that is at work, and the task rests until a person has it go on.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	w, a, _ := held(t)
+	a.says("pull")
+	a.must("stop", task)
+	a.reaches(task, "paused")
+	w.write("go", "")
+	until(t, "it rests", func() bool { return !strings.Contains(a.must("status"), "runs it") })
+	a.must("start", task)
+	a.reaches(task, "review")
+	if got := a.commits(task); got != "1" {
+		t.Errorf("%s commits", got)
+	}
+}
+
+// An order to a machine that died is carried out by the next one, once.
+func TestOrderToTheDead(t *testing.T) {
+	t.Parallel()
+	w, a, s := held(t)
+	a.says("pull")
+	s.kill()
+	a.must("cancel", task)
+	w.machine("c").serve()
+	a.reaches(task, "cancelled")
+	if got := w.calls("begun", "implement", task); got != 1 {
+		t.Errorf("implement was begun %d times", got)
+	}
+	if refs := a.git("ls-remote", "origin", "refs/trellis/order/*"); refs != "" {
+		t.Errorf("still to be done: %s", refs)
+	}
+}
+
+// A task whose plan people have to agree to is no machine's until they did.
+func TestApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a := w.machine("a")
+	w.machine("b").serve()
+	a.lay(task)
+	a.write(filepath.Join(".trellis/tasks", task, "task.json"), `{"status": "waiting", "pipeline": {"approval": {"required": true}}}`)
+	a.must("submit", task)
+	until(t, "it waits", func() bool { return strings.Contains(a.must("status"), "it waits since") })
+	a.must("approve", task, "--by", "ann")
+	a.reaches(task, "review")
+}
+
+// A server that is killed and started again loses nothing.
+func TestServerDies(t *testing.T) {
+	t.Parallel()
+	w, a, _ := held(t)
+	w.srv.kill()
+	if got := a.status(task); got != "in_progress" {
+		t.Errorf("it is %s", got)
+	}
+	w.srv.start()
+	w.write("go", "")
+	a.reaches(task, "review")
+	if got := a.commits(task); got != "1" {
+		t.Errorf("%s commits", got)
+	}
+}
+
+// A task that names an agent which no machine has says so.
+func TestNobodyCan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a := w.machine("a")
+	a.write(".trellis/config.yaml", strings.Replace(a.read(".trellis/config.yaml"), "commands: {", "commands: {other: {command: [sh, -c, exit]}, ", 1))
+	w.machine("b").serve()
+	a.lay(task)
+	a.write(filepath.Join(".trellis/tasks", task, "task.json"), `{"status": "ready", "pipeline": {"agent": "other"}}`)
+	a.must("submit", task)
+	until(t, "it says so", func() bool {
+		return strings.Contains(a.must("status"), "no machine can run it: none waits for acme/other")
+	})
+}
+
+func (m *machine) read(name string) string {
+	m.t.Helper()
+	data, err := os.ReadFile(filepath.Join(m.dir, name))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}

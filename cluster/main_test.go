@@ -1,0 +1,341 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/trellis-tasks/trellis/cluster"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+)
+
+const childVar = "TRELLIS_TEST_CLUSTER" // has this program be trellis-cluster
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVar) != "" {
+		os.Exit(cluster.Main())
+	}
+	os.Exit(m.Run())
+}
+
+// server is a development server in a process of its own.
+type server struct {
+	t       *testing.T
+	program string
+	dir     string
+	port    int
+	cmd     *exec.Cmd
+}
+
+// newServer starts one, or skips the test where there is none.
+func newServer(t *testing.T) *server {
+	t.Helper()
+	program, err := filepath.Abs("../.tools/temporal")
+	if _, serr := os.Stat(program); err != nil || serr != nil {
+		t.Skip("no Temporal development server in .tools: make setup-cluster builds it")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, program: program, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--db-filename", filepath.Join(s.dir, "db"),
+		"--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal", "--log-level", "error")
+	s.cmd.Env = append(os.Environ(), "HOME="+s.dir)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	until(s.t, "the server answers", func() bool {
+		c, err := client.Dial(client.Options{HostPort: s.address(), Logger: silent{}})
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_, err = c.CheckHealth(context.Background(), &client.CheckHealthRequest{})
+		return err == nil
+	})
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()
+}
+
+// silent is a logger of the client of the tests.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+// events is how long the history of the workflow of a task is.
+func (s *server) events(task string) (n int) {
+	s.t.Helper()
+	c, err := client.Dial(client.Options{HostPort: s.address(), Logger: silent{}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	for it := c.GetWorkflowHistory(s.t.Context(), "acme/"+task, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); n++ {
+		if _, err := it.Next(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// until waits for what has no event here.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// net is a bare remote with clones, that share tasks by a server.
+type world struct {
+	t   *testing.T
+	dir string
+	srv *server
+}
+
+// agent notes each call, and works as its role has to. Where hold is in its folder implement waits until go is there.
+const agent = `cat >/dev/null
+W=%s
+echo "$TRELLIS_ROLE $TRELLIS_TASK_ID" >>$W/begun
+case $TRELLIS_ROLE in
+implement) if test -e $W/hold; then touch $W/at-work-$TRELLIS_TASK_ID; while ! test -e $W/go; do sleep 0.1; done; fi; echo $TRELLIS_TASK_ID >work.txt; echo done;;
+check) echo ALL_CHECKS_FINISH;;
+accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "work.txt:1"}]}';;
+*) echo fine;;
+esac
+echo "$TRELLIS_ROLE $TRELLIS_TASK_ID" >>$W/ended
+`
+
+func newWorld(t *testing.T, silence time.Duration) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), srv: newServer(t)}
+	first := &machine{w, filepath.Join(w.dir, "first", "repo")}
+	w.write("agent.sh", fmt.Sprintf(agent, w.dir))
+	for name, text := range runnertest.Program {
+		first.write(name, text)
+	}
+	first.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: mine, commands: {mine: {command: [sh, %q]}}}\nverify: [\"true\"]\nlimits: {attempts: 1, rounds: 1}\nshared: {remote: origin, silence: %s}\ncluster: {address: %q, repo: acme}\n", filepath.Join(w.dir, "agent.sh"), silence, w.srv.address()))
+	first.git("init", "-q", "-b", "main")
+	first.git("add", "-A")
+	first.git("commit", "-q", "-m", "first")
+	first.git("clone", "-q", "--bare", first.dir, filepath.Join(w.dir, "bare.git"))
+	return w
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) has(name string) bool {
+	_, err := os.Stat(filepath.Join(w.dir, name))
+	return err == nil
+}
+
+// calls is how often a role was asked for a task, by a file of the agents' notes.
+func (w *world) calls(file, role, task string) int {
+	data, _ := os.ReadFile(filepath.Join(w.dir, file)) // none: nobody was asked
+	return strings.Count(string(data), role+" "+task+"\n")
+}
+
+// machine is a clone in a place of its own.
+type machine struct {
+	*world
+	dir string
+}
+
+func (w *world) machine(name string) *machine {
+	w.t.Helper()
+	m := &machine{w, filepath.Join(w.dir, name, "in", "repo")}
+	w.write(filepath.Join(name, ".gitconfig"), "[user]\n\tname = "+name+"\n\temail = "+name+"@example.org\n")
+	(&machine{w, w.dir}).git("clone", "-q", filepath.Join(w.dir, "bare.git"), m.dir)
+	return m
+}
+
+func (m *machine) write(name, text string) {
+	m.t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// env is an environment with a home of the machine's own.
+func (m *machine) env() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(filepath.Dir(m.dir)), "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org",
+		"TRELLIS_TRUST=checkout", "GORACE=atexit_sleep_ms=0", childVar + "=1"}
+}
+
+func (m *machine) git(args ...string) string {
+	m.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = m.dir, m.env()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// lay makes a task that is ready.
+func (m *machine) lay(task string) {
+	m.t.Helper()
+	if err := runnertest.Lay(filepath.Join(m.dir, ".trellis", "tasks", task), "ready"); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// says runs trellis-cluster to its end.
+func (m *machine) says(args ...string) (code int, said string) {
+	m.t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Dir, cmd.Env = m.dir, m.env()
+	out, err := cmd.CombinedOutput()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		m.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// must is says of what has to succeed.
+func (m *machine) must(args ...string) string {
+	m.t.Helper()
+	code, said := m.says(args...)
+	if code != 0 {
+		m.t.Fatalf("trellis-cluster %v: exit %d\n%s", args, code, said)
+	}
+	return said
+}
+
+// status is that of a task by what this machine heard of it.
+func (m *machine) status(task string) string {
+	m.t.Helper()
+	m.says("pull")
+	data, _ := os.ReadFile(filepath.Join(m.dir, ".trellis", "tasks", task, "task.json")) // none: nothing was heard of it
+	_, rest, _ := strings.Cut(string(data), `"status": "`)
+	word, _, _ := strings.Cut(rest, `"`)
+	return word
+}
+
+// reaches waits until a task has a status.
+func (m *machine) reaches(task, status string) {
+	m.t.Helper()
+	until(m.t, task+" is "+status, func() bool { return m.status(task) == status })
+}
+
+// commits are those on the branch of a task, by the remote.
+func (m *machine) commits(task string) string {
+	_, name, _ := strings.Cut(task, "02-01-")
+	return m.git("rev-list", "--count", "origin/main..feature/"+name)
+}
+
+// serving is a process that takes tasks.
+type serving struct {
+	*exec.Cmd
+	m    *machine
+	said *lines
+}
+
+// lines is what a process said so far.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (m *machine) serve(args ...string) *serving {
+	m.t.Helper()
+	s := &serving{exec.Command(os.Args[0], append([]string{"serve"}, args...)...), m, &lines{}}
+	s.Dir, s.Env, s.Stdout, s.Stderr = m.dir, m.env(), s.said, s.said
+	if err := s.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() {
+		s.kill()
+		if m.t.Failed() {
+			m.t.Logf("%s:\n%s", m.dir, s.said)
+		}
+	})
+	until(m.t, "it waits for tasks", func() bool {
+		if s.pid() == 0 && s.ProcessState != nil {
+			m.t.Fatalf("it ended: %s", s.said)
+		}
+		return s.pid() != 0
+	})
+	return s
+}
+
+// pid is the process that takes tasks, within those that clean up behind it; 0 as long as it did not say.
+func (s *serving) pid() int {
+	_, rest, ok := strings.Cut(s.said.String(), "at once, process ")
+	if !ok {
+		return 0
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 while the line is not whole
+	return n
+}
+
+// kill ends it as a machine does that loses its power.
+func (s *serving) kill() {
+	if s.ProcessState == nil {
+		_ = s.Process.Kill() // it may have ended
+		_ = s.Wait()
+	}
+}
+
+func (s *serving) signal(sig syscall.Signal) {
+	s.m.t.Helper()
+	if err := syscall.Kill(s.pid(), sig); err != nil {
+		s.m.t.Fatal(err)
+	}
+}
