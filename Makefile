@@ -21,7 +21,7 @@ LONGEST = ./internal/runner ./e2e ./internal/cli ./internal/scheduler ./faults .
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 # Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
-.PHONY: build test demo bench bench-real lint setup fuzz soak
+.PHONY: build test demo bench bench-real lint setup fuzz soak build-cluster setup-cluster test-cluster
 build:
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
@@ -44,3 +44,11 @@ fuzz:
 	scripts/fuzz.sh
 soak:
 	scripts/soak.sh $(or $(FOR),10m) $(SEED)
+# trellis-cluster is a module of its own in cluster/, with what Temporal needs. Its tests skip where setup-cluster has not been.
+build-cluster:
+	@mkdir -p bin
+	cd cluster && CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o ../bin/trellis-cluster ./cmd/trellis-cluster
+setup-cluster:
+	scripts/setup-cluster.sh
+test-cluster:
+	cd cluster && $(GO) vet ./... && $(GO) test $(RACE) -v -parallel 2 ./...
