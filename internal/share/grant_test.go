@@ -18,7 +18,7 @@ func TestGranted(t *testing.T) {
 	const silence = time.Hour
 	a := net(t, runnertest.Counted(), silence)
 	a.Hand(task, runnertest.ProvenPRD)
-	lease, err := a.team.Take(t.Context(), a.dir())
+	lease, err := a.team.Take(t.Context(), a.dir(), fits)
 	if err != nil {
 		t.Fatal(err)
 	}
