@@ -35,10 +35,11 @@ type lease struct {
 }
 
 const (
-	beatsInSilence = 4                // how often others hear of a machine before they would take its tasks
-	wholeEvery     = 5 * time.Minute  // how often all of the task is given while a step takes long
-	firstPause     = time.Second      // before something is given again that did not arrive
-	farewell       = 20 * time.Second // how long the end of a run waits for a remote that does not answer
+	beatsInSilence = 4                      // how often others hear of a machine before they would take its tasks
+	wholeEvery     = 5 * time.Minute        // how often all of the task is given while a step takes long
+	firstPause     = time.Second            // before something is given again that did not arrive
+	localPause     = 200 * time.Millisecond // before something is saved again that could not be, which git's locks pass in
+	farewell       = 20 * time.Second       // how long the end of a run waits for a remote that does not answer
 )
 
 // Brought reports whether the task was another machine's before, and its worktree was not made fit here since: also by a process that
@@ -118,13 +119,14 @@ func (l *lease) Save(ctx context.Context, why string) error {
 func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 	unsaved := 0 // times in a row that it was not for the remote
 	for pause := firstPause; ; pause *= 2 {
+		rest := min(pause, l.t.Silence/beatsInSilence)
 		err := l.push(ctx, as)
 		if err == nil || l.lost != nil || ctx.Err() != nil {
 			return err
 		}
 		if local := (*taskref.LocalError)(nil); !errors.As(err, &local) {
 			unsaved = 0
-		} else if unsaved++; unsaved == tries {
+		} else if unsaved, rest = unsaved+1, localPause; unsaved == tries {
 			return flow.Fail(string(trellis.WorktreeFailed), "other machines can't be given what %s has come to: %v; mend that, then `trellis retry %[1]s`", l.state.Task, local)
 		} else if serr := l.beatOnce(ctx); serr != nil {
 			return serr
@@ -132,7 +134,7 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 		select {
 		case <-ctx.Done():
 			return sleeps(err)
-		case <-time.After(min(pause, l.t.Silence/beatsInSilence)):
+		case <-time.After(rest):
 		}
 	}
 }

@@ -202,7 +202,7 @@ func follow(m *machine) (over chan struct{}, end func()) {
 func TestWhatCantBeGiven(t *testing.T) {
 	t.Parallel()
 	script := strings.Replace(runnertest.Counted(), "echo implement >> $TRELLIS_REPO/../calls.log", "echo implement >> $TRELLIS_REPO/../calls.log; git init -q inner; echo x > inner/x; git -C inner add -A; git -C inner -c user.name=x -c user.email=x@x commit -qm x", 1)
-	a := net(t, script, 2*time.Second)
+	a := net(t, script, 20*time.Second) // which no push takes, however busy the machine is
 	a.Hand(task, runnertest.ProvenPRD)
 	res := a.run()
 	if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "inner") {
@@ -248,7 +248,7 @@ func TestUnfitMachine(t *testing.T) {
 // A push that came through although nothing was heard of it, with another one after it that did not, is no loss.
 func TestUnheardPush(t *testing.T) {
 	t.Parallel()
-	a := net(t, slow(), 2*time.Second)
+	a := net(t, slow(), 20*time.Second) // which no push takes, however busy the machine is
 	a.Hand(task, runnertest.ProvenPRD)
 	hook := filepath.Join(a.Dir, "../bare.git/hooks/post-receive")
 	done := make(chan error)
