@@ -114,7 +114,7 @@ func (s *server) events(task string) (n int) {
 // until waits for what has no event here.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); !holds(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
@@ -306,9 +306,6 @@ func (m *machine) serve(args ...string) *serving {
 		}
 	})
 	until(m.t, "it waits for tasks", func() bool {
-		if s.pid() == 0 && s.ProcessState != nil {
-			m.t.Fatalf("it ended: %s", s.said)
-		}
 		return s.pid() != 0
 	})
 	return s

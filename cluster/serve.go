@@ -101,7 +101,7 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 
 func (s *serving) worker(queue string, parallel int) worker.Worker {
 	beat := s.server.silence / beatsInSilence
-	return worker.New(s.server, queue, worker.Options{
+	return worker.New(s.server.Client, queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: parallel, MaxConcurrentActivityTaskPollers: 1, // a machine that freezes has one more task at most
 		DisableEagerActivities: true, MaxHeartbeatThrottleInterval: beat, DefaultHeartbeatThrottleInterval: beat,
 		StickyScheduleToStartTimeout: stickiness, WorkerStopTimeout: farewell})
