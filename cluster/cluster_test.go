@@ -79,7 +79,7 @@ func TestMachineFreezes(t *testing.T) {
 	refs := a.git("ls-remote", "origin")
 	s.signal(syscall.SIGCONT)
 	until(t, "it notices", func() bool {
-		return strings.Contains(s.said.String(), "is at work on") || strings.Contains(s.said.String(), "another machine")
+		return strings.Contains(s.said.String(), "were told nothing of "+task) || strings.Contains(s.said.String(), "is at work on "+task)
 	})
 	if now := a.git("ls-remote", "origin"); now != refs {
 		t.Errorf("the remote had\n%s\nand has\n%s", refs, now)

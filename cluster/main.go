@@ -26,7 +26,7 @@ func Main() int {
 		dir = "." // a removed folder: commands that need it say so
 	}
 	a := &command.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: withoutAccount(os.Environ()), Dir: dir, Now: time.Now, Guard: proc.Guard}
-	err = program(a).RunContext(ctx, os.Args)
+	err = program(a).RunContext(ctx, flagsFirst(commands(a), os.Args))
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
 	}
@@ -64,6 +64,40 @@ func program(a *command.Console) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		}}
+}
+
+// flagsFirst puts the flags of a command before its arguments, where the parser looks for them.
+func flagsFirst(list []*cli.Command, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	at := slices.IndexFunc(list, func(c *cli.Command) bool { return c.Name == args[1] })
+	if at < 0 {
+		return args
+	}
+	var flags, rest []string
+	for i := 2; i < len(args); i++ {
+		if args[i] == "--" || !strings.HasPrefix(args[i], "-") {
+			rest = append(rest, args[i])
+			continue
+		}
+		flags = append(flags, args[i])
+		if i+1 < len(args) && !strings.Contains(args[i], "=") && hasValue(list[at], strings.TrimLeft(args[i], "-")) {
+			i++
+			flags = append(flags, args[i])
+		}
+	}
+	return slices.Concat(args[:2], flags, rest)
+}
+
+// hasValue reports whether a flag of a command takes the next word.
+func hasValue(c *cli.Command, name string) bool {
+	for _, f := range c.Flags {
+		if _, lone := f.(*cli.BoolFlag); slices.Contains(f.Names(), name) {
+			return !lone
+		}
+	}
+	return false
 }
 
 func names(list []*cli.Command) (all []string) {

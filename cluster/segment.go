@@ -35,9 +35,12 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 	default:
 		return st, again(shortly, errors.New("no room"))
 	}
-	defer s.beat(ctx, in.Silence)()
 	own, end := untilStopped(ctx)
 	defer end()
+	if err := s.still(own); err != nil {
+		return st, err
+	}
+	defer s.beat(ctx, in.Silence)()
 	defer s.team.Grant(in.Task)()
 	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
 	if err := s.receive(own, dir); err != nil {
@@ -51,6 +54,14 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 		return s.rests(own, l)
 	}
 	return s.run(own, l)
+}
+
+// still makes sure that the task is still given to this machine, which may have been frozen since it was: then another one has it.
+func (s *serving) still(ctx context.Context) error {
+	if err := s.server.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken); err != nil {
+		return again(shortly, fmt.Errorf("asking whether the task is still this machine's: %w", err))
+	}
+	return nil
 }
 
 // receive brings the task, and first what it may depend on.
