@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,8 @@ const (
 	farewell       = 20 * time.Second       // how long the end of a run waits for a remote that does not answer
 )
 
+func (l *lease) task() string { return filepath.Base(l.dir) }
+
 // Brought reports whether the task was another machine's before, and its worktree was not made fit here since: also by a process that
 // was killed before it did.
 func (l *lease) Brought() bool {
@@ -52,7 +55,7 @@ func (l *lease) Brought() bool {
 // Fits notes that the worktree was made fit.
 func (l *lease) Fits() error {
 	if err := os.Remove(l.t.broughtMark(l.dir)); err != nil {
-		return fmt.Errorf("noting that the worktree of %s is fit: %w", l.state.Task, err)
+		return fmt.Errorf("noting that the worktree of %s is fit: %w", l.task(), err)
 	}
 	return nil
 }
@@ -71,7 +74,7 @@ func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) 
 		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		err := l.end(parting, r)
-		l.t.let(l.state.Task)
+		l.t.let(l.task())
 		return errors.Join(err, l.lock.Unlock())
 	}
 }
@@ -127,7 +130,7 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 		if local := (*taskref.LocalError)(nil); !errors.As(err, &local) {
 			unsaved = 0
 		} else if unsaved, rest = unsaved+1, localPause; unsaved == tries {
-			return flow.Fail(string(trellis.WorktreeFailed), "other machines can't be given what %s has come to: %v; mend that, then `trellis retry %[1]s`", l.state.Task, local)
+			return flow.Fail(string(trellis.WorktreeFailed), "other machines can't be given what %s has come to: %v; mend that, then `trellis retry %[1]s`", l.task(), local)
 		} else if serr := l.beatOnce(ctx); serr != nil {
 			return serr
 		}
@@ -168,14 +171,14 @@ func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) 
 	case errors.As(err, new(*taskref.LocalError)), ctx.Err() != nil:
 		return sleeps(err)
 	case now.Sub(l.heard) > l.t.Silence:
-		return l.lose(fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.state.Task, l.t.Silence, err))
+		return l.lose(fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.task(), l.t.Silence, err))
 	}
 	return sleeps(err)
 }
 
 // own reports whether what the remote has is this lease's all the same, and goes on from that.
 func (l *lease) own(ctx context.Context) bool {
-	s, err := l.t.find(context.WithoutCancel(ctx), l.state.Task)
+	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err != nil || s.Claim.Machine != l.claim.Machine || !s.Claim.Since.Equal(l.claim.Since) {
 		return false
 	}
@@ -194,8 +197,8 @@ func (l *lease) lose(why error) error {
 
 // successor says which machine has the task now.
 func (l *lease) successor(ctx context.Context) error {
-	gone := &runner.ElsewhereError{Task: l.state.Task, Host: "another machine"}
-	s, err := l.t.find(context.WithoutCancel(ctx), l.state.Task)
+	gone := &runner.ElsewhereError{Task: l.task(), Host: "another machine"}
+	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err == nil && s.Claim.Machine != "" {
 		gone.Host, gone.Since = s.Claim.Host, s.Claim.Since
 	}
@@ -220,7 +223,7 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 		l.lost = errEnded
 	}
 	if err != nil {
-		return fmt.Errorf("other machines were not told where %s stands: %w", l.state.Task, err)
+		return fmt.Errorf("other machines were not told where %s stands: %w", l.task(), err)
 	}
 	return nil
 }
@@ -239,7 +242,7 @@ func (l *lease) attend(ctx context.Context) {
 func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	var did []string
 	for _, o := range orders {
-		if o.Task != l.state.Task || !l.first(o) {
+		if o.Task != l.task() || !l.first(o) {
 			continue
 		}
 		l.t.apply(ctx, l.dir, o)

@@ -126,7 +126,7 @@ func (t *Team) Take(ctx context.Context, dir string, fit func() error) (runner.L
 	l.lock = lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.leases[l.state.Task] = l
+	t.leases[l.task()] = l
 	return l, nil
 }
 
