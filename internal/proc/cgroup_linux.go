@@ -38,7 +38,7 @@ var cgroupFolder = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer g.remove()
+	defer g.end()
 	if _, err := os.Stat(filepath.Join(g.path, "cgroup.kill")); err != nil {
 		return "", errors.New("this kernel can't kill a control group (5.14 can)")
 	}
@@ -92,7 +92,7 @@ func startIn(g *cgroup, path string, argv []string, attr *os.ProcAttr) (*os.Proc
 		if p, err := startProcess(path, argv, &inside); err == nil {
 			return p, g, nil
 		}
-		g.remove()
+		g.end()
 	}
 	p, err := startProcess(path, argv, attr)
 	return p, nil, err
@@ -107,22 +107,17 @@ func (g *cgroup) end() []int {
 	return endCgroup(g.path)
 }
 
-func (g *cgroup) remove() {
-	g.folder.Close()
-	os.Remove(g.path)
-}
-
-// endCgroup kills what is in a group and in those below it, removes them, and returns what stays alive.
+// endCgroup kills what is in a group and in those below it, removes them, and returns what stays alive. One that
+// was waited for may still be in its group for a moment, while the kernel can't remove it.
 func endCgroup(path string) []int {
 	if populated(path) {
 		os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0) //nolint:errcheck // what is not ours stays
 	}
-	for end := time.Now().Add(afterKill); populated(path); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(afterKill); populated(path) || errors.Is(removeCgroups(path), unix.EBUSY); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return cgroupMembers(path)
 		}
 	}
-	removeCgroups(path)
 	return nil
 }
 
@@ -143,14 +138,14 @@ func cgroupMembers(path string) (pids []int) {
 }
 
 // removeCgroups removes an empty group, those below it first.
-func removeCgroups(path string) {
+func removeCgroups(path string) error {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
 		if e.IsDir() {
-			removeCgroups(filepath.Join(path, e.Name()))
+			removeCgroups(filepath.Join(path, e.Name())) //nolint:errcheck // then the one above can't be removed either
 		}
 	}
-	os.Remove(path)
+	return os.Remove(path)
 }
 
 // endCgroups ends the groups in a folder whose names match, without those that one of the spared is in, and returns what stays alive.

@@ -200,11 +200,14 @@ func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
 	return c.valid(), problems, nil
 }
 
+// writerWait bounds how long a reader waits for a record that is being written, which takes milliseconds on a machine with time.
+const writerWait = 10 * time.Second
+
 // readProofs reads the file. While its last line has no end it may be one that is being written: that is waited for.
 func readProofs(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProofsFile)
 	var before []byte
-	for tries := 0; ; tries++ {
+	for end := time.Now().Add(writerWait); ; time.Sleep(time.Millisecond) {
 		data, err := durable.ReadRecords(dir, ProofsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
@@ -213,10 +216,9 @@ func readProofs(dir string) ([]byte, error) {
 			return nil, fmt.Errorf("reading proofs: %w", err)
 		}
 		settled := bytes.Equal(data, before) && !durable.Held(path)
-		if settled || tries == 100 || bytes.HasSuffix(data, []byte("\n")) {
+		if settled || bytes.HasSuffix(data, []byte("\n")) || time.Now().After(end) {
 			return data, nil
 		}
 		before = data
-		time.Sleep(time.Millisecond)
 	}
 }

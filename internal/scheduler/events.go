@@ -9,6 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
+	"golang.org/x/sys/unix"
 )
 
 // events are those of files and folders. The zero value has none, as where the system has none to give.
@@ -94,12 +95,14 @@ func (w *watch) event(e fsnotify.Event) {
 	}
 }
 
-// missed takes in an error of the events.
+// missed takes in an error of the events. EINVAL is what they say of a folder that was moved and removed before they had let go of it.
 func (w *watch) missed(err error) {
-	if errors.Is(err, fsnotify.ErrEventOverflow) {
+	switch {
+	case err == nil || errors.Is(err, unix.EINVAL):
+	case errors.Is(err, fsnotify.ErrEventOverflow):
 		w.notices.say("event queue overflowed: rescanning")
 		w.rescan()
-	} else if err != nil {
+	default:
 		w.notices.fail("", "watching: "+err.Error())
 	}
 }
