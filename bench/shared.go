@@ -114,14 +114,17 @@ func (b *bench) rate(clones int, turn time.Duration) (err error) {
 	}
 	took := time.Since(began)
 	pushes, err := t.pushes()
-	after, diskErr := onDisk(t.bare)
-	if err = errors.Join(err, diskErr); err != nil {
+	loose, looseErr := onDisk(t.bare)
+	packErr := t.machines[0].run("git", "-C", t.bare, "gc", "--quiet", "--prune=now")
+	packed, packedErr := onDisk(t.bare)
+	if err = errors.Join(err, looseErr, packErr, packedErr); err != nil {
 		return err
 	}
 	b.rows = append(b.rows,
 		row{name: what + ", two tasks each at once: tasks an hour", unit: "", samples: []float64{float64(b.few) / took.Hours()}},
 		row{name: "the same: pushes a task", unit: "", samples: []float64{float64(pushes) / float64(b.few)}},
-		row{name: "the same: what a task takes on the remote", unit: "KB", samples: []float64{(after - before) * 1024 / float64(b.few)}})
+		row{name: "the same: what a task takes on the remote", unit: "KB", samples: []float64{(loose - before) * 1024 / float64(b.few)}},
+		row{name: "the same, after git gc there", unit: "KB", samples: []float64{(packed - before) * 1024 / float64(b.few)}})
 	return nil
 }
 
