@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"golang.org/x/sys/unix"
 )
 
 // events are those of files and folders. The zero value has none, as where the system has none to give.
@@ -98,7 +98,7 @@ func (w *watch) event(e fsnotify.Event) {
 // missed takes in an error of the events. EINVAL is what they say of a folder that was moved and removed before they had let go of it.
 func (w *watch) missed(err error) {
 	switch {
-	case err == nil || errors.Is(err, unix.EINVAL):
+	case err == nil || errors.Is(err, syscall.EINVAL):
 	case errors.Is(err, fsnotify.ErrEventOverflow):
 		w.notices.say("event queue overflowed: rescanning")
 		w.rescan()
