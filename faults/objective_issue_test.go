@@ -54,12 +54,12 @@ func (w *world) issued(gh *githubtest.GH) {
 func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	w, gh := newHosted(t, githubtest.State{})
-	if e := w.trellis(withIssue, append(gh.Env, "FAULTS_LOG="+w.path("steps"))...); e.Code != 0 {
+	if e := w.trellis(withIssue, append(gh.Env, "FAULTS_LOG="+w.path(stepsLog))...); e.Code != 0 {
 		t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
 	}
 	w.issued(gh)
 	calls := len(gh.State(t).Calls)
-	spots := slices.DeleteFunc(roadSpots(w.read("steps")), func(s spot) bool { return !full() && (roadPart(s) == "draft" || roadPart(s) == "publish") })
+	spots := slices.DeleteFunc(roadSpots(w.read(stepsLog)), func(s spot) bool { return !full() && (roadPart(s) == "draft" || roadPart(s) == "publish") })
 	t.Logf("kills at %d calls and %d steps", 2*calls, len(spots))
 	if calls < 3 {
 		t.Fatalf("%d calls of gh", calls)

@@ -180,11 +180,11 @@ func TestObjectiveKilledAtEveryStep(t *testing.T) {
 		r = whole
 	}
 	w := r.world(t)
-	if e := w.trellis(worksOff, "FAULTS_LOG="+w.path("steps")); e.Code != 0 {
+	if e := w.trellis(worksOff, "FAULTS_LOG="+w.path(stepsLog)); e.Code != 0 {
 		t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
 	}
 	w.worked(r)
-	spots := roadSpots(w.read("steps"))
+	spots := roadSpots(w.read(stepsLog))
 	t.Logf("kills at %d steps", len(spots))
 	for i, s := range spots {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {

@@ -27,8 +27,9 @@ type play struct {
 }
 
 const (
-	id     = "02-01-bye"
-	branch = "feature/bye"
+	id       = "02-01-bye"
+	branch   = "feature/bye"
+	stepsLog = "steps" // file of a world, which has a line for each step on the disk
 )
 
 // plays run the same task by start and by watch, and one whose plan has steps: a script, a loop, a prompt, a check.
@@ -68,12 +69,12 @@ func (p *play) undisturbed(t *testing.T) {
 	p.once.Do(func() {
 		for range 2 {
 			w := p.world(t)
-			if e := w.trellis(p.Args, "FAULTS_LOG="+w.path("steps")); e.Code != 0 {
+			if e := w.trellis(p.Args, "FAULTS_LOG="+w.path(stepsLog)); e.Code != 0 {
 				t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
 			}
 			w.gone()
 			p.audit(w)
-			spots, want, calls := spotsOf(w.read("steps")), p.ending(w), w.calls()
+			spots, want, calls := spotsOf(w.read(stepsLog)), p.ending(w), w.calls()
 			if p.spots != nil {
 				if want != p.want {
 					t.Fatalf("twice the same ends otherwise:\n%s", differ(want, p.want))
@@ -149,12 +150,21 @@ func (s spot) class() string {
 	return name
 }
 
-// inBoth are the steps that both runs came past. They come past the same ones, except that the engine also syncs a
-// journal when it looks at its mailbox while an outcome is written that no record after it has synced yet.
+// perhaps reports whether a step is not come past each time: the engine also syncs a journal when it looks at its mailbox while an
+// outcome is written that no record after it has synced yet.
+func (s spot) perhaps() bool { return s.Kind == "sync" && filepath.Base(s.Path) == "journal.jsonl" }
+
+// missed reports whether a run in the world, which had its steps logged, did not come past a step that is not come past each time.
+func (w *world) missed(s spot) bool {
+	w.Helper()
+	return s.perhaps() && !slices.Contains(spotsOf(w.read(stepsLog)), s)
+}
+
+// inBoth are the steps that both runs came past: the same ones, but for those that are not come past each time.
 func (p *play) inBoth(t *testing.T, first, second []spot) []spot {
 	t.Helper()
 	for _, s := range append(without(first, second), without(second, first)...) {
-		if s.Kind != "sync" || filepath.Base(s.Path) != "journal.jsonl" {
+		if !s.perhaps() {
 			t.Fatalf("one of two runs of %s comes past %v, the other does not", p.Name, s)
 		}
 	}
