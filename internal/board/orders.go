@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -82,9 +81,9 @@ func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request
 	id := r.PathValue("id")
 	switch name {
 	case "start":
-		return s.run(ctx, "start", "--detach", "--", id)
+		return answered(s.program().Run(ctx, "start", "--detach", "--", id))
 	case "cancel", "deliver":
-		return s.run(ctx, name, "--", id)
+		return answered(s.program().Run(ctx, name, "--", id))
 	case "revise":
 		return s.revise(ctx, id, r)
 	}
@@ -125,44 +124,22 @@ func (s *Server) revise(ctx context.Context, id string, r *http.Request) (answer
 	if err := app.CheckFeedback("your feedback", said); err != nil {
 		return answer{}, err
 	}
-	return s.background(id+" is planned again", "plan", "--retry="+id, "--feedback="+said)
+	done, err := s.program().Begin(beginning, "plan", "--retry="+id, "--feedback="+said)
+	if done.GoesOn {
+		done.Says = id + " is planned again"
+	}
+	return answered(done, err)
 }
 
-// run runs this program for an order, and tells what it said.
-func (s *Server) run(ctx context.Context, args ...string) (answer, error) {
-	cmd := exec.CommandContext(ctx, s.o.Self, args...)
-	cmd.Dir, cmd.Env = s.o.Dir, s.p.Env.Vars
-	out, err := cmd.CombinedOutput()
-	return toldBy(string(out), err)
+// beginning is how long a program that goes on by itself may take to say that it can't.
+const beginning = 700 * time.Millisecond
+
+// program is this program, for orders that it carries out in a process of its own.
+func (s *Server) program() app.Program {
+	return app.Program{Self: s.o.Self, Dir: s.o.Dir, Env: s.p.Env.Vars}
 }
 
-// toldBy takes apart what this program said when it was run, and how it ended.
-func toldBy(out string, err error) (a answer, _ error) {
-	var said []string
-	for one := range strings.Lines(out) {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")
-		if next, is := strings.CutPrefix(one, "next: "); is {
-			a.Next = next
-			continue
-		}
-		if head, next, is := strings.Cut(one, "; next: "); is {
-			one, a.Next = head, next
-		}
-		if one != "" && !slices.Contains(said, one) {
-			said = append(said, one)
-		}
-	}
-	a.Says = strings.Join(said, "; ")
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return a, err
-	}
-	if a.Says == "" {
-		return a, err
-	}
-	err = app.AsKind(app.ErrUnmet, errors.New(a.Says))
-	if a.Next != "" {
-		err = app.WithHints(err, a.Next)
-	}
-	return a, err
+// answered is what the program said as an answer.
+func answered(said app.Said, err error) (answer, error) {
+	return answer{Says: said.Says, Next: said.Next}, err
 }
