@@ -51,6 +51,7 @@ var faces = map[string][]string{
 
 	"internal/tui":   {""}, // the terminal UI
 	"internal/board": {""}, // the board
+	"internal/mcp":   {""}, // the MCP server
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
@@ -59,8 +60,12 @@ var screens = []string{"agents", "internal/app", "internal/events", "internal/ru
 // boards is what the board may import, so too.
 var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
+// servers is what the MCP server may import, so too.
+var servers = []string{"agents", "internal/app", "internal/status", "internal/terminal", "internal/text", "internal/trellis"}
+
 func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
 func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }
+func TestMCPServerIsAFace(t *testing.T)  { isFace(t, "internal/mcp", servers) }
 
 // isFace holds a face to what it may import of Trellis, and the list of that to what it does.
 func isFace(t *testing.T, face string, allowed []string) {

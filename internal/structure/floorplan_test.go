@@ -44,8 +44,8 @@ var floors = [][]string{
 	// share lets several machines share tasks: it is what the runner asks of a Sharing, over taskref.
 	{"internal/scheduler", "internal/stats", "internal/share"},
 	{"internal/app", "internal/terminal", "internal/stats/plot"},
-	// tui and board are faces like the command line, beside its parts.
-	{"internal/cli/command", "internal/tui", "internal/board"},
+	// tui, board and mcp are faces like the command line, beside its parts.
+	{"internal/cli/command", "internal/tui", "internal/board", "internal/mcp"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
@@ -80,10 +80,11 @@ var owners = map[string][]string{
 	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
-	"charm.land/bubbletea/v2":               {"internal/tui"},
-	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
-	"github.com/charmbracelet/colorprofile": {"internal/tui"},
-	"github.com/muesli/cancelreader":        {"internal/tui"},
+	"charm.land/bubbletea/v2":                {"internal/tui"},
+	"github.com/charmbracelet/x/ansi":        {"internal/tui"},
+	"github.com/charmbracelet/colorprofile":  {"internal/tui"},
+	"github.com/muesli/cancelreader":         {"internal/tui"},
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},
