@@ -19,6 +19,7 @@ require (
 	github.com/muesli/cancelreader v0.2.2
 	github.com/openai/openai-go/v3 v3.43.0
 	github.com/rogpeppe/go-internal v1.16.0
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
 	github.com/tidwall/gjson v1.20.0
 	github.com/tidwall/sjson v1.2.5
 	github.com/urfave/cli/v2 v2.27.7

@@ -91,10 +91,9 @@ func complete(commands []*cli.Command) {
 	for _, c := range commands {
 		c.HideHelp = true
 		c.OnUsageError = badFlag
-		if len(c.Subcommands) > 0 && c.Action == nil {
+		if action := c.Action; action == nil {
 			c.Action = needsCommand
-		}
-		if action := c.Action; len(c.Subcommands) == 0 && !c.SkipFlagParsing {
+		} else if !c.SkipFlagParsing {
 			c.Action = func(call *cli.Context) error {
 				if err := command.CheckArguments(call); err != nil {
 					return err

@@ -25,14 +25,15 @@ that it was started in, of its main checkout when that is a linked worktree. Not
 standard output. It ends when its input does. Inside a task it shows what there is and does nothing: no agent decides
 about its own work.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis mcp --tools read"),
-		Action: func(c *cli.Context) error { return runMCP(a, c) },
+		Subcommands: []*cli.Command{mcpInstallCommand(a)},
+		Action:      func(c *cli.Context) error { return runMCP(a, c) },
 	}
 }
 
 func runMCP(a *command.Console, c *cli.Context) error {
-	tools := mcp.Tools(c.String("tools"))
-	if !slices.Contains(mcp.Kinds, tools) {
-		return app.Usagef("--tools %q is none of read, work, all", tools)
+	tools, err := toolsOf(c)
+	if err != nil {
+		return err
 	}
 	p, err := a.Open(c.Context)
 	if err != nil {
@@ -44,6 +45,15 @@ func runMCP(a *command.Console, c *cli.Context) error {
 	}
 	o := mcp.Options{Tools: tools, Program: app.Program{Self: self, Dir: a.Dir, Env: a.Env}, Inside: a.InsideRun(), Version: command.Version(), Now: a.Now}
 	return mcp.Serve(c.Context, p, o, io.NopCloser(a.Stdin), unclosed{a.Stdout})
+}
+
+// toolsOf is the kind of tools that is asked for.
+func toolsOf(c *cli.Context) (mcp.Tools, error) {
+	tools := mcp.Tools(c.String("tools"))
+	if !slices.Contains(mcp.Kinds, tools) {
+		return "", app.Usagef("--tools %q is none of read, work, all", tools)
+	}
+	return tools, nil
 }
 
 // unclosed is a stream that stays open when whoever writes to it is done.

@@ -52,6 +52,8 @@ var faces = map[string][]string{
 	"internal/tui":   {""}, // the terminal UI
 	"internal/board": {""}, // the board
 	"internal/mcp":   {""}, // the MCP server
+
+	"internal/mcp/clients": {""}, // settings of agent programs, which start that server
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.

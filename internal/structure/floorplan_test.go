@@ -43,7 +43,8 @@ var floors = [][]string{
 	// stats adds up what journals say of all tasks.
 	// share lets several machines share tasks: it is what the runner asks of a Sharing, over taskref.
 	{"internal/scheduler", "internal/stats", "internal/share"},
-	{"internal/app", "internal/terminal", "internal/stats/plot"},
+	// mcp/clients has agent programs start the MCP server.
+	{"internal/app", "internal/terminal", "internal/stats/plot", "internal/mcp/clients"},
 	// tui, board and mcp are faces like the command line, beside its parts.
 	{"internal/cli/command", "internal/tui", "internal/board", "internal/mcp"},
 	{"internal/cli/editor"},
@@ -77,7 +78,7 @@ var owners = map[string][]string{
 	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
-	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
+	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup", "internal/mcp/clients"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
 	"charm.land/bubbletea/v2":                {"internal/tui"},
@@ -85,6 +86,7 @@ var owners = map[string][]string{
 	"github.com/charmbracelet/colorprofile":  {"internal/tui"},
 	"github.com/muesli/cancelreader":         {"internal/tui"},
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
+	"github.com/tailscale/hujson":            {"internal/mcp/clients"}, // JSON with comments, and where in a file what stands
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},
