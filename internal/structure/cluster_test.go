@@ -1,0 +1,22 @@
+package structure
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The module in cluster/ builds on this one: what this one needs of a library it has to have as well.
+func TestClusterFollows(t *testing.T) {
+	cmd := exec.Command("go", "list", "-mod=readonly", "-m", "all")
+	cmd.Dir, cmd.Env = filepath.Join(repository(t), "cluster"), append(os.Environ(), "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "updates to go.mod needed"):
+		t.Error("cluster/go.mod lags behind go.mod: cd cluster && go mod tidy")
+	case err != nil:
+		t.Skipf("its libraries can't be listed here: %v\n%s", err, out)
+	}
+}
