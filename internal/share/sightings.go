@@ -121,6 +121,24 @@ func (s *sightings) load() {
 	}
 }
 
+// all takes in how all tasks stand now: others are not on the remote any more.
+func (s *sightings) all(states []taskref.State) error {
+	there := map[string]bool{}
+	for _, st := range states {
+		there[st.Task] = true
+	}
+	s.mu.Lock()
+	s.load()
+	var gone []string
+	for task := range s.tasks {
+		if !there[task] {
+			gone = append(gone, task)
+		}
+	}
+	s.mu.Unlock()
+	return s.take(states, gone...)
+}
+
 // take takes in how tasks stand now. Those that were seen as they are keep the time of that.
 func (s *sightings) take(states []taskref.State, gone ...string) error {
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/share"
 	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -183,5 +184,34 @@ func TestRemovedHere(t *testing.T) {
 	}
 	if got := b.pull(); len(got) != 1 {
 		t.Errorf("brought %v", got)
+	}
+}
+
+// What others took off the remote is not known here any more.
+func TestWithdrawnElsewhere(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", silence)
+	known := func() bool {
+		b.pull()
+		data, err := os.ReadFile(share.SightingsFile(b.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(data), task)
+	}
+	if !known() {
+		t.Error("it was not heard of")
+	}
+	if err := a.team.Withdraw(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if known() {
+		t.Error("it is known still")
 	}
 }

@@ -82,7 +82,7 @@ func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking %s for the tasks of the team: %w", t.Remote.Name, err)
 	}
-	return states, orders, t.sightings.take(states)
+	return states, orders, t.sightings.all(states)
 }
 
 // find is a task as the remote has it, the zero State when it has none.
