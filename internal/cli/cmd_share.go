@@ -10,7 +10,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
 func submitCommand(a *command.Console) *cli.Command {
@@ -19,46 +18,53 @@ func submitCommand(a *command.Console) *cli.Command {
 first machine that watches with room for it runs it; this one too, if it watches. What you change of it later goes there with
 trellis submit again, or by a watcher here. trellis pull brings back what becomes of it.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis submit 02-03-paging", "trellis submit 02-03-paging --withdraw"),
-		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-			if err := a.OnlyPeople("submit"); err != nil {
-				return err
-			}
-			s, err := p.Site(c.Context)
-			if err != nil {
-				return err
-			}
-			t, err := app.SharingOf(p).Team(s)
-			if err != nil {
-				return err
-			}
-			t.Tell(func(message string) { a.Say("%s", message) })
-			if c.Bool("withdraw") {
-				if err := t.Withdraw(c.Context, dir); err != nil {
-					return err
-				}
-				a.Say("%s is taken off %s, and stays here", filepath.Base(dir), t.Remote())
-				return nil
-			}
-			news, err := t.Submit(c.Context, dir)
-			if err != nil {
-				return err
-			}
-			if c.Bool("json") {
-				return terminal.JSON(a.Stdout, submitted{filepath.Base(dir), news})
-			}
-			said := "is given to the team"
-			if !news {
-				said = "is known to the team as it is"
-			}
-			a.Say("%s %s; next: trellis pull", filepath.Base(dir), said)
-			return nil
-		})}
+		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return runSubmit(a, c, p, dir) })}
+}
+
+func runSubmit(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
+	if err := a.OnlyPeople("submit"); err != nil {
+		return err
+	}
+	t, err := teamOf(c.Context, a, p)
+	if err != nil {
+		return err
+	}
+	done := submitted{Task: filepath.Base(dir), Withdrawn: c.Bool("withdraw")}
+	said := "is known to the team as it is; next: trellis pull"
+	if done.Withdrawn {
+		said = "is taken off " + t.Remote() + ", and stays here"
+		err = t.Withdraw(c.Context, dir)
+	} else if done.News, err = t.Submit(c.Context, dir); done.News {
+		said = "is given to the team; next: trellis pull"
+	}
+	if err != nil {
+		return err
+	}
+	return a.Print(c.Bool("json"), done, func() error {
+		a.Say("%s %s", done.Task, said)
+		return nil
+	})
+}
+
+// teamOf is this checkout among those that share the tasks of a project, which tells the person what it does.
+func teamOf(ctx context.Context, a *command.Console, p *app.Project) (*app.Team, error) {
+	s, err := p.Site(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := app.SharingOf(p).Team(s)
+	if err != nil {
+		return nil, err
+	}
+	t.Tell(func(message string) { a.Say("%s", message) })
+	return t, nil
 }
 
 // submitted is what became of a submission, as JSON.
 type submitted struct {
-	Task string `json:"task"`
-	News bool   `json:"news"` // the team did not know it so
+	Task      string `json:"task"`
+	News      bool   `json:"news"` // the team did not know it so
+	Withdrawn bool   `json:"withdrawn"`
 }
 
 func pullCommand(a *command.Console) *cli.Command {
@@ -67,42 +73,39 @@ func pullCommand(a *command.Console) *cli.Command {
 logs, board and ui. A task that another machine has can't be changed here; trellis approve, reject, stop and
 cancel ask that machine. The directories that changed go to stdout, a line each.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
-		Action: func(c *cli.Context) error {
-			p, err := a.Open(c.Context)
-			if err != nil {
+		Action: func(c *cli.Context) error { return runPull(a, c) }}
+}
+
+func runPull(a *command.Console, c *cli.Context) error {
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	t, err := teamOf(c.Context, a, p)
+	if err != nil {
+		return err
+	}
+	if c.Bool("follow") {
+		return pullOn(c.Context, a, p, t)
+	}
+	changed, err := t.Pull(c.Context)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, dir := range changed {
+		names = append(names, p.Store.Rel(dir))
+	}
+	slices.Sort(names)
+	return a.Print(c.Bool("json"), pulled{names}, func() error {
+		for _, name := range names {
+			if err := a.Result(name); err != nil {
 				return err
 			}
-			s, err := p.Site(c.Context)
-			if err != nil {
-				return err
-			}
-			t, err := app.SharingOf(p).Team(s)
-			if err != nil {
-				return err
-			}
-			t.Tell(func(message string) { a.Say("%s", message) })
-			if c.Bool("follow") {
-				return pullOn(c.Context, a, p, t)
-			}
-			changed, err := t.Pull(c.Context)
-			if err != nil {
-				return err
-			}
-			names := []string{}
-			for _, dir := range changed {
-				names = append(names, p.Store.Rel(dir))
-			}
-			slices.Sort(names)
-			return a.Print(c.Bool("json"), pulled{names}, func() error {
-				for _, name := range names {
-					if err := a.Result(name); err != nil {
-						return err
-					}
-				}
-				a.Say("%d tasks changed", len(names))
-				return nil
-			})
-		}}
+		}
+		a.Say("%d tasks changed", len(names))
+		return nil
+	})
 }
 
 // pulled is what was brought, as JSON.

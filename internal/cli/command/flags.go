@@ -91,7 +91,8 @@ func MissingArgument(c *cli.Context) error {
 }
 
 func helpHint(c *cli.Context) string {
-	return strings.Replace(c.Command.HelpName, "trellis", "trellis help", 1)
+	program, path, _ := strings.Cut(c.Command.HelpName, " ")
+	return strings.TrimSpace(program + " help " + path)
 }
 
 // Manual is the part of a command's help that words must say: what it does, its exit codes, examples.
