@@ -53,9 +53,31 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			_, version := o.askProgram(ctx, path, "--version")
-			list[i] = Found{name, path, versionRule().FindString(version), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
+			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
 		})
+	}
+	all.Wait()
+	return list
+}
+
+// Program is an agent program of this machine, whether or not it can be used.
+type Program struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Version string `json:"version"` // "" when it did not say within 10 s
+}
+
+// Installed finds the programs of built-in agents and asks each for its version, and nothing else.
+func Installed(ctx context.Context, o Options) []Program {
+	list := []Program{}
+	var all sync.WaitGroup
+	for _, name := range programs {
+		if path, err := o.find(name); err == nil {
+			list = append(list, Program{Name: name, Path: path})
+		}
+	}
+	for i := range list {
+		all.Go(func() { list[i].Version = o.version(ctx, list[i].Path) })
 	}
 	all.Wait()
 	return list
@@ -119,6 +141,11 @@ func Check(ctx context.Context, name string, o Options) error {
 }
 
 var versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+\.\d+\.\d+\S*`) })
+
+func (o Options) version(ctx context.Context, path string) string {
+	_, said := o.askProgram(ctx, path, "--version")
+	return versionRule().FindString(said)
+}
 
 // unboxed tries a harmless command in codex's sandbox. A version that has no command for that is believed.
 func (o Options) unboxed(ctx context.Context, path string) bool {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ func (a *console) tree() *cli.App {
 		Usage:                     root.Usage,
 		Flags:                     root.Flags,
 		Commands:                  root.Subcommands,
-		Action:                    func(c *cli.Context) error { return showVersion(&a.Console) },
+		Action:                    func(c *cli.Context) error { return printVersion(a.Stdout) },
 		HideHelp:                  true,
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
@@ -117,9 +116,4 @@ func needsCommand(c *cli.Context) error {
 		names = append(names, s.Name)
 	}
 	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
-}
-
-func showVersion(a *command.Console) error {
-	_, err := fmt.Fprintln(a.Stdout, "trellis", command.Version())
-	return err
 }

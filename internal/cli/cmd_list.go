@@ -14,8 +14,9 @@ import (
 
 func listCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:  "list",
-		Usage: "show the tasks and where they stand",
+		Name:    "list",
+		Aliases: []string{"ls"},
+		Usage:   "show the tasks and where they stand",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks of this `STATUS`; may be given more than once"},
 			&cli.BoolFlag{Name: "mine", Usage: "only tasks that I work on or made (trellis init -u NAME)"},

@@ -59,6 +59,7 @@ func commands(a *command.Console) []*cli.Command {
 		demoCommand(a),
 		completionCommand(a),
 		completeCommand(a),
+		versionCommand(a),
 		helpCommand(a),
 	}
 }

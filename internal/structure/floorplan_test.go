@@ -26,6 +26,8 @@ var floors = [][]string{
 	// yamledit is what commands change settings with.
 	// prices is what agents estimate by what they cost.
 	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit", "internal/prices"},
+	// changelog is what a release says of itself.
+	{"internal/changelog"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
 	{"internal/events", "internal/diffview"},
@@ -63,6 +65,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
 		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
+	"golang.org/x/mod":                     {"internal/changelog"}, // which version is newer
 	"golang.org/x/term":                    {"internal/cli/command"},
 	"golang.org/x/net":                     {"internal/gateway"},
 	"golang.org/x/sync":                    {"internal/pipeline"}, // some commands at once, and the first error of any

@@ -29,12 +29,15 @@ const (
 	homeOpened    = "of the user's home: settings and accounts of agent programs"
 	freshOpened   = "from the program itself, or into a folder that it has just made"
 	copiedOpened  = "a folder that worktree.copy names, of which fs.CopyFS takes regular files and links alone"
+	builtOpened   = "a file of this project's own checkout, read when a release is made of it"
 	procsOpened   = "the process list, and what it says of a process"
 )
 
 // openers may open files by themselves, each for its reason. All others read below a checkout, a worktree or a task's directory
 // by durable.ReadBelow and its brothers, and write there by durable.OpenOwn and durable.Disk.
 var openers = map[string]string{
+	"internal/changelog.Read":               builtOpened,
+	"internal/changelog.readRelease":        builtOpened,
 	"internal/durable.Disk.Room":            durableOpened,
 	"internal/durable.Disk.SyncDir":         durableOpened,
 	"internal/durable.OpenOwn":              durableOpened,

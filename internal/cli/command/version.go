@@ -1,13 +1,43 @@
 package command
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
-// Version is what the Go toolchain stamped into the binary: a release, or a commit with its date.
-// Code that was run without being installed has "devel".
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
+// Build is what the Go toolchain stamped into this binary.
+type Build struct {
+	Version  string `json:"version"`  // a release, or a commit with its date; "devel" in code that was run without being installed
+	Commit   string `json:"commit"`   // "" where git did not tell
+	Date     string `json:"date"`     // of the commit
+	Modified bool   `json:"modified"` // files differed from the commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
 }
+
+// ReadBuild is the build of this binary.
+func ReadBuild() Build {
+	b := Build{Version: "devel", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// Version is that of this binary.
+func Version() string { return ReadBuild().Version }
