@@ -1,6 +1,6 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, fish,
-# tmux, less and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
+# tmux, less, groff, mandoc and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -29,6 +29,8 @@ package gh gh 'pull requests with the real gh'
 package zsh zsh 'completion in zsh'
 package fish fish 'completion in fish'
 package tmux tmux 'what a terminal shows'
+package groff groff-base 'pages of the manual as man shows them'
+package mandoc mandoc 'faults in pages of the manual'
 package less less 'diffs in a pager'
 if [ "$(uname -s)" = Linux ]; then package chromium-headless-shell chromium-headless-shell 'the board in a browser'; fi
 

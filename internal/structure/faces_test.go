@@ -41,6 +41,7 @@ var faces = map[string][]string{
 	"internal/ready":          {"", "review", "task", "validate", "watch"},                                                                                // what is missing from a task
 	"internal/research":       {"doctor"},                                                                                                                 // whether a check command can run
 	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                                     // objectives
+	"internal/roff":           {""},                                                                                                                       // the manual is made of the command tree
 	"internal/sandbox":        {"doctor", "setup"},                                                                                                        // whether this machine has one
 	"internal/scheduler":      {"watch"},                                                                                                                  // watches
 	"internal/trust":          {"outcome", "trust"},                                                                                                       // verdicts, and the ledger

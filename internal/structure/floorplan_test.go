@@ -26,8 +26,8 @@ var floors = [][]string{
 	// yamledit is what commands change settings with.
 	// prices is what agents estimate by what they cost.
 	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit", "internal/prices"},
-	// changelog is what a release says of itself.
-	{"internal/changelog"},
+	// changelog is what a release says of itself, and roff what its manual is written in.
+	{"internal/changelog", "internal/roff"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
 	{"internal/events", "internal/diffview"},

@@ -111,3 +111,19 @@ func Manual(text string, codes []int, examples ...string) string {
 	}
 	return b.String()
 }
+
+// SplitManual takes apart what Manual made: the text, the examples, and the exit codes with their meanings.
+func SplitManual(description string) (text string, examples []string, codes [][2]string) {
+	rest, exits, _ := strings.Cut(description, "\nExit codes:\n")
+	text, shown, _ := strings.Cut(rest, "\n\nExamples:\n")
+	for line := range strings.Lines(shown) {
+		if line = strings.TrimSpace(line); line != "" {
+			examples = append(examples, line)
+		}
+	}
+	for line := range strings.Lines(exits) {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
+		codes = append(codes, [2]string{code, strings.TrimSpace(meaning)})
+	}
+	return text, examples, codes
+}
