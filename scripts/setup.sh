@@ -1,6 +1,6 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, fish,
-# tmux, less, groff, mandoc and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
+# bash-completion, tmux, less, groff, mandoc and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -28,6 +28,7 @@ if [ "$(uname -s)" = Linux ]; then package bwrap bubblewrap 'the sandbox'; fi
 package gh gh 'pull requests with the real gh'
 package zsh zsh 'completion in zsh'
 package fish fish 'completion in fish'
+[ -e /usr/share/bash-completion/bash_completion ] || package no-program-of-it bash-completion 'completion that bash loads by itself'
 package tmux tmux 'what a terminal shows'
 package groff groff-base 'pages of the manual as man shows them'
 package mandoc mandoc 'faults in pages of the manual'

@@ -102,7 +102,7 @@ func TestArguments(t *testing.T) {
 		"verify":                      "missing argument: trellis verify TASKDIR | ID",
 		"task add-context a b":        "missing argument: trellis task add-context TASKDIR implement|check|debug PATH [REASON]",
 		"task add-context a b c d e":  `unexpected argument "e"`,
-		"completion":                  "missing argument: trellis completion bash|zsh|fish",
+		"completion":                  "missing argument: trellis completion bash|zsh|fish|install [bash|zsh|fish]",
 		"watch --rescan 5":            "--rescan needs a unit, e.g. 5s",
 		"task set-branch a":           "missing argument: trellis task set-branch TASKDIR BRANCH",
 		"objective check a b --x":     "trellis objective check has no flag --x",

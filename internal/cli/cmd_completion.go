@@ -28,20 +28,37 @@ var completionScripts embed.FS
 
 func completionCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:        "completion",
-		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
-		ArgsUsage:   "bash|zsh|fish",
-		Description: command.Manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{command.ExitDone, command.ExitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
+		Name:      "completion",
+		Usage:     "print or install a script that completes commands, flags, tasks and objectives in a shell",
+		ArgsUsage: "bash|zsh|fish|install [bash|zsh|fish]",
+		Description: command.Manual(`Load it for one session as in the examples. "install" writes it to where the shell looks for those of a
+person, and says what is still to do; without a shell it is for the one that $SHELL names. It changes no start
+file of yours. Packages of Trellis have the scripts in them, for all users.`,
+			[]int{command.ExitDone, command.ExitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source", "trellis completion install", "trellis completion install zsh"),
 		Action: func(c *cli.Context) error {
-			shell := c.Args().First()
-			script, err := completionScripts.ReadFile("completion/" + shell)
+			shell, more := c.Args().First(), c.Args().Get(1)
+			if shell == "install" {
+				return installCompletion(a, more)
+			}
+			if more != "" {
+				return app.WithHints(app.Usagef("unexpected argument %q", more), "trellis help completion")
+			}
+			script, err := completionScript(shell)
 			if err != nil {
-				return app.Usagef("no completion for %q (bash, zsh or fish)", shell)
+				return err
 			}
 			_, err = a.Stdout.Write(script)
 			return err
 		},
 	}
+}
+
+func completionScript(shell string) ([]byte, error) {
+	script, err := completionScripts.ReadFile("completion/" + shell)
+	if err != nil {
+		return nil, app.Usagef("no completion for %q (bash, zsh or fish)", shell)
+	}
+	return script, nil
 }
 
 // completeCommand is what the scripts of completionCommand call: the words so far, the last one unfinished.
