@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Address  Address
 	ReadOnly bool
+	Version  string // of this program
 	Self     string // this program, which is run for orders that lead to hooks and programs
 	Dir      string // where it was started
 	Key      string // that a browser has to show

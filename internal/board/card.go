@@ -112,39 +112,15 @@ func clip(s string, n int) string { return text.Clip(trellis.Visible(text.OneLin
 
 // columnOf is the column of a task: by what a person has to do.
 func columnOf(t *status.Task) string {
-	switch t.Status {
-	case "", trellis.Review, trellis.Failed:
+	switch {
+	case t.NeedsPerson():
 		return "needs"
-	case trellis.Planning:
-		if t.HeldBy == nil { // it was cut off
-			return "needs"
-		}
+	case t.Status == trellis.Planning, t.Status == trellis.InProgress && t.HeldBy != nil:
 		return "working"
-	case trellis.InProgress:
-		if t.HeldBy == nil {
-			return "queued"
-		}
-		return "working"
-	case trellis.Waiting, trellis.Paused, trellis.Ready:
-		if asksPerson(t) {
-			return "needs"
-		}
-		return "queued"
+	case t.Status.Ended():
+		return "done"
 	}
-	return "done"
-}
-
-// asksPerson reports whether a task that stands still goes on only when a person does something about it.
-func asksPerson(t *status.Task) bool {
-	if t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" {
-		return true
-	}
-	for _, what := range []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("} {
-		if strings.HasPrefix(t.WaitingFor, what) {
-			return true
-		}
-	}
-	return false
+	return "queued"
 }
 
 // waitsOf says what a task waits for, or what is wrong with it.

@@ -13,8 +13,14 @@ import (
 // policy lets a page load what this server has, and run and send nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// data is below where all is that is known of tasks.
-const data = "/v/"
+// data is below where all is that is known of tasks, and numbers where that is told to who adds it up.
+const (
+	data    = "/v/"
+	numbers = "/metrics"
+)
+
+// known reports whether what is at a path is for those alone who have the key.
+func known(path string) bool { return strings.HasPrefix(path, data) || path == numbers }
 
 // maxForm is how much a browser may send.
 const maxForm = 4 << 20
@@ -44,7 +50,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, code)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, data) {
+	if known(r.URL.Path) {
 		h.Set("Cache-Control", "no-store")
 		if code, why := g.unknown(r); code != 0 {
 			h.Set("WWW-Authenticate", "Bearer")
@@ -62,7 +68,7 @@ func (g *guard) refuses(r *http.Request) (code int, why string) {
 	switch {
 	case !slices.Contains(g.hosts, r.Host):
 		return http.StatusMisdirectedRequest, "this board is not called " + r.Host
-	case g.cross.Check(r) != nil, strings.HasPrefix(r.URL.Path, data) && site != "" && site != "same-origin":
+	case g.cross.Check(r) != nil, known(r.URL.Path) && site != "" && site != "same-origin":
 		return http.StatusForbidden, "another site asked for this"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
 		return http.StatusMethodNotAllowed, "a board is read, and told by POST"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/metrics"
 	"github.com/trellis-tasks/trellis/internal/stats"
 )
 
@@ -23,6 +24,7 @@ type Server struct {
 	tasks *tasks
 	logs  logs
 	took  *stats.Reader
+	count *metrics.Collector
 	order sync.Mutex // one order at a time
 
 	shared sync.Mutex
@@ -42,7 +44,7 @@ func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Serve
 	o.Now = orNow(o.Now)
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{p: p, o: o, name: base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
-	s.logs.p, s.took = p, p.Stats()
+	s.logs.p, s.took, s.count = p, p.Stats(), app.Metrics(p, o.Version)
 	s.tasks = newTasks(p, o.Now)
 	feed, err := p.Events(ctx)
 	if err != nil {
@@ -86,6 +88,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v/objectives", s.answer(s.objectives))
 	mux.HandleFunc("GET /v/stats", s.answer(s.stats))
 	mux.HandleFunc("GET /v/stream", s.stream)
+	mux.HandleFunc("GET "+numbers, s.metrics)
 	mux.HandleFunc("POST /v/task/{id}/files/{name...}", s.answer(s.save))
 	mux.HandleFunc("POST /v/do/{order}/{id}", s.answer(s.give))
 	mux.HandleFunc("POST /v/plan", s.answer(s.plan))

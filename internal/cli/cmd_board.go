@@ -61,7 +61,7 @@ func runBoard(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return board.Serve(c.Context, p, board.Options{Address: address, ReadOnly: c.Bool("read-only"), Self: self, Dir: a.Dir, Key: key, Now: a.Now, Ready: func(url string) {
+	return board.Serve(c.Context, p, board.Options{Address: address, ReadOnly: c.Bool("read-only"), Version: command.Version(), Self: self, Dir: a.Dir, Key: key, Now: a.Now, Ready: func(url string) {
 		sayBoard(a, c, p.Root, url)
 	}})
 }

@@ -35,6 +35,7 @@ func commands(a *command.Console) []*cli.Command {
 		logsCommand(a),
 		diffCommand(a),
 		statsCommand(a),
+		metricsCommand(a),
 		stopCommand(a),
 		retryCommand(a),
 		cancelCommand(a),

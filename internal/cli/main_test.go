@@ -87,7 +87,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               prepareScript,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped},
 	})
 }
 

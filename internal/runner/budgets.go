@@ -116,3 +116,11 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 	}
 	return r, nil
 }
+
+// NewBudgets are the budgets of the repository at root, for who runs nothing in it.
+func NewBudgets(root string, limits config.Limits, now func() time.Time) Budgets {
+	return Budgets{limits, new(ledger), spentIn(root), nil, now}
+}
+
+// spentIn is where the ledgers of days are.
+func spentIn(root string) string { return filepath.Join(root, ".trellis", ".runtime", "spend") }

@@ -105,7 +105,7 @@ func (s *Site) Approvals() Approvals {
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
-	return Budgets{s.Config.Limits, &s.shared().ledger, filepath.Join(s.Store.Root, ".trellis", ".runtime", "spend"), s.Disk, s.Clock}
+	return Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock}
 }
 func (s *Site) Hooks() Hooks {
 	return Hooks{s.Config.Hooks, s.Store, s.Environ, s.Redact, s.guard(), s.Tell}

@@ -58,6 +58,7 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 			r.runs[path] = run
 		}
 		all.calls = append(all.calls, p.calls...)
+		all.runs = append(all.runs, p.done...)
 		all.Problems = append(all.Problems, p.problems...)
 		if p.task.rounds > 0 || p.task.end != open {
 			all.tasks = append(all.tasks, p.task)
@@ -72,6 +73,7 @@ type part struct {
 	calls    []call
 	problems []string
 	runs     map[string]*run // that are known now
+	done     []*run          // of them those that count
 }
 
 // task reads what was done for a task. It changes nothing of the reader.
@@ -123,6 +125,7 @@ func (p *part) add(r *run, since time.Time) {
 	if r.ended && r.at.Before(since) {
 		return
 	}
+	p.done = append(p.done, r)
 	p.task.rounds += r.rounds
 	p.task.checks += r.checks
 	p.task.once = cmp.Or(r.once, p.task.once)

@@ -30,6 +30,14 @@ type run struct {
 	code      trellis.Code
 	firstPass bool
 
+	flow   string
+	began  time.Time
+	phases []Phase // that are over
+	phase  phase   // that is not
+	place  Place   // where it was delivered
+	said   trellis.Status
+	fail   string // code that the flow itself ended with
+
 	checks, once float64 // seconds of all checks, and of one run of them, as [pipeline.ChecksTook] has them
 }
 
@@ -59,6 +67,9 @@ func (r *run) take(h *journal.History) {
 		debugged = debugged || role == trellis.Debug || role == trellis.Heal
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
 			last = s
+			r.enter(s, c)
+		} else if c.Activity == delivering {
+			r.placed(c)
 		} else if used, ok := callOf(role, c); ok {
 			if used.agent != "" {
 				made = append(made, *used.asked)
@@ -73,6 +84,8 @@ func (r *run) take(h *journal.History) {
 		}
 	}
 	r.ended, r.at = h.Ended, h.EndedAt
+	r.flow, r.began = h.Flow, h.Began
+	r.over(h)
 	if h.Flow == pipeline.Flow {
 		r.stands(h, last, debugged)
 	}
@@ -112,8 +125,8 @@ func callOf(role trellis.Role, c journal.Entry) (call, bool) {
 	case slices.Contains(trellis.Roles, role):
 		return askedOf(role, c)
 	}
-	seconds, broken := commandsOf(c)
-	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: seconds, broken: broken}, seconds > 0 || len(broken) > 0
+	ran := commandsOf(c)
+	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: ran.seconds, broken: ran.broken, passes: ran.passes, fails: ran.fails}, ran.seconds > 0 || len(ran.broken) > 0
 }
 
 // askedOf is what a call of an agent took.
@@ -138,31 +151,38 @@ func refuses(role trellis.Role, r agentcall.Reply) bool {
 		slices.ContainsFunc(said.Criteria, func(j pipeline.CriterionResult) bool { return j.Verdict != "met" })
 }
 
-// commandsOf are the seconds that an activity ran commands of the project, and those of them that failed, though they are to
-// pass.
-func commandsOf(c journal.Entry) (seconds float64, broken []string) {
+// commands are those of the project that an activity ran.
+type commands struct {
+	seconds       float64
+	broken        []string // failed, though they are to pass
+	passes, fails int      // of those that were run now
+}
+
+func commandsOf(c journal.Entry) (ran commands) {
 	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
-		return 0, nil
+		return ran
 	}
 	var out struct {
 		workflow.Ran
 		Results []pipeline.CommandResult
 	}
 	if json.Unmarshal(c.Out, &out) != nil {
-		return 0, nil
+		return ran
 	}
 	if out.Command != "" {
 		out.Results = append(out.Results, pipeline.CommandResult{Command: out.Command, Code: out.Code, Seconds: out.Seconds})
 	}
 	for _, r := range out.Results {
 		if !r.Earlier {
-			seconds += r.Seconds
+			ran.seconds += r.Seconds
+			ran.fails += one(r.Code != 0)
+			ran.passes += one(r.Code == 0)
 		}
 		if r.Code != 0 && c.Activity != "baseline" {
-			broken = append(broken, r.Command)
+			ran.broken = append(ran.broken, r.Command)
 		}
 	}
-	return seconds, broken
+	return ran
 }
 
 // phaseOf is the phase that an activity with commands belongs to.

@@ -33,6 +33,7 @@ type Record struct {
 	Problems []string  // what could not be read, and so is not counted
 	calls    []call
 	tasks    []task
+	runs     []*run
 }
 
 // call is a call of an agent, or an activity that ran the project's commands.
@@ -43,6 +44,7 @@ type call struct {
 	usage              trellis.Usage
 	checks             float64  // seconds of commands
 	broken             []string // commands that failed
+	passes, fails      int      // of commands
 	failed, refused    bool
 	missed             bool            // the provider's cache, which it could have hit
 	asked              *agentcall.Made // until that is known

@@ -61,7 +61,7 @@ var faces = map[string][]string{
 var screens = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
 // boards is what the board may import, so too.
-var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
+var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/metrics", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
 // servers is what the MCP server may import, so too.
 var servers = []string{"agents", "internal/app", "internal/status", "internal/terminal", "internal/text", "internal/trellis"}

@@ -45,6 +45,8 @@ var floors = [][]string{
 	// stats adds up what journals say of all tasks.
 	// share lets several machines share tasks: it is what the runner asks of a Sharing, over taskref.
 	{"internal/scheduler", "internal/stats", "internal/share"},
+	// metrics counts for Prometheus what status and stats read.
+	{"internal/metrics"},
 	// mcp/clients has agent programs start the MCP server.
 	{"internal/app", "internal/terminal", "internal/stats/plot", "internal/mcp/clients"},
 	// tui, board and mcp are faces like the command line, beside its parts.
@@ -98,6 +100,7 @@ var owners = map[string][]string{
 // testLibraries are for tests and testing packages alone, but for what owners has of them.
 var testLibraries = []string{
 	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
+	"github.com/prometheus/client_golang", "github.com/prometheus/common", "github.com/prometheus/client_model", "github.com/VictoriaMetrics/metricsql",
 }
 
 // imports are what the files of one package import.

@@ -22,6 +22,7 @@ var replacesWhole = map[string]string{
 	"internal/app/edits.go copyTo":                         "a copy of a task in a folder of .runtime that Check has just made",
 	"internal/app/boardkey.go keepForBoard":                "the board's key in the folder of the state, and the file that leads there, which nobody edits",
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
+	"internal/cli/cmd_metrics.go replaceTextfile":          "a file for node_exporter, which only programs read",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go answer":                  "run/",
 	"internal/agentcall/calloff.go callOff":                "run/",

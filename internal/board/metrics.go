@@ -1,0 +1,19 @@
+package board
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/trellis-tasks/trellis/internal/metrics"
+)
+
+// metrics gives a scraper the numbers of all tasks.
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	var text bytes.Buffer
+	if err := s.count.Write(&text); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", metrics.ContentType)
+	_, _ = text.WriteTo(w) // a scraper that is gone needs none
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+)
+
+func metricsCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:  "metrics",
+		Usage: "print numbers of all tasks for Prometheus: states, runs, tokens, cost, checks",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Usage: "replace `FILE` at once instead of printing, for the textfile collector of node_exporter"},
+		},
+		Description: command.Manual(`Reads what is on disk; nothing has to run for it, and nothing is asked over the network. A board gives the same at
+/metrics. No task is named in it. docs/reference/metrics.md says what each number means and how to have it scraped.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitFailed}, "trellis metrics", "trellis metrics --output /var/lib/node_exporter/textfile/trellis.prom"),
+		Action: func(c *cli.Context) error { return runMetrics(a, c) },
+	}
+}
+
+func runMetrics(a *command.Console, c *cli.Context) error {
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	collector := app.Metrics(p, command.Version())
+	if !c.IsSet("output") {
+		return collector.Write(a.Stdout)
+	}
+	var text bytes.Buffer
+	if err := collector.Write(&text); err != nil {
+		return err
+	}
+	return replaceTextfile(a, a.Path(c.String("output")), text.Bytes())
+}
+
+// replaceTextfile replaces a file that node_exporter reads. It reads all whose names end with .prom, hidden ones too: so what is
+// being written is called something else.
+func replaceTextfile(a *command.Console, path string, text []byte) error {
+	next := path + ".next"
+	if err := a.Disk.WriteFile(next, text, 0o644); err != nil {
+		return err
+	}
+	if err := a.Disk.Rename(next, path); err != nil {
+		return errors.Join(fmt.Errorf("replacing %s: %w", path, err), os.Remove(next))
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package stats
+
+import (
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Call is a call of an agent, or an activity that ran commands of the project, for those who count in their own way.
+type Call struct {
+	Phase                   string // of an agent its role
+	Agent, Model            string // Agent "": commands; Model "": nobody told it
+	Usage                   trellis.Usage
+	Failed, Refused, Missed bool
+	CheckSeconds            float64
+	Passes, Fails           int // of commands
+}
+
+// Run is a run of the pipeline or a planning that has ended, well or not. One that is paused has not.
+type Run struct {
+	Planning bool
+	Outcome  string       // of the pipeline that of task.json; of a planning the status that it came to, or failed
+	Code     trellis.Code // "": it did not fail
+	Took     time.Duration
+	Rounds   int   // of the pipeline
+	Place    Place // where the work was delivered, "" when it was not
+}
+
+// Place is where the work of a task was delivered.
+type Place string
+
+const (
+	Branch      Place = "branch"
+	Pushed      Place = "push"
+	PullRequest Place = "pull_request"
+)
+
+// Phase is a phase of a run, with how long it took.
+type Phase struct {
+	Name string
+	Took time.Duration
+}
+
+// Calls are all calls.
+func (r *Record) Calls() iter.Seq[Call] {
+	return func(yield func(Call) bool) {
+		for _, c := range r.calls {
+			if !yield(Call{c.phase, c.agent, c.model, c.usage, c.failed, c.refused, c.missed, c.checks, c.passes, c.fails}) {
+				return
+			}
+		}
+	}
+}
+
+// Runs are all runs that have ended.
+func (r *Record) Runs() iter.Seq[Run] {
+	return func(yield func(Run) bool) {
+		for _, run := range r.runs {
+			if done, ok := run.done(); ok && !yield(done) {
+				return
+			}
+		}
+	}
+}
+
+// Phases are all phases of runs of the pipeline that are over.
+func (r *Record) Phases() iter.Seq[Phase] {
+	return func(yield func(Phase) bool) {
+		for _, run := range r.runs {
+			for _, p := range run.phases {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// done is the run as others count it, false while it has not ended.
+func (r *run) done() (d Run, ok bool) {
+	d = Run{Code: r.code, Took: r.at.Sub(r.began), Rounds: r.rounds, Place: r.place}
+	switch r.flow {
+	case planner.Flow:
+		d.Planning, d.Outcome = true, string(r.said)
+		if r.fail != "" {
+			d.Outcome, d.Code = string(trellis.Failed), trellis.Code(r.fail)
+		}
+		return d, r.ended
+	case pipeline.Flow:
+		d.Outcome = string(r.end.outcome())
+		if r.end == delivered && d.Place == "" {
+			d.Place = Branch
+		}
+		return d, r.ended && r.end != open
+	}
+	return d, false
+}
+
+// outcome is how a run of the pipeline ended, in the word of task.json.
+func (e end) outcome() trellis.Outcome {
+	switch e {
+	case unneeded:
+		return trellis.NoChangeNeeded
+	case failed:
+		return trellis.OutcomeFailed
+	case cancelled:
+		return trellis.OutcomeCancel
+	}
+	return trellis.Delivered
+}
+
+// phase is one that has begun.
+type phase struct {
+	name  string
+	round int
+	since time.Time
+}
+
+// enter takes in that a run wrote where it stands: one phase may end by that, and another begin.
+func (r *run) enter(s pipeline.TaskState, c journal.Entry) {
+	now := phase{s.Phase, s.Round, c.Started}
+	if s.Status != trellis.InProgress {
+		now = phase{}
+	}
+	if now.name == r.phase.name && now.round == r.phase.round {
+		return // it goes on
+	}
+	r.leave(c.Started)
+	r.phase = now
+}
+
+// leave ends the phase that has begun.
+func (r *run) leave(at time.Time) {
+	if r.phase.name != "" {
+		r.phases = append(r.phases, Phase{r.phase.name, at.Sub(r.phase.since)})
+	}
+	r.phase = phase{}
+}
+
+// over takes in how the flow ended, if it did.
+func (r *run) over(h *journal.History) {
+	if !h.Ended {
+		return
+	}
+	r.leave(h.EndedAt)
+	if h.End != nil {
+		r.fail = h.End.Code
+	}
+	var report struct{ Status trellis.Status }
+	if json.Unmarshal(h.Out, &report) == nil { // else it is in another shape, and says nothing
+		r.said = report.Status
+	}
+}
+
+// delivering is the activity that takes the work to where people look at it.
+const delivering = "deliver"
+
+// placed takes in where the work was taken.
+func (r *run) placed(c journal.Entry) {
+	var d pipeline.Delivery
+	switch {
+	case !c.Done || c.Fail != nil || json.Unmarshal(c.Out, &d) != nil:
+	case d.PRURL != "":
+		r.place = PullRequest
+	case d.Pushed:
+		r.place = Pushed
+	}
+}

@@ -1,0 +1,33 @@
+package status
+
+import (
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// NeedsPerson reports whether nothing happens to a task until a person does something: reviews it, decides, mends it.
+func (t *Task) NeedsPerson() bool {
+	switch t.Status {
+	case "", trellis.Review, trellis.Failed:
+		return true
+	case trellis.Planning:
+		return t.HeldBy == nil // it was cut off
+	case trellis.Waiting, trellis.Paused, trellis.Ready:
+		return t.asksPerson()
+	}
+	return false
+}
+
+// asksPerson reports whether a task that stands still goes on only when a person does something about it.
+func (t *Task) asksPerson() bool {
+	if t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" {
+		return true
+	}
+	for _, what := range []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("} {
+		if strings.HasPrefix(t.WaitingFor, what) {
+			return true
+		}
+	}
+	return false
+}
