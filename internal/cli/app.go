@@ -90,9 +90,10 @@ func complete(commands []*cli.Command) {
 	for _, c := range commands {
 		c.HideHelp = true
 		c.OnUsageError = badFlag
-		if action := c.Action; action == nil {
+		if len(c.Subcommands) > 0 && c.Action == nil {
 			c.Action = needsCommand
-		} else if !c.SkipFlagParsing {
+		}
+		if action := c.Action; len(c.Subcommands) == 0 && !c.SkipFlagParsing {
 			c.Action = func(call *cli.Context) error {
 				if err := command.CheckArguments(call); err != nil {
 					return err

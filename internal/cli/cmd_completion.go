@@ -16,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/cli/watch"
-	"github.com/trellis-tasks/trellis/internal/mcp"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/stats"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -223,11 +222,6 @@ func flagValues(a *command.Console, name string, line *commandLine, last string)
 			for _, kind := range stats.Kinds {
 				list = append(list, string(kind))
 			}
-		}
-		return list
-	case "tools":
-		for _, kind := range mcp.Kinds {
-			list = append(list, string(kind))
 		}
 		return list
 	case "log-level":

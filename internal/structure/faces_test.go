@@ -52,9 +52,6 @@ var faces = map[string][]string{
 
 	"internal/tui":   {""}, // the terminal UI
 	"internal/board": {""}, // the board
-	"internal/mcp":   {""}, // the MCP server
-
-	"internal/mcp/clients": {""}, // settings of agent programs, which start that server
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
@@ -63,12 +60,8 @@ var screens = []string{"agents", "internal/app", "internal/events", "internal/ru
 // boards is what the board may import, so too.
 var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/metrics", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
-// servers is what the MCP server may import, so too.
-var servers = []string{"agents", "internal/app", "internal/status", "internal/terminal", "internal/text", "internal/trellis"}
-
 func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
 func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }
-func TestMCPServerIsAFace(t *testing.T)  { isFace(t, "internal/mcp", servers) }
 
 // isFace holds a face to what it may import of Trellis, and the list of that to what it does.
 func isFace(t *testing.T, face string, allowed []string) {

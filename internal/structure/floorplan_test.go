@@ -47,10 +47,9 @@ var floors = [][]string{
 	{"internal/scheduler", "internal/stats", "internal/share"},
 	// metrics counts for Prometheus what status and stats read.
 	{"internal/metrics"},
-	// mcp/clients has agent programs start the MCP server.
-	{"internal/app", "internal/terminal", "internal/stats/plot", "internal/mcp/clients"},
-	// tui, board and mcp are faces like the command line, beside its parts.
-	{"internal/cli/command", "internal/tui", "internal/board", "internal/mcp"},
+	{"internal/app", "internal/terminal", "internal/stats/plot"},
+	// tui and board are faces like the command line, beside its parts.
+	{"internal/cli/command", "internal/tui", "internal/board"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
@@ -83,15 +82,13 @@ var owners = map[string][]string{
 	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
-	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup", "internal/mcp/clients"},
+	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
 	"mvdan.cc/sh/v3":                       {"internal/research"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
-	"charm.land/bubbletea/v2":                {"internal/tui"},
-	"github.com/charmbracelet/x/ansi":        {"internal/tui"},
-	"github.com/charmbracelet/colorprofile":  {"internal/tui"},
-	"github.com/muesli/cancelreader":         {"internal/tui"},
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
-	"github.com/tailscale/hujson":            {"internal/mcp/clients"}, // JSON with comments, and where in a file what stands
+	"charm.land/bubbletea/v2":               {"internal/tui"},
+	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
+	"github.com/charmbracelet/colorprofile": {"internal/tui"},
+	"github.com/muesli/cancelreader":        {"internal/tui"},
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},
