@@ -34,6 +34,20 @@ func (e *Env) say(format string, args ...any) {
 	}
 }
 
+// InsideRun reports whether whoever asks is part of a task or a run.
+func (e *Env) InsideRun() bool {
+	_, inside := proc.InsideRun(e.Vars)
+	return inside
+}
+
+// OnlyPeople refuses what a task or a run that goes on may not do by itself.
+func (e *Env) OnlyPeople(can string) error {
+	if e.InsideRun() {
+		return Usagef("this runs inside a task or a run: only a person can %s", can)
+	}
+	return nil
+}
+
 // CommandEnv is the environment of the project's own commands: the caller's, without what would lead git
 // elsewhere.
 func (e *Env) CommandEnv() (env []string) {

@@ -32,16 +32,34 @@ type Planning struct{ Requirement, Name, Type, Priority, Package string }
 // maxRequirement is how long a requirement may be, in bytes: it is handed on in one argument.
 const maxRequirement = 96 << 10
 
-// Plan begins a planning, which goes on by itself.
+// Plan begins a planning, which goes on by itself, and tells what it was called.
 func (p Program) Plan(ctx context.Context, o Planning) (Said, error) {
+	args, err := o.args()
+	if err != nil {
+		return Said{}, err
+	}
+	return p.Run(ctx, args...)
+}
+
+// BeginPlan is Plan for who waits no longer than the patience.
+func (p Program) BeginPlan(patience time.Duration, o Planning) (Said, error) {
+	args, err := o.args()
+	if err != nil {
+		return Said{}, err
+	}
+	return p.Begin(patience, args...)
+}
+
+// args are those of trellis plan.
+func (o Planning) args() ([]string, error) {
 	said := strings.TrimSpace(strings.ReplaceAll(o.Requirement, "\r\n", "\n"))
 	switch err := CheckText("the requirement", said); {
 	case err != nil:
-		return Said{}, err
+		return nil, err
 	case said == "":
-		return Said{}, Usagef("say what is wanted")
+		return nil, Usagef("say what is wanted")
 	case len(said) > maxRequirement:
-		return Said{}, WithHints(Usagef("the requirement is %d bytes long, at most %d are taken here", len(said), maxRequirement), "trellis plan --requirement-file FILE")
+		return nil, WithHints(Usagef("the requirement is %d bytes long, at most %d are taken here", len(said), maxRequirement), "trellis plan --requirement-file FILE")
 	}
 	args := []string{"plan", "--detach", "--requirement=" + said}
 	for _, flag := range [][2]string{{"name", o.Name}, {"type", o.Type}, {"priority", o.Priority}, {"package", o.Package}} {
@@ -49,7 +67,26 @@ func (p Program) Plan(ctx context.Context, o Planning) (Said, error) {
 			args = append(args, "--"+flag[0]+"="+value)
 		}
 	}
-	return p.Run(ctx, args...)
+	return args, nil
+}
+
+// beginning is how long a planning that goes on by itself may take to say that it can't.
+const beginning = 700 * time.Millisecond
+
+// Revise has a task planned again with what a person says about its plan, which goes on by itself.
+func (p Program) Revise(id, feedback string) (Said, error) {
+	feedback = strings.TrimSpace(strings.ReplaceAll(feedback, "\r\n", "\n"))
+	if feedback == "" {
+		return Said{}, Usagef("say what should be different")
+	}
+	if err := CheckFeedback("your feedback", feedback); err != nil {
+		return Said{}, err
+	}
+	done, err := p.Begin(beginning, "plan", "--retry="+id, "--feedback="+feedback)
+	if done.GoesOn {
+		done.Says = id + " is planned again"
+	}
+	return done, err
 }
 
 // Run runs the program to its end, and tells what it said.

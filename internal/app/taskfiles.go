@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -49,4 +51,18 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 		return nil, fmt.Errorf("listing the files of %s: %w", e.p.Store.Rel(dir), err)
 	}
 	return slices.Clip(list), nil
+}
+
+// Listed is the text of one of the Files of a task: no other is read.
+func (e Edits) Listed(dir, name string) (string, error) {
+	files, err := e.Files(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if f.Name == name {
+			return e.p.Document(dir, filepath.FromSlash(name))
+		}
+	}
+	return "", AsKind(ErrNotFound, fmt.Errorf("there is no file %q in this task", trellis.VisibleLine(text.Clip(name, 100))))
 }

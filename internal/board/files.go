@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -45,25 +44,11 @@ func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 			return "", err
 		}
 		f.Text, f.Was, f.Edited = string(text), sumOf(was), true
-	} else if f.Text, err = s.listed(dir, name); err != nil {
+	} else if f.Text, err = s.p.Edits().Listed(dir, name); err != nil {
 		return "", err
 	}
 	f.Binary = !utf8.ValidString(f.Text)
 	return render("file", page{Data: f, Reads: s.o.ReadOnly})
-}
-
-// listed is the text of a file that the page of files lists: no other is read.
-func (s *Server) listed(dir, name string) (string, error) {
-	files, err := s.p.Edits().Files(dir)
-	if err != nil {
-		return "", err
-	}
-	for _, f := range files {
-		if f.Name == name {
-			return s.p.Document(dir, filepath.FromSlash(name))
-		}
-	}
-	return "", app.AsKind(app.ErrNotFound, fmt.Errorf("there is no file %q in this task", clip(name, 100)))
 }
 
 // sumOf names a text; "" is one that is not there.

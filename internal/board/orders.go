@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -85,7 +84,7 @@ func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request
 	case "cancel", "deliver":
 		return answered(s.program().Run(ctx, name, "--", id))
 	case "revise":
-		return s.revise(ctx, id, r)
+		return answered(s.program().Revise(id, r.PostFormValue("reason")))
 	}
 	s.order.Lock()
 	defer s.order.Unlock()
@@ -114,25 +113,6 @@ func (s *Server) tell(ctx context.Context, name, dir string, r *http.Request) (a
 	}
 	return app.Ordered{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
 }
-
-// revise has a task planned again with what a person says about its plan.
-func (s *Server) revise(ctx context.Context, id string, r *http.Request) (answer, error) {
-	said := strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n"))
-	if said == "" {
-		return answer{}, app.Usagef("say what should be different")
-	}
-	if err := app.CheckFeedback("your feedback", said); err != nil {
-		return answer{}, err
-	}
-	done, err := s.program().Begin(beginning, "plan", "--retry="+id, "--feedback="+said)
-	if done.GoesOn {
-		done.Says = id + " is planned again"
-	}
-	return answered(done, err)
-}
-
-// beginning is how long a program that goes on by itself may take to say that it can't.
-const beginning = 700 * time.Millisecond
 
 // program is this program, for orders that it carries out in a process of its own.
 func (s *Server) program() app.Program {

@@ -256,18 +256,10 @@ func (c *Console) InGuard(do cli.ActionFunc) cli.ActionFunc {
 }
 
 // OnlyPeople refuses what a task or a run that goes on may not do by itself.
-func (c *Console) OnlyPeople(can string) error {
-	if c.InsideRun() {
-		return app.Usagef("this runs inside a task or a run: only a person can %s", can)
-	}
-	return nil
-}
+func (c *Console) OnlyPeople(can string) error { return c.Caller().OnlyPeople(can) }
 
 // InsideRun reports whether this process is part of a task or a run.
-func (c *Console) InsideRun() bool {
-	_, inside := proc.InsideRun(c.Env)
-	return inside
-}
+func (c *Console) InsideRun() bool { return c.Caller().InsideRun() }
 
 // Print prints a result: as one JSON document, or else as text does it.
 func (c *Console) Print(asJSON bool, document any, text func() error) error {
