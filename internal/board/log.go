@@ -1,7 +1,6 @@
 package board
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,11 +14,8 @@ import (
 )
 
 const (
-	keptLogs  = 8       // tasks whose logs are kept open
-	keptLines = 2000    // of a log
-	keptBytes = 1 << 20 // of what an agent leaves at once
-	lineWidth = 2000    // letters
-	firstShow = 400     // lines that a page begins with
+	keptLogs  = 8   // tasks whose logs are kept open
+	firstShow = 400 // lines that a page begins with
 )
 
 // logs are those of the tasks that people look at.
@@ -32,20 +28,9 @@ type logs struct {
 
 // taskLog is the log of a task as far as it was read.
 type taskLog struct {
-	id string
-
-	mu       sync.Mutex
-	log      *status.Log
-	print    *terminal.LogPrinter
-	lines    []logLine
-	first    int // number of the first line that is kept
+	*terminal.Scroll
+	id       string
 	timeline timeline
-}
-
-// logLine is a line of a log.
-type logLine struct {
-	At, Text string
-	Kind     string // what it is about, for its colour
 }
 
 // of is the log of a task.
@@ -61,42 +46,11 @@ func (l *logs) of(id string) *taskLog {
 	if len(l.open) == keptLogs {
 		l.open = l.open[1:]
 	}
-	one := &taskLog{id: id, log: &status.Log{Dir: filepath.Join(l.p.Store.Tasks(), id), Decode: agents.Decoder, Tail: keptBytes}, print: &terminal.LogPrinter{Whole: "trellis logs --full " + id}}
+	log := &status.Log{Dir: filepath.Join(l.p.Store.Tasks(), id), Decode: agents.Decoder}
+	one := &taskLog{Scroll: terminal.NewScroll(log, "trellis logs --full "+id), id: id}
+	one.Each, one.Kind = one.timeline.add, kindOf
 	l.open = append(l.open, one)
 	return one
-}
-
-// read takes in what is new. What can't be read now is read with what comes next.
-func (t *taskLog) read() {
-	news, _, err := t.log.Next()
-	if err != nil && len(news) == 0 {
-		return
-	}
-	for _, l := range news {
-		t.timeline.add(l)
-		var b bytes.Buffer
-		t.print.W = &b
-		if t.print.Print(l) != nil {
-			continue // it is printed into memory
-		}
-		for line := range strings.Lines(b.String()) {
-			t.lines = append(t.lines, newLine(l, strings.TrimRight(line, "\n")))
-		}
-	}
-	if over := len(t.lines) - keptLines; over > 0 {
-		t.lines, t.first = append([]logLine{}, t.lines[over:]...), t.first+over
-	}
-}
-
-// newLine is a line as a terminal is shown it, its time apart.
-func newLine(l status.Line, shown string) logLine {
-	const clock = len("15:04:05")
-	line := logLine{Kind: kindOf(l), Text: shown}
-	if len(shown) >= clock {
-		line.At, line.Text = strings.TrimSpace(shown[:clock]), strings.TrimPrefix(shown[clock:], "  ")
-	}
-	line.Text = text.Clip(line.Text, lineWidth)
-	return line
 }
 
 // kindOf is what a line is about.
@@ -122,28 +76,10 @@ func kindOf(l status.Line) string {
 	return l.Kind
 }
 
-// since are the lines from a number on, and the number of the one that comes next. whole: they are all that are kept, since
-// some between are not.
-func (t *taskLog) since(from, most int) (list []logLine, end int, whole bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.read()
-	end = t.first + len(t.lines)
-	if from < t.first || from > end {
-		from, whole = t.first, true
-	}
-	if most > 0 && end-from > most {
-		from = end - most
-	}
-	return append([]logLine{}, t.lines[from-t.first:]...), end, whole
-}
-
 // phases are those of all runs, in the order in which they began.
-func (t *taskLog) phases() []span {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.read()
-	return append([]span{}, t.timeline.spans...)
+func (t *taskLog) phases() (list []span) {
+	t.Read(func() { list = append([]span{}, t.timeline.spans...) })
+	return list
 }
 
 // timeline is what was done for a task, and how long it took.

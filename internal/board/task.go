@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -52,7 +53,7 @@ type taskPage struct {
 	ReportOf string // the file that it stands in
 	Proofs   *proofs
 	Diff     *diffPage
-	Log      []logLine
+	Log      []terminal.ScrollLine
 	Early    bool // there is more log than is shown
 	Reads    bool
 }
@@ -130,7 +131,7 @@ func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 		}
 	}
 	if tab == "log" || tab == "" {
-		t.Log, end, _ = s.logs.of(id).since(0, firstShow)
+		t.Log, end, _ = s.logs.of(id).Since(0, firstShow)
 		t.Early = end > len(t.Log)
 	}
 	return render("task", page{t, v, s.streamFor(strings.TrimSuffix("/task/"+id+"/"+tab, "/"), nil, seq, end), s.o.ReadOnly})
@@ -163,7 +164,7 @@ func (t *taskStream) next(ctx context.Context, whole bool, log int) (v *view, be
 
 // news are the lines of the log that a tab has not been told.
 func (t *taskStream) news(from int) (string, int, error) {
-	lines, end, whole := t.s.logs.of(t.id).since(from, 0)
+	lines, end, whole := t.s.logs.of(t.id).Since(from, 0)
 	if len(lines) == 0 {
 		return "", end, nil
 	}
