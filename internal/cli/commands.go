@@ -29,6 +29,7 @@ func commands(a *command.Console) []*cli.Command {
 		runfile.Command(a),
 		uiCommand(a),
 		boardCommand(a),
+		mcpCommand(a),
 		listCommand(a),
 		statusCommand(a),
 		logsCommand(a),

@@ -50,8 +50,9 @@ var faces = map[string][]string{
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                               // checks those of the project
 
-	"internal/tui":   {""}, // the terminal UI
-	"internal/board": {""}, // the board
+	"internal/tui":       {""}, // the terminal UI
+	"internal/board":     {""}, // the board
+	"internal/mcpserver": {""}, // the MCP server
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
@@ -60,6 +61,10 @@ var screens = []string{"agents", "internal/app", "internal/events", "internal/ru
 // boards is what the board may import, so too.
 var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/metrics", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
+// servers is what the MCP server may import, so too.
+var servers = []string{"agents", "internal/app", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
+
+func TestMCPServerIsAFace(t *testing.T)  { isFace(t, "internal/mcpserver", servers) }
 func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
 func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }
 

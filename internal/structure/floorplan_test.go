@@ -48,8 +48,8 @@ var floors = [][]string{
 	// metrics counts for Prometheus what status and stats read.
 	{"internal/metrics"},
 	{"internal/app", "internal/terminal", "internal/stats/plot"},
-	// tui and board are faces like the command line, beside its parts.
-	{"internal/cli/command", "internal/tui", "internal/board"},
+	// tui, board and mcpserver are faces like the command line, beside its parts.
+	{"internal/cli/command", "internal/tui", "internal/board", "internal/mcpserver"},
 	{"internal/cli/editor"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
 	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
@@ -66,24 +66,25 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
 		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
-	"golang.org/x/mod":                     {"internal/changelog"}, // which version is newer
-	"golang.org/x/term":                    {"internal/cli/command"},
-	"golang.org/x/net":                     {"internal/gateway"},
-	"golang.org/x/sync":                    {"internal/pipeline"}, // some commands at once, and the first error of any
-	"golang.org/x/sys":                     {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
-	"github.com/fsnotify/fsnotify":         {"internal/runner", "internal/scheduler", "internal/status"},
-	"github.com/go-git/go-git/v5":          {"internal/git"},
-	"github.com/go-git/go-billy/v5":        {"internal/git"},
-	"github.com/rogpeppe/go-internal/diff": {"internal/terminal"},
-	"github.com/tidwall/gjson":             {"taskdir"},
-	"github.com/tidwall/sjson":             {"taskdir"},
-	"go.yaml.in/yaml/v3":                   {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap", "internal/cli/setup"},
-	"github.com/google/jsonschema-go":      {"templates"},
-	"golang.org/x/text":                    {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
-	"github.com/yuin/goldmark":             {"internal/research", "internal/roadmap", "internal/board"},
-	"github.com/bmatcuk/doublestar/v4":     {"agents", "specs", "internal/config", "internal/eval"},
-	"github.com/BurntSushi/toml":           {"internal/secrets", "internal/cli/setup"},
-	"mvdan.cc/sh/v3":                       {"internal/research"},
+	"golang.org/x/mod":                       {"internal/changelog"}, // which version is newer
+	"golang.org/x/term":                      {"internal/cli/command"},
+	"golang.org/x/net":                       {"internal/gateway"},
+	"golang.org/x/sync":                      {"internal/pipeline"}, // some commands at once, and the first error of any
+	"golang.org/x/sys":                       {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
+	"github.com/fsnotify/fsnotify":           {"internal/runner", "internal/scheduler", "internal/status"},
+	"github.com/go-git/go-git/v5":            {"internal/git"},
+	"github.com/go-git/go-billy/v5":          {"internal/git"},
+	"github.com/rogpeppe/go-internal/diff":   {"internal/terminal"},
+	"github.com/tidwall/gjson":               {"taskdir"},
+	"github.com/tidwall/sjson":               {"taskdir"},
+	"go.yaml.in/yaml/v3":                     {"internal/config", "internal/yamledit", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap", "internal/cli/setup"},
+	"github.com/google/jsonschema-go":        {"templates", "internal/mcpserver"},
+	"golang.org/x/text":                      {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
+	"github.com/yuin/goldmark":               {"internal/research", "internal/roadmap", "internal/board"},
+	"github.com/bmatcuk/doublestar/v4":       {"agents", "specs", "internal/config", "internal/eval"},
+	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup"},
+	"mvdan.cc/sh/v3":                         {"internal/research"},
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
 	"charm.land/bubbletea/v2":               {"internal/tui"},
 	"github.com/charmbracelet/x/ansi":       {"internal/tui"},

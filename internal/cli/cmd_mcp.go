@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/mcpserver"
+)
+
+func mcpCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:  "mcp",
+		Usage: "let an agent read, plan and steer tasks, over the Model Context Protocol",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "how much is offered: `LEVEL` read, work or all"},
+		},
+		Description: command.Manual(`Speaks on standard input and output until the client goes; agents start it by themselves. read looks at tasks,
+work plans and steers them too, all says yes and no to plans as well. It works in the main checkout of the folder that
+it is started in. Inside a run it decides and steers nothing: no agent approves itself.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis mcp", "trellis mcp --tools read"),
+		Action: func(c *cli.Context) error { return runMCP(a, c) },
+	}
+}
+
+func runMCP(a *command.Console, c *cli.Context) error {
+	if err := command.CheckArguments(c); err != nil {
+		return err
+	}
+	level, err := mcpserver.ParseLevel(c.String("tools"))
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	if command.IsTerminal(a.Stdin) {
+		a.Say("agents start this and speak with it here: Ctrl-C ends it")
+	}
+	s := mcpserver.New(mcpserver.Options{Tools: level, Env: a.Caller(), Self: self, Version: strings.TrimPrefix(command.Version(), "v"),
+		Open: func(ctx context.Context) (*app.Project, error) { return a.Open(ctx) }})
+	return s.Run(c.Context, mcpserver.Stdio(a.Stdin, a.Stdout))
+}

@@ -1,0 +1,110 @@
+package mcpserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+)
+
+type planArguments struct {
+	Requirement string `json:"requirement,omitempty" jsonschema:"what is wanted, and how one sees that it is done"`
+	Name        string `json:"name,omitempty"`
+	Type        string `json:"type,omitempty" jsonschema:"backend, frontend, fullstack, test or docs"`
+	Priority    string `json:"priority,omitempty" jsonschema:"P0 to P3"`
+	Package     string `json:"package,omitempty"`
+	Task        string `json:"task,omitempty" jsonschema:"plan this one again"`
+	Feedback    string `json:"feedback,omitempty" jsonschema:"with task: what should be different"`
+}
+
+// beginning is how long a program that goes on by itself may take to say that it can't.
+const beginning = 1200 * time.Millisecond
+
+func (s *Server) plan(_ context.Context, p *app.Project, in planArguments) (any, error) {
+	again := in.Task != "" || in.Feedback != ""
+	switch {
+	case again && in.Requirement != "":
+		return nil, app.WithHints(app.Usagef("a requirement makes a new task; task and feedback plan one again"), "leave out one of them")
+	case again:
+		dir, err := find(p, in.Task)
+		if err != nil {
+			return nil, err
+		}
+		said, err := s.program(p).Revise(nameOf(dir), in.Feedback)
+		return begun(nameOf(dir), said, err)
+	}
+	said, err := s.program(p).BeginPlan(beginning, app.Planning{Requirement: in.Requirement, Name: in.Name, Type: in.Type, Priority: in.Priority, Package: in.Package})
+	if said.GoesOn {
+		return did{Says: "it is planned", Next: "task_list"}, err
+	}
+	return begun("", said, err)
+}
+
+type controlArguments struct {
+	Task     string `json:"task"`
+	Action   string `json:"action" jsonschema:"start, stop, retry, cancel or deliver"`
+	Feedback string `json:"feedback,omitempty" jsonschema:"with retry: what should be different about the work"`
+	Fresh    bool   `json:"fresh,omitempty" jsonschema:"with retry: begin again at the base"`
+}
+
+func (s *Server) control(ctx context.Context, p *app.Project, in controlArguments) (any, error) {
+	if err := s.o.Env.OnlyPeople("start, stop, retry, cancel or deliver over MCP"); err != nil {
+		return nil, err
+	}
+	dir, err := find(p, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	if in.Action != "retry" && (in.Feedback != "" || in.Fresh) {
+		return nil, app.Usagef("feedback and fresh belong to the action retry")
+	}
+	id, orders := nameOf(dir), p.Orders()
+	var done app.Ordered
+	switch in.Action {
+	case "start":
+		return s.begin(p, id, "start", "--detach")
+	case "cancel", "deliver":
+		return s.begin(p, id, in.Action)
+	case "stop":
+		done, err = orders.Stop(ctx, dir)
+	case "retry":
+		done, err = retry(ctx, orders, dir, in)
+	default:
+		return nil, app.Usagef("action is start, stop, retry, cancel or deliver, not %q", brief(in.Action, 40))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newDid(done), nil
+}
+
+func retry(ctx context.Context, orders app.Orders, dir string, in controlArguments) (app.Ordered, error) {
+	switch {
+	case in.Feedback == "":
+		return orders.Retry(ctx, dir, in.Fresh)
+	case in.Fresh:
+		return app.Ordered{}, app.Usagef("fresh puts aside the work that feedback is about: give one of them")
+	}
+	return orders.SendBack(ctx, dir, in.Feedback)
+}
+
+// begin has this program carry out an order in a process that outlives this one, as long as that takes.
+func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
+	said, err := s.program(p).Begin(beginning, append(args, "--", id)...)
+	if said.GoesOn {
+		said.Says = args[0] + " is being carried out"
+	}
+	return begun(id, said, err)
+}
+
+// begun is what the program said of what goes on now.
+func begun(id string, said app.Said, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	next := said.Next
+	if next == "" && id != "" {
+		next = call("task_show", id)
+	}
+	return did{Task: id, Says: brief(said.Says, 600), Next: next}, nil
+}

@@ -1,0 +1,161 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+type reviewArguments struct {
+	Task   string `json:"task" jsonschema:"name from task_list"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+type reviewAnswer struct {
+	Note   string         `json:"note"`
+	Task   string         `json:"task"`
+	Status trellis.Status `json:"status"`
+	Asked  bool           `json:"approval_missing"`
+	Agreed []string       `json:"agreed,omitempty"`
+	Step   *step          `json:"step,omitempty"` // that waits for a person, and is decided about by its own hash
+	Plan   string         `json:"plan"`
+	Cursor string         `json:"cursor,omitempty"` // of the next page
+	Hash   string         `json:"hash,omitempty"`   // on the last page: who decides has read all
+}
+
+// review shows a plan whole, page by page. Pages are all of the same plan: when it was changed meanwhile one begins anew.
+func (s *Server) review(ctx context.Context, p *app.Project, in reviewArguments) (any, error) {
+	dir, err := find(p, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.Review(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	id := nameOf(dir)
+	from := cursor{of: r.Hash}
+	if in.Cursor != "" {
+		if from, err = parseCursor(in.Cursor, "task_review"); err != nil {
+			return nil, err
+		}
+		if from.of != r.Hash {
+			return nil, app.WithHints(app.Usagef("the plan was changed since the page before"), call("task_review", id))
+		}
+	}
+	var b bytes.Buffer
+	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
+		return nil, err
+	}
+	part, rest := pageOf(b.String(), from.at)
+	a := reviewAnswer{Note: dataNote, Task: id, Status: r.Status, Asked: r.Asked, Agreed: briefs(r.Agreed, 20, 80), Step: askedOf(dir, s.o.Env.Now()), Plan: part}
+	if rest > 0 {
+		a.Cursor = cursor{r.Hash, rest}.String()
+	} else {
+		a.Hash = r.Hash
+	}
+	return a, nil
+}
+
+// pageOf is a page of a text from a byte on, which ends where a line does if there is one, and where the next page begins; 0: none does.
+func pageOf(s string, from int) (part string, next int) {
+	s = strings.ToValidUTF8(s, "�")
+	from = min(from, len(s))
+	part = s[from:]
+	if size(part) <= maxPage {
+		return part, 0
+	}
+	end, room := 0, maxPage
+	for i, r := range part {
+		if room -= size(string(r)); room < 0 {
+			break
+		}
+		end = i + len(string(r))
+	}
+	if at := strings.LastIndexByte(part[:end], '\n'); at > end/2 {
+		end = at + 1
+	}
+	return part[:end], from + end
+}
+
+// size is how many bytes a text has in an answer, at most.
+func size(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\' || r == '\n' || r == '\t' || r == '\r':
+			n += 2
+		case r < ' ' || r == '\u2028' || r == '\u2029':
+			n += 6
+		default:
+			n += len(string(r))
+		}
+	}
+	return n
+}
+
+type approveArguments struct {
+	Task string `json:"task"`
+	Hash string `json:"hash" jsonschema:"from the last page of task_review, or of its step"`
+	Step string `json:"step,omitempty" jsonschema:"path of the waiting step; none: the plan"`
+}
+
+type rejectArguments struct {
+	Task   string `json:"task"`
+	Hash   string `json:"hash"`
+	Reason string `json:"reason"`
+	Step   string `json:"step,omitempty"`
+}
+
+// did is what came of an order.
+type did struct {
+	Task   string         `json:"task,omitempty"`
+	Status trellis.Status `json:"status,omitempty"`
+	Says   string         `json:"says"`
+	Next   string         `json:"next,omitempty"`
+}
+
+func newDid(o app.Ordered) did {
+	return did{Task: o.Task, Status: o.Status, Says: brief(o.Says, 600), Next: o.Next}
+}
+
+func (s *Server) approve(ctx context.Context, p *app.Project, in approveArguments) (any, error) {
+	return s.decide(ctx, p, in.Task, app.Decision{Shown: in.Hash, Step: in.Step}, app.Orders.Approve)
+}
+
+func (s *Server) reject(ctx context.Context, p *app.Project, in rejectArguments) (any, error) {
+	if err := app.CheckFeedback("the reason", in.Reason); err != nil {
+		return nil, err
+	}
+	return s.decide(ctx, p, in.Task, app.Decision{Shown: in.Hash, Step: in.Step, Reason: in.Reason}, app.Orders.Reject)
+}
+
+func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.Decision, say func(app.Orders, context.Context, string, app.Decision) (app.Ordered, error)) (any, error) {
+	if err := s.o.Env.OnlyPeople("approve or reject"); err != nil {
+		return nil, err
+	}
+	dir, err := find(p, ref)
+	if err != nil {
+		return nil, err
+	}
+	review := call("task_review", nameOf(dir))
+	switch {
+	case d.Shown == "":
+		return nil, app.WithHints(app.Usagef("a decision names the hash of what was shown"), review)
+	case len(d.Shown) > maxName || len(d.Step) > maxName:
+		return nil, app.WithHints(app.Usagef("hash and step are those that task_review shows"), review)
+	}
+	done, err := say(p.Orders(), ctx, dir, d)
+	if errors.Is(err, runner.ErrPlanChanged) {
+		err = app.WithHints(app.AsKind(app.ErrUnmet, errors.New("it was changed since it was shown: nothing is decided")), review)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newDid(done), nil
+}

@@ -1,0 +1,38 @@
+package mcpserver
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Level is how much a client is offered. Each has what those before it have.
+type Level string
+
+// The levels.
+const (
+	Read Level = "read" // look
+	Work Level = "work" // plan, start, stop, retry, cancel, deliver
+	All  Level = "all"  // say yes and no to plans
+)
+
+// Levels are all of them, from the least on.
+var Levels = []Level{Read, Work, All}
+
+// ParseLevel is the level that a person names.
+func ParseLevel(name string) (Level, error) {
+	if slices.Contains(Levels, Level(name)) {
+		return Level(name), nil
+	}
+	names := []string{string(Read), string(Work), string(All)}
+	err := app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name)
+	if near := trellis.Nearest(name, names); near != "" {
+		err = app.WithHints(err, "did you mean: "+near)
+	}
+	return "", err
+}
+
+// offers reports whether a tool of another level is offered.
+func (l Level) offers(of Level) bool { return slices.Index(Levels, of) <= slices.Index(Levels, l) }

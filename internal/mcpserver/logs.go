@@ -1,0 +1,132 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// keptLogs is how many logs are kept open.
+const keptLogs = 8
+
+// logs are those of the tasks that the client looks at.
+type logs struct {
+	p *app.Project
+
+	mu   sync.Mutex
+	open []*taskLog // that was looked at last: the last one
+}
+
+// taskLog is the log of a task as far as it was read.
+type taskLog struct {
+	*terminal.Scroll
+	dir  string
+	born string // cursors into it have that: one into the same log, opened at another time, may count other lines
+}
+
+// of is the log of the task in a directory.
+func (l *logs) of(dir string) *taskLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.IndexFunc(l.open, func(one *taskLog) bool { return one.dir == dir }); i >= 0 {
+		one := l.open[i]
+		l.open = append(slices.Delete(l.open, i, i+1), one)
+		return one
+	}
+	if len(l.open) == keptLogs {
+		l.open = slices.Delete(l.open, 0, 1)
+	}
+	log := &status.Log{Dir: dir, Decode: agents.Decoder}
+	one := &taskLog{terminal.NewScroll(log, "trellis logs --full "+nameOf(dir)), dir, rand.Text()[:6]}
+	l.open = append(l.open, one)
+	return one
+}
+
+type logArguments struct {
+	Task   string `json:"task" jsonschema:"name from task_list"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"lines, 1 to 400, 60"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"newer or older of an answer; none: the end"`
+	Before bool   `json:"before,omitempty" jsonschema:"the lines before the cursor, not from it on"`
+}
+
+type logAnswer struct {
+	Note  string   `json:"note"`
+	Task  string   `json:"task"`
+	Lines []string `json:"lines"`
+	Older string   `json:"older,omitempty"` // cursor, with before, for the lines before these
+	Newer string   `json:"newer"`           // cursor for what comes after these, now or later
+}
+
+// shownLine is how many letters of a line are shown.
+const shownLine = 400
+
+func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (any, error) {
+	most, err := limit(in.Limit, 60, 400)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := find(p, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	id, log := nameOf(dir), s.logs.of(dir)
+	all, end, _ := log.Since(0, 0)
+	first := end - len(all)
+	from, to := first, end // what may be shown, of which the end is unless a cursor says from where on
+	tail := true
+	if in.Cursor != "" {
+		at, err := parseCursor(in.Cursor, "task_logs")
+		if err != nil {
+			return nil, err
+		}
+		if at.of != log.born || at.at > end {
+			return nil, app.WithHints(app.Usagef("the cursor is of an earlier look"), call("task_logs", id))
+		}
+		if tail = in.Before; in.Before {
+			to = max(at.at, first)
+		} else {
+			from = max(at.at, first)
+		}
+	}
+	lines := shownLines(all[from-first : to-first])
+	n, err := fitEnd(lines, most, tail)
+	if err != nil {
+		return nil, err
+	}
+	if tail {
+		from = to - n
+	} else {
+		to = from + n
+	}
+	a := logAnswer{Note: dataNote, Task: id, Lines: shownLines(all[from-first : to-first]), Newer: cursor{log.born, to}.String()}
+	if from > first {
+		a.Older = cursor{log.born, from}.String()
+	}
+	return a, nil
+}
+
+// fitEnd is fit, of the last entries of a list where tail says so.
+func fitEnd(lines []string, most int, tail bool) (int, error) {
+	if tail {
+		lines = slices.Clone(lines)
+		slices.Reverse(lines)
+	}
+	return fit(lines, most)
+}
+
+// shownLines are the lines as an answer has them.
+func shownLines(list []terminal.ScrollLine) []string {
+	lines := []string{}
+	for _, l := range list {
+		lines = append(lines, text.Clip(strings.TrimSpace(l.At+" "+l.Text), shownLine))
+	}
+	return lines
+}

@@ -1,0 +1,58 @@
+package mcpserver
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+)
+
+// maxPage is how many bytes the entries of a page may have: room is left for what stands around them.
+const maxPage = maxAnswer - 4<<10
+
+// fit is how many entries of a list, from the first on, are on a page: at most most, and as many as there is room for, but one.
+func fit[T any](list []T, most int) (n int, err error) {
+	room := maxPage
+	for n < len(list) && n < most {
+		doc, err := document(list[n])
+		if err != nil {
+			return 0, err
+		}
+		if room -= len(doc) + 1; room < 0 && n > 0 {
+			break
+		}
+		n++
+	}
+	return n, nil
+}
+
+// limit is how many entries a client asks for: of itself usual ones, at most most.
+func limit(asked, usual, most int) (int, error) {
+	switch {
+	case asked == 0:
+		return usual, nil
+	case asked < 0 || asked > most:
+		return 0, app.Usagef("limit is a number from 1 to %d, not %d", most, asked)
+	}
+	return asked, nil
+}
+
+// cursor is a place in what is shown page by page: of is what it is a place in.
+type cursor struct {
+	of string
+	at int
+}
+
+func (c cursor) String() string { return c.of + ":" + strconv.Itoa(c.at) }
+
+// parseCursor is what String wrote. Clients take them from answers and make none themselves.
+func parseCursor(s, next string) (c cursor, err error) {
+	i := strings.LastIndexByte(s, ':')
+	if i >= 0 && len(s) < maxName {
+		if c.at, err = strconv.Atoi(s[i+1:]); err == nil && c.at >= 0 {
+			c.of = s[:i]
+			return c, nil
+		}
+	}
+	return c, app.WithHints(app.Usagef("the cursor is none that an answer had"), next+" without cursor")
+}

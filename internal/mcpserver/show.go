@@ -1,0 +1,123 @@
+package mcpserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+type taskArguments struct {
+	Task string `json:"task" jsonschema:"name from task_list"`
+}
+
+type showAnswer struct {
+	Note string `json:"note"`
+	listed
+	Round     int            `json:"round,omitempty"`
+	Since     string         `json:"since,omitempty"`
+	Priority  string         `json:"priority,omitempty"`
+	Branch    string         `json:"branch,omitempty"`
+	Base      string         `json:"base,omitempty"`
+	PR        string         `json:"pr,omitempty"`
+	DependsOn []string       `json:"depends_on,omitempty"`
+	Step      *step          `json:"step,omitempty"` // that waits for a person
+	Criteria  []criterion    `json:"criteria,omitempty"`
+	More      int            `json:"more_criteria,omitempty"`
+	Problems  []string       `json:"problems,omitempty"`
+	Usage     map[string]any `json:"usage,omitempty"`
+	Files     []string       `json:"files,omitempty"` // resources trellis://task/{task}/{file}
+	Next      string         `json:"next,omitempty"`  // the command that a person would type
+}
+
+// criterion is what must hold, and what the last run found of it.
+type criterion struct {
+	ID       string `json:"id"`
+	Text     string `json:"text"`
+	Verify   string `json:"verify,omitempty"`
+	Verdict  string `json:"verdict"`
+	Evidence string `json:"evidence,omitempty"`
+}
+
+// step is one of a plan that waits for a person.
+type step struct {
+	Path        string `json:"path"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Hash        string `json:"hash"` // that a decision about it names
+}
+
+// How much of a task is shown: the rest stands in its files.
+const (
+	shownCriteria = 25
+	shownFiles    = 60
+	shownProblems = 8
+)
+
+func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (any, error) {
+	dir, err := find(p, in.Task)
+	if err != nil {
+		return nil, err
+	}
+	t, err := p.Reader().Task(dir)
+	if err != nil {
+		return nil, err
+	}
+	a := showAnswer{Note: dataNote, listed: newListed(t), Round: t.Round, Since: t.Since, Priority: t.Priority, Branch: brief(t.Branch, 200), Base: brief(t.BaseBranch, 200),
+		PR: brief(t.PRURL, 300), DependsOn: briefs(t.DependsOn, 20, 80), Step: askedOf(dir, s.o.Env.Now())}
+	a.Failure, a.Problem = failure(t, 1000), ""
+	for i, one := range t.Problems {
+		if i == shownProblems {
+			break
+		}
+		a.Problems = append(a.Problems, brief(one.Error(), 300))
+	}
+	a.criteria(dir, t)
+	if u := t.Usage; u.Tokens() > 0 || u.Seconds > 0 {
+		a.Usage = map[string]any{"seconds": int(u.Seconds), "tokens": u.Tokens()}
+		if u.CostUSD != nil {
+			a.Usage["cost"] = text.Cost(u)
+		}
+	}
+	files, err := p.Edits().Files(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	a.Files = briefs(names, shownFiles, 100)
+	a.Next, _ = p.Next(ctx, dir) // where nothing comes next, nothing is said
+	return a, nil
+}
+
+// criteria adds them with what the last run found.
+func (a *showAnswer) criteria(dir string, t status.Task) {
+	found := map[string]status.Verdict{}
+	for _, v := range status.Verdicts(dir) {
+		found[v.Text] = v
+	}
+	for i, c := range t.Criteria {
+		if i == shownCriteria {
+			a.More = len(t.Criteria) - shownCriteria
+			return
+		}
+		one := criterion{ID: brief(c.ID, 20), Text: brief(c.Text, 200), Verify: brief(c.Verify, 100), Verdict: "open"}
+		if v, judged := found[c.Text]; judged {
+			one.Verdict, one.Evidence = brief(v.Verdict, 20), brief(v.Evidence, 150)
+		}
+		a.Criteria = append(a.Criteria, one)
+	}
+}
+
+// askedOf is the step of a task that waits for a person, nil when none does.
+func askedOf(dir string, now time.Time) *step {
+	q := status.Asked(dir, now)
+	if q == nil {
+		return nil
+	}
+	return &step{q.Path, brief(q.Title, 200), brief(q.Description, 1500), q.Hash}
+}

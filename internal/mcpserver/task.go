@@ -1,0 +1,49 @@
+package mcpserver
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// maxName is how long the name of a task may be, in bytes; file systems take no longer one.
+const maxName = 255
+
+// find is the directory of the task that a client names: by its directory's name, or that without the day. A path is none.
+func find(p *app.Project, ref string) (dir string, err error) {
+	if ref == "" {
+		return "", app.WithHints(app.Usagef("task is missing: it is the name of a task"), "task_list")
+	}
+	if len(ref) > maxName || !utf8.ValidString(ref) || ref[0] == '.' || strings.ContainsAny(ref, `/\`) || strings.ContainsFunc(ref, unicode.IsControl) {
+		return "", app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%q is no name of a task", text.Clip(strings.ToValidUTF8(ref, "�"), 60))), "task_list")
+	}
+	dir, err = p.Find(ref)
+	if err != nil && app.KindOf(err) == app.ErrNotFound {
+		err = app.WithHints(err, "task_list")
+	}
+	return dir, err
+}
+
+// nameOf is what a client calls the task in a directory, also one that is planned.
+func nameOf(dir string) string { return strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix) }
+
+// brief is a text of a task in one line of at most so many letters.
+func brief(s string, most int) string { return text.Clip(trellis.VisibleLine(s), most) }
+
+// briefs are several, and how many more there are.
+func briefs(list []string, most, letters int) (short []string) {
+	for i, s := range list {
+		if i == most {
+			return append(short, fmt.Sprintf("… %d more", len(list)-most))
+		}
+		short = append(short, brief(s, letters))
+	}
+	return short
+}

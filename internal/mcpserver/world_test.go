@@ -1,0 +1,219 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/gittest"
+	"github.com/trellis-tasks/trellis/internal/mcpserver"
+)
+
+func TestMain(m *testing.M) {
+	agentstest.Offline()
+	gittest.HearSignals()
+	gittest.OnDisk()
+	code := m.Run()
+	for _, dir := range made {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// world is a repository that clients look at.
+type world struct {
+	*testing.T
+	*gittest.Box
+	vars []string
+}
+
+// config has a task verified by a command, and a script play the agent.
+const config = "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nsandbox: off\nplanning: {approval: plan}\n"
+
+// newWorld is a repository with these files, committed.
+func newWorld(t *testing.T, files map[string]string) *world {
+	t.Helper()
+	box := gittest.Empty(t)
+	box.Write(".trellis/config.yaml", config)
+	box.Write("test.sh", "exit 0\n")
+	box.Write(".gitignore", ".trellis/.runtime/\n.trellis/tasks/\n")
+	for name, text := range files {
+		box.Mkdir(filepath.Dir(name))
+		box.Write(name, text)
+	}
+	box.Git("add", "-A")
+	box.Git("commit", "-q", "-m", "first")
+	home := t.TempDir()
+	return &world{t, box, append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home, "TRELLIS_TRUST=checkout",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org")}
+}
+
+// task writes a task directory.
+func (w *world) task(id, doc string, files map[string]string) {
+	w.Helper()
+	dir := filepath.Join(".trellis", "tasks", id)
+	w.Mkdir(dir)
+	for name, text := range files {
+		w.Mkdir(filepath.Dir(filepath.Join(dir, name)))
+		w.Write(filepath.Join(dir, name), text)
+	}
+	w.Write(filepath.Join(dir, "task.json"), doc)
+}
+
+const prd = "# Say hello\n\n## Goal\n\nA greeting.\n\n## Acceptance Criteria\n\n- [ ] it says hello (verify: `true`)\n"
+
+// planned is a task that waits for approval of its plan.
+func (w *world) planned(id, prd string) {
+	w.Helper()
+	w.task(id, `{"title": "Say hello", "name": "hello", "status": "waiting", "dev_type": "docs", "base_branch": "main", "pipeline": {"approval": {"required": true, "approvers": 1}}}`,
+		map[string]string{"prd.md": prd, "implement.jsonl": "", "check.jsonl": "", "debug.jsonl": ""})
+}
+
+// options are those of a server for the world, without a program of its own.
+func (w *world) options(level mcpserver.Level, vars ...string) mcpserver.Options {
+	env := &app.Env{Vars: append(append([]string{}, w.vars...), vars...), Dir: w.Dir, Now: time.Now}
+	return mcpserver.Options{Tools: level, Env: env, Open: env.Open}
+}
+
+// client speaks with a server.
+type client struct {
+	*testing.T
+	*mcp.ClientSession
+}
+
+// connect is a client of a server in this process, until the test ends.
+func connect(t *testing.T, o mcpserver.Options) *client {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	ended := make(chan error, 1)
+	s := mcpserver.New(o)
+	go func() { ended <- s.Run(context.Background(), theirs) }()
+	c := dial(t, ours)
+	t.Cleanup(func() {
+		c.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return c
+}
+
+func dial(t *testing.T, transport mcp.Transport) *client {
+	t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &client{t, session}
+}
+
+// call calls a tool and returns what it said, and whether it refused.
+func (c *client) call(tool, arguments string) (string, bool) {
+	c.Helper()
+	began := time.Now()
+	r, err := c.CallTool(c.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+	if err != nil {
+		c.Fatalf("%s %.200s: %v", tool, arguments, err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		c.Errorf("%s %.200s took %v", tool, arguments, took)
+	}
+	said := r.Content[0].(*mcp.TextContent).Text
+	if len(said) > 20<<10 {
+		c.Errorf("%s %.200s answers with %d bytes", tool, arguments, len(said))
+	}
+	return said, r.IsError
+}
+
+// ok calls a tool that is to answer, and reads its answer.
+func (c *client) ok(tool, arguments string, answer any) string {
+	c.Helper()
+	said, refused := c.call(tool, arguments)
+	if refused {
+		c.Fatalf("%s %.200s is refused: %s", tool, arguments, said)
+	}
+	if err := json.Unmarshal([]byte(said), answer); err != nil {
+		c.Fatalf("%s: %v in %s", tool, err, said)
+	}
+	return said
+}
+
+// refused calls a tool that is to refuse in few words which name what comes next.
+func (c *client) refused(tool, arguments string, says ...string) {
+	c.Helper()
+	said, refused := c.call(tool, arguments)
+	if !refused || len(said) > 2000 {
+		c.Errorf("%s %.200s: got %.300s, want it refused in few words", tool, arguments, said)
+	}
+	for _, one := range says {
+		if !strings.Contains(said, one) {
+			c.Errorf("%s %.200s: says %s, want %q", tool, arguments, said, one)
+		}
+	}
+}
+
+// program is trellis, built once for all tests.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "trellis-mcp-")
+	if err != nil {
+		return "", err
+	}
+	made = append(made, dir)
+	path := filepath.Join(dir, "trellis")
+	cmd := exec.Command("go", "build", "-o", path, "../../cmd/trellis")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return path, nil
+})
+
+// made are folders that are removed in the end.
+var made []string
+
+// built is the program.
+func built(t *testing.T) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// until calls a tool until its answer is as wanted.
+func (c *client) until(tool, arguments, want string) string {
+	c.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		said, refused := c.call(tool, arguments)
+		if !refused && strings.Contains(said, want) {
+			return said
+		}
+		if time.Now().After(end) {
+			c.Fatalf("%s %s: waited a minute for %s, got %s", tool, arguments, want, said)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func quote(s string) string { return string(must(json.Marshal(s))) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(fmt.Sprint(err))
+	}
+	return v
+}
