@@ -70,7 +70,7 @@ func showHelp(a *command.Console, path ...string) error {
 }
 
 func usageLine(name string, c *cli.Command) string {
-	if len(c.Subcommands) > 0 {
+	if len(c.Subcommands) > 0 && c.ArgsUsage == "" {
 		return name + " COMMAND [arguments]"
 	}
 	if len(c.Flags) > 0 {

@@ -15,8 +15,9 @@ import (
 
 func mcpCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
-		Name:  "mcp",
-		Usage: "let an agent read, plan and steer tasks, over the Model Context Protocol",
+		Name:      "mcp",
+		ArgsUsage: "[COMMAND]",
+		Usage:     "let an agent read, plan and steer tasks, over the Model Context Protocol",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "how much is offered: `LEVEL` read, work or all"},
 		},
@@ -24,14 +25,12 @@ func mcpCommand(a *command.Console) *cli.Command {
 work plans and steers them too, all says yes and no to plans as well. It works in the main checkout of the folder that
 it is started in. Inside a run it decides and steers nothing: no agent approves itself.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis mcp", "trellis mcp --tools read"),
-		Action: func(c *cli.Context) error { return runMCP(a, c) },
+		Action:      func(c *cli.Context) error { return runMCP(a, c) },
+		Subcommands: []*cli.Command{mcpInstallCommand(a)},
 	}
 }
 
 func runMCP(a *command.Console, c *cli.Context) error {
-	if err := command.CheckArguments(c); err != nil {
-		return err
-	}
 	level, err := mcpserver.ParseLevel(c.String("tools"))
 	if err != nil {
 		return err

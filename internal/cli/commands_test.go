@@ -18,7 +18,7 @@ func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
 			continue
 		}
 		name := strings.TrimSpace(path + " " + c.Name)
-		if len(c.Subcommands) == 0 {
+		if len(c.Subcommands) == 0 || c.Action != nil {
 			found[name] = c
 		}
 		for k, v := range leaves(c.Subcommands, name) {

@@ -50,9 +50,10 @@ var faces = map[string][]string{
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                               // checks those of the project
 
-	"internal/tui":       {""}, // the terminal UI
-	"internal/board":     {""}, // the board
-	"internal/mcpserver": {""}, // the MCP server
+	"internal/tui":        {""}, // the terminal UI
+	"internal/board":      {""}, // the board
+	"internal/mcpserver":  {""}, // the MCP server
+	"internal/mcpclients": {""}, // what is in the settings of the programs that start it
 }
 
 // screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.

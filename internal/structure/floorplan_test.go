@@ -30,7 +30,8 @@ var floors = [][]string{
 	{"internal/changelog", "internal/roff"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
-	{"internal/events", "internal/diffview"},
+	// mcpclients puts the MCP server into the settings of the programs that start it.
+	{"internal/events", "internal/diffview", "internal/mcpclients"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
@@ -82,7 +83,9 @@ var owners = map[string][]string{
 	"golang.org/x/text":                      {"internal/trellis", "internal/text"}, // what normal letters are, and how wide they are
 	"github.com/yuin/goldmark":               {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":       {"agents", "specs", "internal/config", "internal/eval"},
-	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup"},
+	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup", "internal/mcpclients"},
+	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	"mvdan.cc/sh/v3":                         {"internal/research"},
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/mcpclients"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func mcpInstallCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "install",
+		Usage:     "have claude, codex or opencode start the MCP server",
+		ArgsUsage: "claude|codex|opencode",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "undo", Usage: "take it out again"},
+			&cli.BoolFlag{Name: "yes", Usage: "do it without being asked"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`Shows what goes into the program's own settings, those of yours for all projects, and puts it there when you agree.
+With --undo they are as they were before, to the byte; when somebody changed them since, the entry alone goes.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting}, "trellis mcp install claude", "trellis mcp install codex --undo --yes"),
+		Action: func(c *cli.Context) error { return runMCPInstall(a, c) },
+	}
+}
+
+// installed is what came of it. Its JSON is what --json prints.
+type installed struct {
+	Program string `json:"program"`
+	File    string `json:"file"`   // the program's settings
+	Did     string `json:"did"`    // added, removed, nothing; would-add, would-remove: nobody agreed
+	Text    string `json:"text"`   // that was put in or taken out
+	Edited  bool   `json:"edited"` // the settings were changed by others since it was put in
+}
+
+func runMCPInstall(a *command.Console, c *cli.Context) error {
+	if err := a.OnlyPeople("change the settings of agents"); err != nil {
+		return err
+	}
+	entry, err := a.Caller().MCPClient(c.Args().First())
+	if err != nil {
+		return err
+	}
+	i := &installer{a, c, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing"}}
+	if c.Bool("undo") {
+		err = i.remove()
+	} else {
+		err = i.add()
+	}
+	if c.Bool("json") && (err == nil || app.KindOf(err) == app.ErrWaiting) {
+		return errors.Join(a.Print(true, i.did, nil), err)
+	}
+	return err
+}
+
+// installer is one call of the command.
+type installer struct {
+	console *command.Console
+	call    *cli.Context
+	entry   mcpclients.Entry
+	did     installed
+}
+
+func (i *installer) add() error {
+	self, err := serverCommand(i.console)
+	if err != nil {
+		return err
+	}
+	change, err := i.entry.Adding(self)
+	if err != nil {
+		return i.unfit(err)
+	}
+	if change.There {
+		i.say("%s has the server already; next: trellis mcp install %s --undo", i.entry.File, i.entry.Name)
+		return nil
+	}
+	if agreed, err := i.agree("would-add", "gets", change, "put it there?"); err != nil || !agreed {
+		return err
+	}
+	if change, err = i.entry.Add(self); err != nil {
+		return i.unfit(err)
+	}
+	i.did.Did, i.did.Text = "added", change.Text
+	i.say("%s starts the server from its next session on; next: trellis mcp install %[1]s --undo takes it out", i.entry.Name)
+	return nil
+}
+
+func (i *installer) remove() error {
+	change, err := i.entry.Removing()
+	if err != nil {
+		return i.unfit(err)
+	}
+	if !change.There {
+		i.say("%s does not have the server", i.entry.File)
+		return nil
+	}
+	if agreed, err := i.agree("would-remove", "loses", change, "take it out?"); err != nil || !agreed {
+		return err
+	}
+	if change, err = i.entry.Remove(); err != nil {
+		return i.unfit(err)
+	}
+	i.did.Did, i.did.Text, i.did.Edited = "removed", change.Text, change.Edited
+	switch {
+	case change.Gone:
+		i.say("%s is gone, as before", i.entry.File)
+	case change.Edited:
+		i.say("%s was changed since the server was put in: the entry alone is taken out", i.entry.File)
+	default:
+		i.say("%s is as it was before", i.entry.File)
+	}
+	return nil
+}
+
+// unfit is why settings can't be edited, and what to do.
+func (i *installer) unfit(err error) error {
+	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+i.entry.Name)
+}
+
+// agree shows what would be done and has a person agree to it.
+func (i *installer) agree(would, verb string, change mcpclients.Change, question string) (bool, error) {
+	i.did.Did, i.did.Text, i.did.Edited = would, change.Text, change.Edited
+	if !i.call.Bool("json") {
+		fmt.Fprintf(i.console.Stdout, "%s %s:\n%s\n", trellis.Visible(i.entry.File), verb, trellis.Visible(strings.Trim(change.Text, "\r\n")))
+	}
+	if i.call.Bool("yes") {
+		return true, nil
+	}
+	if i.call.Bool("json") || !i.console.CanAsk() {
+		next := strings.Join(append([]string{"trellis mcp install", i.entry.Name}, command.GivenFlags(i.call, "undo", "json")...), " ") + " --yes"
+		return false, app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: nothing is changed")), next)
+	}
+	return i.console.Confirm(question)
+}
+
+// say tells people, and not who asked for JSON.
+func (i *installer) say(format string, args ...any) {
+	if !i.call.Bool("json") {
+		i.console.Say(format, args...)
+	}
+}
+
+// serverCommand starts the server: by the program's name where that leads to it, so that a newer version is started too.
+func serverCommand(a *command.Console) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	for _, dir := range filepath.SplitList(a.Getenv("PATH")) {
+		path, err := exec.LookPath(filepath.Join(dir, "trellis"))
+		if err != nil {
+			continue
+		}
+		named, err := os.Stat(path)
+		if err != nil {
+			break
+		}
+		if own, err := os.Stat(self); err == nil && os.SameFile(named, own) {
+			return []string{"trellis", "mcp"}, nil
+		}
+		break // another one is found first
+	}
+	return []string{self, "mcp"}, nil
+}

@@ -1,0 +1,241 @@
+package mcpclients
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// jsonForm is JSON, maybe with comments: servers are members of an object that is a member of the whole.
+type jsonForm struct {
+	key    string // of the object of servers
+	schema string // that a file which is made names; "": none
+	entry  func(command []string) any
+}
+
+func (f jsonForm) add(old []byte, command []string) (now []byte, added string, there bool, err error) {
+	if len(bytes.TrimSpace(old)) == 0 {
+		added, err = f.whole(command)
+		return append([]byte(added), old...), added, false, err
+	}
+	root, err := parseJSON(old)
+	if err != nil {
+		return nil, "", false, err
+	}
+	into, name, value := root, f.key, any(map[string]any{server: f.entry(command)})
+	in := layoutOf(old, root, "")
+	if at := find(root, f.key); at != nil {
+		servers, is := at.Value.Value.(*hujson.Object)
+		if !is {
+			return nil, "", false, fmt.Errorf("%s is no object in it", f.key)
+		}
+		if find(object{servers, at.Value}, server) != nil {
+			return old, "", true, nil
+		}
+		into, name, value = object{servers, at.Value}, server, f.entry(command)
+		in = layoutOf(old, into, in.inner)
+	}
+	place, added, err := in.member(old, into, name, value)
+	if err != nil {
+		return nil, "", false, err
+	}
+	now = bytes.Join([][]byte{old[:place], []byte(added), old[place:]}, nil)
+	return now, added, false, f.holds(now, old)
+}
+
+// whole is a file with nothing but the server.
+func (f jsonForm) whole(command []string) (string, error) {
+	servers := map[string]any{server: f.entry(command)}
+	var doc any = map[string]any{f.key: servers}
+	if f.schema != "" {
+		doc = map[string]any{"$schema": f.schema, f.key: servers}
+	}
+	text, err := json.MarshalIndent(doc, "", "  ")
+	return string(text) + "\n", err
+}
+
+// cut takes out the member with the comma that belongs to it.
+func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
+	if len(bytes.TrimSpace(old)) == 0 {
+		return old, false, nil
+	}
+	root, err := parseJSON(old)
+	if err != nil {
+		return nil, false, err
+	}
+	at := find(root, f.key)
+	if at == nil {
+		return old, false, nil
+	}
+	servers, is := at.Value.Value.(*hujson.Object)
+	if !is {
+		return old, false, nil
+	}
+	for i := range servers.Members {
+		m := &servers.Members[i]
+		if nameOf(m) != server {
+			continue
+		}
+		from := len(bytes.TrimRight(old[:m.Name.StartOffset], " \t"))
+		from = len(bytes.TrimSuffix(bytes.TrimSuffix(old[:from], []byte("\n")), []byte("\r")))
+		to := m.Value.EndOffset
+		if after := to + len(m.Value.AfterExtra); after < len(old) && old[after] == ',' {
+			now = bytes.Join([][]byte{old[:from], old[to:after], old[after+1:]}, nil)
+		} else if i > 0 { // the last one: the comma before it goes
+			before := &servers.Members[i-1].Value
+			comma := before.EndOffset + len(before.AfterExtra)
+			now = bytes.Join([][]byte{old[:comma], old[comma+1 : max(from, comma+1)], old[to:]}, nil)
+		} else {
+			now = bytes.Join([][]byte{old[:from], old[to:]}, nil)
+		}
+		return now, true, f.holds(old, now)
+	}
+	return old, false, nil
+}
+
+// holds reads both. The object of servers may be gone where it had that server alone.
+func (f jsonForm) holds(was, now []byte) error {
+	a, err := decodeJSON(was)
+	if err != nil {
+		return err
+	}
+	b, err := decodeJSON(now)
+	if err != nil {
+		return err
+	}
+	return same(without(a, f.key), without(b, f.key))
+}
+
+// same reports that settings without the server are not the same.
+func same(a, b map[string]any) error {
+	if !reflect.DeepEqual(a, b) {
+		return errors.New("it can't be edited without changing what else it says")
+	}
+	return nil
+}
+
+// without is settings without the server, and without the table of servers where that is empty then.
+func without(doc map[string]any, key string) map[string]any {
+	if servers, is := doc[key].(map[string]any); is {
+		delete(servers, server)
+		if len(servers) == 0 {
+			delete(doc, key)
+		}
+	}
+	return doc
+}
+
+func decodeJSON(data []byte) (doc map[string]any, err error) {
+	doc = map[string]any{}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return doc, nil
+	}
+	v, err := hujson.Parse(bytes.Clone(data)) // the next line writes into it
+	if err != nil {
+		return nil, err
+	}
+	v.Standardize()
+	d := json.NewDecoder(bytes.NewReader(v.Pack()))
+	d.UseNumber()
+	return doc, d.Decode(&doc)
+}
+
+// object is an object with its place in the text.
+type object struct {
+	*hujson.Object
+	at hujson.Value
+}
+
+func parseJSON(data []byte) (object, error) {
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return object{}, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	o, is := v.Value.(*hujson.Object)
+	if !is {
+		return object{}, errors.New("it is no JSON object")
+	}
+	return object{o, v}, nil
+}
+
+// find is the last member of that name, which is the one that counts.
+func find(o object, name string) (found *hujson.ObjectMember) {
+	for i := range o.Members {
+		if nameOf(&o.Members[i]) == name {
+			found = &o.Members[i]
+		}
+	}
+	return found
+}
+
+func nameOf(m *hujson.ObjectMember) string {
+	name, is := m.Name.Value.(hujson.Literal)
+	if !is {
+		return ""
+	}
+	return name.String()
+}
+
+// layout is how the members of an object are laid out.
+type layout struct {
+	lines        bool   // each on a line of its own
+	end          string // of a line
+	inner, outer string // what stands before members, and before the closing brace
+	unit         string // by which inner is more than outer
+}
+
+// layoutOf is that of an object as it is; of an empty one as its text suggests, whose closing brace stands behind outer.
+func layoutOf(text []byte, o object, outer string) layout {
+	l := layout{lines: true, end: "\n", outer: outer, unit: "  "}
+	if bytes.Contains(text, []byte("\r\n")) {
+		l.end = "\r\n"
+	}
+	if strings.HasPrefix(outer, "\t") {
+		l.unit = "\t"
+	}
+	l.inner = outer + l.unit
+	if len(o.Members) == 0 {
+		return l
+	}
+	before := string(text[o.at.StartOffset+1 : o.Members[0].Name.StartOffset])
+	i := strings.LastIndexByte(before, '\n')
+	if l.lines = i >= 0; l.lines {
+		l.inner = before[i+1:]
+		l.unit = strings.TrimPrefix(l.inner, outer)
+	}
+	if strings.Trim(l.inner, " \t") != "" || l.unit == "" { // a comment stands before the member, or it is not indented
+		l.inner, l.unit = outer+"  ", "  "
+	}
+	return l
+}
+
+// member is a new first member of an object, and where it goes: behind the brace, and what is said about that in its line.
+func (l layout) member(text []byte, o object, name string, value any) (place int, added string, err error) {
+	place = o.at.StartOffset + 1
+	key, err := json.Marshal(name)
+	if err != nil {
+		return 0, "", err
+	}
+	if !l.lines {
+		doc, err := json.Marshal(value)
+		return place, string(key) + ": " + string(doc) + ", ", err
+	}
+	doc, err := json.MarshalIndent(value, l.inner, l.unit)
+	added = strings.ReplaceAll("\n"+l.inner+string(key)+": "+string(doc), "\n", l.end)
+	line, _, more := bytes.Cut(text[place:o.at.EndOffset-1], []byte("\n"))
+	if more && !bytes.Contains(line, []byte("/*")) { // a comment or nothing
+		place += len(bytes.TrimRight(line, "\r"))
+	}
+	switch {
+	case len(o.Members) > 0:
+		added += ","
+	case !more:
+		added += l.end + l.outer
+	}
+	return place, added, err
+}

@@ -1,0 +1,103 @@
+package mcpclients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// tomlForm is TOML, where the server is a table at the end.
+type tomlForm struct{}
+
+const tomlKey = "mcp_servers"
+
+func (f tomlForm) add(old []byte, command []string) (now []byte, added string, there bool, err error) {
+	doc, err := decodeTOML(old)
+	if err != nil {
+		return nil, "", false, err
+	}
+	servers, is := doc[tomlKey].(map[string]any)
+	if doc[tomlKey] != nil && !is {
+		return nil, "", false, fmt.Errorf("%s is no table in it", tomlKey)
+	}
+	if servers[server] != nil {
+		return old, "", true, nil
+	}
+	if regexp.MustCompile(tomlInline).Match(old) {
+		return nil, "", false, fmt.Errorf("%s is written in one line in it, which no table can be added to", tomlKey)
+	}
+	var args []string
+	for _, arg := range command[1:] {
+		args = append(args, quoteTOML(arg))
+	}
+	added = fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = [%s]\n", tomlKey, server, quoteTOML(command[0]), strings.Join(args, ", "))
+	if len(old) > 0 {
+		added = "\n" + added
+	}
+	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
+		added = "\n" + added
+	}
+	if bytes.Contains(old, []byte("\r\n")) {
+		added = strings.ReplaceAll(added, "\n", "\r\n")
+	}
+	now = append(bytes.Clone(old), added...)
+	return now, added, false, f.holds(now, old)
+}
+
+// quoteTOML is a text as a basic string: what Go escapes otherwise is no part of a path or a flag, and is refused by who reads it again.
+func quoteTOML(s string) string { return strconv.Quote(s) }
+
+// tomlHeader is the line that a table begins with; its match is [mcp_servers.trellis, or one below it.
+const tomlHeader = `^[ \t]*\[(?:[ \t]*["']?` + tomlKey + `["']?[ \t]*\.[ \t]*["']?(` + server + `)["']?[ \t]*[.\]])?`
+
+// tomlInline is the line that sets all servers at once.
+const tomlInline = `(?m)^[ \t]*["']?` + tomlKey + `["']?[ \t]*=`
+
+// cut takes out the table of the server with those below it.
+func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
+	doc, err := decodeTOML(old)
+	if err != nil {
+		return nil, false, err
+	}
+	servers, is := doc[tomlKey].(map[string]any)
+	if !is || servers[server] == nil {
+		return old, false, nil
+	}
+	header, ours := regexp.MustCompile(tomlHeader), false
+	for line := range bytes.Lines(old) {
+		if m := header.FindSubmatch(line); m != nil {
+			ours = m[1] != nil
+		}
+		if !ours {
+			now = append(now, line...)
+		}
+	}
+	return now, true, f.holds(old, now)
+}
+
+func (tomlForm) holds(was, now []byte) error {
+	a, err := decodeTOML(was)
+	if err != nil {
+		return err
+	}
+	b, err := decodeTOML(now)
+	if err != nil {
+		return err
+	}
+	return same(without(a, tomlKey), without(b, tomlKey))
+}
+
+func decodeTOML(data []byte) (map[string]any, error) {
+	doc := map[string]any{}
+	_, err := toml.Decode(string(data), &doc)
+	var at toml.ParseError
+	if errors.As(err, &at) {
+		return nil, fmt.Errorf("line %d: %s", at.Position.Line, at.Message)
+	}
+	return doc, err
+}
