@@ -26,7 +26,10 @@ func (responses) parse(body []byte) (Request, error) {
 		Instructions string
 		Stream       bool
 		Input        []item
-		Tools        []struct{ Type, Name string }
+		Tools        []struct {
+			Type, Name string
+			Tools      []struct{ Name string } // of a namespace
+		}
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return Request{}, err
@@ -34,6 +37,9 @@ func (responses) parse(body []byte) (Request, error) {
 	r := Request{Wire: Responses, Model: in.Model, Stream: in.Stream, System: in.Instructions + "\n"}
 	for _, t := range in.Tools {
 		r.Tools = append(r.Tools, t.Name)
+		for _, below := range t.Tools {
+			r.Tools = append(r.Tools, t.Name+"."+below.Name)
+		}
 	}
 	speaking := false // the entry before this one was the model's
 	for _, i := range in.Input {
@@ -78,8 +84,11 @@ func (responses) items(r Request, t Turn) []any {
 			"content": []any{object{"type": "output_text", "text": t.Text, "annotations": []any{}}}})
 	}
 	for _, c := range t.calls(r) {
-		items = append(items, object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.Tool,
-			"arguments": c.arguments(), "status": "completed"})
+		call := object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.Tool, "arguments": c.arguments(), "status": "completed"}
+		if space, name, is := strings.Cut(c.Tool, "."); is {
+			call["namespace"], call["name"] = space, name
+		}
+		items = append(items, call)
 	}
 	return items
 }

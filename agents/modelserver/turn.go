@@ -64,7 +64,8 @@ type Fail struct {
 	RetryAfter time.Duration // sent as Retry-After when not zero
 }
 
-// Call is a tool call. [Shell] and [Write] make calls that fit the client; others name the client's tool.
+// Call is a tool call. [Shell] and [Write] make calls that fit the client; others name the client's tool, with its namespace and a
+// dot before it where the responses protocol has one.
 type Call struct {
 	Tool  string
 	Input map[string]any
