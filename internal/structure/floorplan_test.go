@@ -87,7 +87,6 @@ var owners = map[string][]string{
 	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	"mvdan.cc/sh/v3":                         {"internal/research"},
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
 	"charm.land/bubbletea/v2":               {"internal/tui"},
 	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
