@@ -304,7 +304,9 @@ func TestHostileArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"../../02-01-hello", "/etc", "..", ".", ".new-x", "archive/../02-01-hello", "a/b", `a\b`, "x\x00y", "x\x1b[31m", "x\ny", "02-01-out", "\u202e", strings.Repeat("x", 300), strings.Repeat("y", 1<<20), "nosuch", ""}
+	other := newWorld(t, nil)
+	other.planned("02-01-theirs", prd)
+	names := []string{w.Path(".trellis/tasks/02-01-hello"), other.Path(".trellis/tasks/02-01-theirs"), "02-01-theirs", "../../02-01-hello", "/etc", "..", ".", ".new-x", "archive/../02-01-hello", "a/b", `a\b`, "x\x00y", "x\x1b[31m", "x\ny", "02-01-out", "\u202e", strings.Repeat("x", 300), strings.Repeat("y", 1<<20), "nosuch", ""}
 	for _, tool := range list.Tools {
 		c.refused(tool.Name, `{"task": "hello", "nosuchfield": 1}`, "unknown field", "next: "+tool.Name+" takes ")
 		c.refused(tool.Name, `[1]`, "next: "+tool.Name+" takes ")

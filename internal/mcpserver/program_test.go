@@ -118,7 +118,7 @@ func readLog(c *client, task string, limit int) string {
 	c.Helper()
 	var all []string
 	more := ""
-	for {
+	for range 200 {
 		var a struct {
 			Lines        []string
 			Older, Newer string
