@@ -30,7 +30,7 @@ func Main() int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
 	}
-	a.CloseNews(context.WithoutCancel(ctx))
+	a.Close(context.WithoutCancel(ctx))
 	a.Report(err)
 	return command.ExitCode(err)
 }

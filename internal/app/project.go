@@ -26,6 +26,7 @@ type Project struct {
 	Settings Settings
 	Gate     *TrustGate
 	News     *News
+	Traces   *Traces
 
 	sharedBy string // the remote that a person named to share tasks through, "" when none did
 }
@@ -62,7 +63,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
 	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
 	p.Store.MayChange = SharingOf(p).mayChange
-	p.News = &News{p: p}
+	p.News, p.Traces = &News{p: p}, &Traces{env: e}
 	p.Store.Changed = p.News.changed
 	return p, nil
 }

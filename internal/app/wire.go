@@ -48,6 +48,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 	if cfg.Sandbox != sandbox.Off {
 		known.Sandbox = Cell(box)
 	}
+	redact := proc.NewRedactor(secret).String
 	s := &runner.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent: func(name string) (agents.Agent, error) { return agents.New(name, known) },
 		Available: func(ctx context.Context, name string) error {
@@ -60,7 +61,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 		Instruct: home.instruct(ctx),
 		LookPath: home.Env.LookPath,
 		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.existingJudge(),
-		Redact: proc.NewRedactor(secret).String, Secrets: secret,
+		Redact: redact, Secrets: secret, Traces: home.Traces.tracer(redact),
 		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
 		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
 	SharingOf(p).join(s, cfg)

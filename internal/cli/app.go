@@ -18,7 +18,7 @@ type console struct{ command.Console }
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
 // returns the exit code.
 func (a *console) Run(ctx context.Context, args []string) int {
-	defer func() { a.CloseNews(ctx) }()
+	defer func() { a.Close(ctx) }()
 	return a.end(ctx, a.dispatch(ctx, args))
 }
 

@@ -83,11 +83,12 @@ func gh() {
 
 // TestScripts runs what a user types, one txtar file a matter.
 func TestScripts(t *testing.T) {
+	collect := &collecting{T: t}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               prepareScript,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped, "collector": collect.begin, "collected": collect.has},
 	})
 }
 

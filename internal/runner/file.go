@@ -222,6 +222,7 @@ func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []
 	if err := a.bind(res.Input, res.Bundle, j.History()); err != nil {
 		return res, err
 	}
+	s.traced(a.caller, j)
 	defer watchEvents(dir, j.Poke)()
 	past, err := workflow.Past(j.History())
 	if err != nil {

@@ -265,6 +265,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	caller.Env = func(c flow.Call, r agentcall.Request) []string {
 		return append(agentCallers(s.Site).env(dir, c, r), deps.Env(in)...)
 	}
+	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {

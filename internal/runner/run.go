@@ -119,6 +119,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		}
 	}
 	caller.Agents = s.Roles().cast(in.Nonce)
+	s.traced(caller, j)
 	past, err := pipeline.ReadProgress(j.History())
 	if err != nil {
 		return Result{Dir: dir}, err

@@ -27,6 +27,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/traces"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -59,7 +60,8 @@ type Site struct {
 	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
 	// said of, each time; nil: nobody is.
 	Mergeable func(t *taskdir.Task, commit string)
-	Sharing   Sharing // between this machine and others; nil: all tasks are this one's
+	Traces    *traces.Tracer // sends spans of what runs did; nil: nobody wants them
+	Sharing   Sharing        // between this machine and others; nil: all tasks are this one's
 	Disk      *durable.Disk
 	Now       func() time.Time
 
@@ -119,6 +121,17 @@ func (s *Site) guard() trustGuard {
 func (s *Site) states() states { return states{s.Store, s.Clock} }
 func agentCallers(s *Site) callers {
 	return callers{s.Disk, s.Repo.Main, s.Budgets(), s.Redact, s.Clock, s.Tell}
+}
+
+// traced has a run's agents told below which span theirs belong, when spans are wanted.
+func (s *Site) traced(c *agentcall.Caller, j *journal.Run) {
+	if s.Traces == nil {
+		return
+	}
+	trace, env := traces.Of(j.History()), c.Env
+	c.Env = func(call flow.Call, r agentcall.Request) []string {
+		return append(env(call, r), "TRACEPARENT="+trace.Parent(call.ID))
+	}
 }
 func baseFinder(s *Site) bases.Finder {
 	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
@@ -183,6 +196,7 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 		return append(mailbox(j), raised...)
 	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
 		Waits: func(c journal.Entry) { s.eventsOf(dir).waits(j, c) },
+		Wrote: s.Traces.Follow(dir, func(text string) { s.Tell(Event{Level: slog.LevelWarn, Message: text}) }),
 		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
 	err = runlock.Await(func() (err error) {
 		j, err = journal.Open(o)
@@ -195,6 +209,9 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 		return nil, errors.Join(err, j.Close())
 	}
 	raised = s.Budgets().raised(j.History())
+	if o.Wrote != nil {
+		o.Wrote() // whoever wrote it before may not have sent it
+	}
 	return j, nil
 }
 

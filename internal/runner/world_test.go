@@ -15,6 +15,8 @@ func TestMain(m *testing.M) { runnertest.Main(m, child) }
 func child(site *runner.Site) (code int, asked bool) {
 	again := os.Getenv(childAgain)
 	switch {
+	case os.Getenv(childTraced) != "":
+		return traced(site), true
 	case os.Getenv(childRace) != "":
 		return racer(site, os.Getenv(childRace)), true
 	case again != "":

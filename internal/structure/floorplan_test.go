@@ -41,7 +41,8 @@ var floors = [][]string{
 	{"internal/pipeline/bases", "internal/pipeline/passes"},
 	{"internal/pipeline", "internal/planner"},
 	// delivery takes what a run of the pipeline verified to where people look at it.
-	{"internal/delivery"},
+	// traces sends spans of what runs did to who collects them.
+	{"internal/delivery", "internal/traces"},
 	{"internal/runner", "internal/status", "internal/eval"},
 	// stats adds up what journals say of all tasks.
 	// share lets several machines share tasks: it is what the runner asks of a Sharing, over taskref.
@@ -61,7 +62,7 @@ var floors = [][]string{
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
 // that stand on none from all.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/github/githubtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/gittest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/gittest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
@@ -100,7 +101,7 @@ var owners = map[string][]string{
 // testLibraries are for tests and testing packages alone, but for what owners has of them.
 var testLibraries = []string{
 	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
-	"github.com/prometheus/client_golang", "github.com/prometheus/common", "github.com/prometheus/client_model", "github.com/VictoriaMetrics/metricsql",
+	"github.com/prometheus/client_golang", "github.com/prometheus/common", "github.com/prometheus/client_model", "github.com/VictoriaMetrics/metricsql", "go.opentelemetry.io/collector/pdata",
 }
 
 // imports are what the files of one package import.

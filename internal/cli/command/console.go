@@ -44,7 +44,8 @@ type Console struct {
 	// JSONErrors has errors reported as JSON documents on Stderr, as those want it who asked for JSON.
 	JSONErrors bool
 
-	news *app.News // of the project that was opened
+	news   *app.News // of the project that was opened
+	traces *app.Traces
 }
 
 // Caller is what the application gets of this call.
@@ -64,13 +65,16 @@ func (c *Console) OpenRepository() (*app.Project, error) {
 
 func (c *Console) opened(p *app.Project, err error) (*app.Project, error) {
 	if err == nil {
-		c.news = p.News
+		c.news, c.traces = p.News, p.Traces
 	}
 	return p, err
 }
 
-// CloseNews has those whom the settings name told what became of tasks meanwhile.
-func (c *Console) CloseNews(ctx context.Context) { c.news.Close(ctx) }
+// Close has those whom the settings name told what became of tasks meanwhile, and spans sent that are left.
+func (c *Console) Close(ctx context.Context) {
+	c.news.Close(ctx)
+	c.traces.Close(ctx)
+}
 
 // Getenv is the value of an environment variable, "" when it is not set.
 func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }

@@ -86,6 +86,9 @@ func (e *engine) append(r *record) error {
 		e.halt(err)
 		return err
 	}
+	if e.o.Wrote != nil && (r.Kind == kindDone || r.Kind == kindEnd) {
+		e.o.Wrote()
+	}
 	return nil
 }
 

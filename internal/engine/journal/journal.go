@@ -72,6 +72,8 @@ type Options struct {
 	// Waits, if set, is called when the flow begins to wait for a time or a signal that is not there yet, with the entry of
 	// that in the history. It is called again in a process that goes on with the wait.
 	Waits func(Entry)
+	// Wrote, if set, is called when it was written down what came of an activity, of a wait or of the run. It must not wait.
+	Wrote func()
 	Now   func() time.Time // nil is time.Now
 }
 

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/trellis-tasks/trellis/internal/traces/tracestest"
+)
+
+// collecting are the collectors of spans of scripts.
+type collecting struct {
+	*testing.T
+	by sync.Map
+}
+
+// begin is the script command "collector": what trellis does from now on is sent to a collector.
+func (c *collecting) begin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: collector")
+	}
+	to := tracestest.New(c.T)
+	c.by.Store(ts, to)
+	ts.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+}
+
+// has is the script command "collected NAME...": the collector has one whole trace, with spans of these names.
+func (c *collecting) has(ts *testscript.TestScript, neg bool, args []string) {
+	to, ok := c.by.Load(ts)
+	if neg || !ok {
+		ts.Fatalf("usage: collected NAME..., after collector")
+	}
+	tree := to.(*tracestest.Collector).Tree()
+	for _, name := range args {
+		if !strings.Contains("\n"+tree+"\n", name+"\n") {
+			ts.Fatalf("there is no span %s in\n%s", name, tree)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package traces
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// Trace is the trace of a run. Its ids follow from the run and from what was done in it, so that whoever goes on with a run, in
+// whatever process, makes the same.
+type Trace struct{ id string }
+
+// Of is the trace of the run of a journal.
+func Of(h *journal.History) Trace {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"trellis trace", h.Clone, h.Run, h.Began.UTC().Format(time.RFC3339Nano)}, "\x00")))
+	return Trace{hex.EncodeToString(sum[:16])}
+}
+
+// Parent is what a process gets in TRACEPARENT whose spans belong below an activity of the run, by the activity's id.
+func (t Trace) Parent(activity string) string { return "00-" + t.id + "-" + t.span(activity) + "-01" }
+
+// span is the id of the span of an activity, or of something in it.
+func (t Trace) span(parts ...string) string {
+	sum := sha256.Sum256([]byte("trellis span\x00" + t.id + "\x00" + strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// tree are the spans of what is over in a run: the run itself, its phases, and in them what was done.
+type tree struct {
+	Trace
+	run    string
+	redact func(string) string
+	spans  []span
+	phase  phase // that has begun
+	last   pipeline.TaskState
+}
+
+// phase is one that has begun.
+type phase struct {
+	id, call, name string
+	round          int
+	since          time.Time
+	code           string // of what failed in it last
+}
+
+// spansOf are the spans of all that is over, each as it will be whenever it is asked for again.
+func spansOf(h *journal.History, redact func(string) string) []span {
+	t := &tree{Trace: Of(h), run: h.Run, redact: redact}
+	for _, c := range h.Calls {
+		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
+			t.enter(s, c)
+		} else if c.Done {
+			t.activity(c)
+		}
+	}
+	if h.Ended {
+		t.leave(h.EndedAt)
+		t.root(h)
+	}
+	return t.spans
+}
+
+// rootID is the part that the id of the span of the whole run is made of: no activity is called that.
+const rootID = ""
+
+// add adds a span below the phase that has begun, or else below the run.
+func (t *tree) add(s span) {
+	s.TraceID = t.id
+	if s.Parent == "" && s.ID != t.span(rootID) {
+		s.Parent = cmp.Or(t.phase.id, t.span(rootID))
+	}
+	if time.Time(s.End).Before(time.Time(s.Start)) { // the clock was set back
+		s.End = s.Start
+	}
+	t.spans = append(t.spans, s)
+}
+
+// enter takes in where the run says that it stands: one phase may end by that, and another begin.
+func (t *tree) enter(s pipeline.TaskState, c journal.Entry) {
+	t.last = s
+	now := phase{t.span(c.ID), c.ID, s.Phase, s.Round, c.Started, ""}
+	if s.Status != trellis.InProgress {
+		now = phase{}
+		if s.Failure != nil {
+			t.phase.code = s.Failure.Code
+		}
+	}
+	if now.name == t.phase.name && now.round == t.phase.round {
+		return // it goes on
+	}
+	t.leave(c.Started)
+	t.phase = now
+}
+
+// leave adds the phase that has begun, and ends at a time.
+func (t *tree) leave(at time.Time) {
+	p := t.phase
+	t.phase = phase{}
+	if p.name == "" {
+		return
+	}
+	s := span{ID: p.id, Name: p.name, Kind: internal, Start: nanos(p.since), End: nanos(at)}
+	s.Attributes.text("cicd.pipeline.task.name", p.name)
+	s.Attributes.text("cicd.pipeline.task.run.id", t.run+"/"+p.call)
+	s.Attributes.text("cicd.pipeline.task.run.result", outcome(p.code))
+	s.Attributes.number("trellis.round", int64(p.round))
+	s.fail(p.code)
+	t.add(s)
+}
+
+// outcome is what the conventions call an end with a failure code, "" for none.
+func outcome(code string) string {
+	switch trellis.Code(code) {
+	case "":
+		return "success"
+	case trellis.TimeoutWall, trellis.TimeoutIdle:
+		return "timeout"
+	case trellis.CalledOff, "cancelled":
+		return "cancellation"
+	}
+	return "failure"
+}
+
+// fail marks a span by a failure code, unless that is empty. What the failure says in words stays here: it may quote anything.
+func (s *span) fail(code string) {
+	if code != "" {
+		s.Attributes.text("error.type", code)
+		s.Status = failed
+	}
+}
+
+// root adds the span of the whole run, which has ended.
+func (t *tree) root(h *journal.History) {
+	code := ""
+	switch {
+	case h.End != nil:
+		code = h.End.Code
+	case t.last.Failure != nil && t.last.Outcome == trellis.OutcomeFailed:
+		code = t.last.Failure.Code
+	case t.last.Outcome == trellis.OutcomeCancel:
+		code = "cancelled"
+	}
+	task := path.Dir(h.Run)
+	s := span{ID: t.span(rootID), Name: "invoke_workflow " + task, Kind: internal, Start: nanos(h.Began), End: nanos(h.EndedAt)}
+	s.Attributes.text("gen_ai.operation.name", "invoke_workflow")
+	s.Attributes.text("cicd.pipeline.name", "trellis "+h.Flow)
+	s.Attributes.text("cicd.pipeline.run.id", h.Run)
+	s.Attributes.text("cicd.pipeline.result", outcome(code))
+	s.Attributes.text("trellis.task", task)
+	s.Attributes.text("trellis.outcome", string(t.last.Outcome))
+	if t.last.Round > 0 {
+		s.Attributes.number("trellis.rounds", int64(t.last.Round))
+	}
+	s.fail(code)
+	t.add(s)
+}
+
+// activity adds what was done by an activity: a call of an agent, commands, a wait, or something else.
+func (t *tree) activity(c journal.Entry) {
+	s := span{ID: t.span(c.ID), Name: c.Activity, Kind: internal, Start: nanos(c.Started), End: nanos(c.Finished)}
+	s.Attributes.text("trellis.activity", c.ID)
+	code := ""
+	if c.Fail != nil {
+		code = c.Fail.Code
+	}
+	if c.Entries > 1 {
+		s.Attributes.number("trellis.entries", int64(c.Entries)) // it was cut off before
+	}
+	if signal, ok := strings.CutPrefix(c.Activity, "await:"); ok {
+		s.Name = "wait " + signal
+	}
+	if slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
+		code = cmp.Or(t.agent(&s, c), code)
+	}
+	t.phase.code = code
+	s.fail(code)
+	t.add(s)
+	t.commands(s, c)
+}
+
+// agent says of a span what is known of the call of an agent, and returns its failure code.
+func (t *tree) agent(s *span, c journal.Entry) (code string) {
+	var r agentcall.Request
+	var reply agentcall.Reply
+	if json.Unmarshal(c.In, &r) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
+		return "" // records in another shape say nothing
+	}
+	s.Name, s.Kind = "invoke_agent "+string(r.Role), client
+	a := &s.Attributes
+	a.text("gen_ai.operation.name", "invoke_agent")
+	a.text("gen_ai.provider.name", provider(r.Agent, cmp.Or(reply.Model, r.Model)))
+	a.text("gen_ai.agent.name", r.Agent)
+	a.text("gen_ai.request.model", r.Model)
+	a.text("gen_ai.response.model", reply.Model)
+	a.text("gen_ai.conversation.id", reply.Session)
+	u := reply.Usage
+	if u.Tokens() > 0 {
+		a.number("gen_ai.usage.input_tokens", u.InputTokens+u.CachedTokens) // the convention counts cached ones in
+		a.number("gen_ai.usage.output_tokens", u.OutputTokens)
+		a.number("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
+	}
+	if u.CostUSD != nil {
+		a.decimal("trellis.cost.usd", *u.CostUSD)
+		a.truth("trellis.cost.estimated", u.CostEstimated)
+	}
+	a.text("trellis.role", string(r.Role))
+	a.number("trellis.round", int64(max(1, r.Round)))
+	a.number("trellis.attempt", int64(max(1, r.Attempt)))
+	if reply.Failure != nil {
+		return reply.Failure.Code
+	}
+	return ""
+}
+
+// provider is what the conventions call whose model an agent asks, "" where nobody can tell.
+func provider(agent, model string) string {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	for _, known := range []struct{ agent, begins, name string }{{"claude", "claude", "anthropic"}, {"codex", "gpt-", "openai"}, {"gemini", "gemini", "gcp.gemini"}} {
+		if strings.HasPrefix(model, known.begins) || model == "" && agent == known.agent {
+			return known.name
+		}
+	}
+	return ""
+}
+
+// maxCommand is how much of a command line a span has.
+const maxCommand = 256
+
+// commands adds the commands that an activity ran. How long each took is recorded, and not when it began: they lie one after the
+// other, or all at the beginning where they ran at the same time.
+func (t *tree) commands(above span, c journal.Entry) {
+	var out struct {
+		workflow.Ran
+		Results []pipeline.CommandResult
+	}
+	if above.Kind != internal || json.Unmarshal(c.Out, &out) != nil {
+		return
+	}
+	if out.Command != "" {
+		out.Results = append(out.Results, pipeline.CommandResult{Command: out.Command, Code: out.Code, Seconds: out.Seconds})
+	}
+	var all time.Duration
+	for _, r := range out.Results {
+		all += took(r)
+	}
+	at, beside := c.Started, all > c.Finished.Sub(c.Started)
+	for i, r := range out.Results {
+		if r.Earlier {
+			continue // it was not run
+		}
+		end := at.Add(took(r))
+		s := span{ID: t.span(c.ID, "command", strconv.Itoa(i)), Parent: above.ID, Name: "command", Kind: internal, Start: nanos(at), End: nanos(end)}
+		s.Attributes.text("trellis.command", text.Clip(text.OneLine(t.redact(r.Command)), maxCommand))
+		s.Attributes.number("process.exit.code", int64(r.Code))
+		if r.Code != 0 {
+			s.Attributes.truth("trellis.failed_before", r.Forgiven)
+			s.fail("exit")
+			if !r.Forgiven && c.Activity != "baseline" {
+				t.phase.code = string(trellis.VerifyFailed)
+			}
+		}
+		t.add(s)
+		if !beside {
+			at = end
+		}
+	}
+}
+
+func took(r pipeline.CommandResult) time.Duration {
+	if r.Earlier {
+		return 0
+	}
+	return time.Duration(r.Seconds * float64(time.Second))
+}
