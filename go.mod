@@ -3,6 +3,7 @@ module github.com/trellis-tasks/trellis
 go 1.26.0
 
 require (
+	aead.dev/minisign v0.3.0
 	charm.land/bubbletea/v2 v2.1.1
 	github.com/VictoriaMetrics/metricsql v0.87.3
 	github.com/anthropics/anthropic-sdk-go v1.37.0

@@ -61,6 +61,7 @@ func commands(a *command.Console) []*cli.Command {
 		completionCommand(a),
 		completeCommand(a),
 		versionCommand(a),
+		upgradeCommand(a),
 		helpCommand(a),
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
 // shim stands in for git: it counts what Trellis itself calls, and at the call that a test names it does what the test
@@ -75,7 +77,7 @@ func realTrellis(t *testing.T) string {
 
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(shared, "trellis")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/trellis")
+	build := exec.Command("go", "build", "-ldflags=-s -w -X github.com/trellis-tasks/trellis/internal/upgrade.Key="+upgradetest.Key(), "-o", path, "../../cmd/trellis")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building: %w\n%s", err, out)

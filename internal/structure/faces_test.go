@@ -46,6 +46,7 @@ var faces = map[string][]string{
 	"internal/scheduler":      {"watch"},                                                                                                                  // watches
 	"internal/trust":          {"outcome", "trust"},                                                                                                       // verdicts, and the ledger
 	"internal/trust/subject":  {"setup", "trust"},                                                                                                         // what can be trusted
+	"internal/upgrade":        {""},                                                                                                                       // of this program, which no project has a part in
 	"internal/workflow":       {"", "runfile", "watch"},                                                                                                   // events, requests and ends of steps
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                               // checks those of the project

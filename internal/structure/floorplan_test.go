@@ -32,6 +32,9 @@ var floors = [][]string{
 	// diffview takes a difference apart for those who show it.
 	// mcpclients puts the MCP server into the settings of the programs that start it.
 	{"internal/events", "internal/diffview", "internal/mcpclients"},
+	{"internal/events", "internal/diffview"},
+	// upgrade replaces this program by another release of it.
+	{"internal/upgrade"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
@@ -63,12 +66,13 @@ var floors = [][]string{
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
 // that stand on none from all.
 var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/gittest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/github/githubtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/upgrade/upgradetest", "internal/gittest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
 		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
-	"golang.org/x/mod":                       {"internal/changelog"}, // which version is newer
+	"golang.org/x/mod":                       {"internal/changelog", "internal/cli"}, // which version is newer
 	"golang.org/x/term":                      {"internal/cli/command"},
 	"golang.org/x/net":                       {"internal/gateway"},
 	"golang.org/x/sync":                      {"internal/pipeline"}, // some commands at once, and the first error of any
@@ -88,6 +92,7 @@ var owners = map[string][]string{
 	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
 	"mvdan.cc/sh/v3":                         {"internal/research"},
+	"aead.dev/minisign":                      {"internal/upgrade", "internal/upgrade/upgradetest"}, // who signed a release, with no network; goreleaser signs so too
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
 	"charm.land/bubbletea/v2":               {"internal/tui"},
 	"github.com/charmbracelet/x/ansi":       {"internal/tui"},

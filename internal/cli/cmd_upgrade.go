@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/mod/semver"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/upgrade"
+)
+
+// releasesVar names a mirror of the releases.
+const releasesVar = "TRELLIS_RELEASES"
+
+func upgradeCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:  "upgrade",
+		Usage: "put the newest release in the place of this program, or the one before back",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "check", Usage: "only say whether there is a newer release; exit 3 when there is"},
+			&cli.BoolFlag{Name: "rollback", Usage: "bring back the program from before the last upgrade"},
+			&cli.StringFlag{Name: "version", Usage: "`VERSION` to take, such as v0.2.0, an older one too; the newest"},
+		},
+		Description: command.Manual(`Downloads the archive of the release for this system, checks that the key in this program signed its checksum,
+starts the new program once, and only then puts it in the place of this one, in one step. The old one stays
+beside it, hidden. Whatever goes wrong on the way, the program that is there runs.
+
+Where a package manager installed the program nothing is done, and its command is shown. $TRELLIS_RELEASES is
+the address of a mirror, with the same paths as `+upgrade.Home+`.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitInterrupted}, "trellis upgrade", "trellis upgrade --check", "trellis upgrade --version v0.2.0", "trellis upgrade --rollback"),
+		Action: func(c *cli.Context) error {
+			if err := a.OnlyPeople("upgrade trellis"); err != nil {
+				return err
+			}
+			u, err := newUpgrade(a)
+			if err != nil {
+				return err
+			}
+			if c.Bool("rollback") {
+				return u.rollback(c.Context)
+			}
+			return u.run(c.Context, c.String("version"), c.Bool("check"))
+		},
+	}
+}
+
+// upgrading is one call of trellis upgrade.
+type upgrading struct {
+	a       *command.Console
+	program *upgrade.Program
+	server  *upgrade.Server
+	here    string // the version of this program
+}
+
+func newUpgrade(a *command.Console) (*upgrading, error) {
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	u := &upgrading{a: a, here: command.Version(), program: &upgrade.Program{Path: path, Disk: a.Disk, Env: a.Env},
+		server: &upgrade.Server{Base: upgrade.Home, Key: upgrade.Key, Client: &http.Client{Timeout: 10 * time.Minute}}}
+	if mirror := a.Getenv(releasesVar); mirror != "" {
+		u.server.Base = mirror
+	}
+	return u, nil
+}
+
+func (u *upgrading) run(ctx context.Context, version string, onlyCheck bool) error {
+	if u.server.Key == "" {
+		return builtByHand()
+	}
+	r, err := u.find(ctx, version)
+	switch {
+	case err != nil:
+		return u.explain(err)
+	case r.Version == u.here || version == "" && semver.Compare(r.Version, u.here) <= 0:
+		u.a.Say("%s is here; the release is %s", u.here, r.Version)
+		return nil
+	case onlyCheck:
+		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("release %s is there, this is %s", r.Version, u.here)), "trellis upgrade")
+	}
+	if owner := u.program.Owner(ctx); owner != "" {
+		return app.WithHints(app.Usagef("%s installed %s, and brings %s too", owner, u.program.Path, r.Version), owner.Command(r))
+	}
+	u.a.Say("downloading %s", r.Version)
+	files, err := r.Fetch(ctx)
+	if err == nil {
+		err = u.program.Replace(ctx, files)
+	}
+	if err != nil {
+		return u.explain(err)
+	}
+	u.a.Say("%s is %s now, and was %s", u.program.Path, r.Version, u.here)
+	u.a.Say("next: trellis upgrade --rollback brings the old one back")
+	return nil
+}
+
+func (u *upgrading) find(ctx context.Context, version string) (*upgrade.Release, error) {
+	if version == "" {
+		return u.server.Newest(ctx)
+	}
+	version = "v" + strings.TrimPrefix(version, "v")
+	if !semver.IsValid(version) {
+		return nil, app.Usagef("%s is no version, as v0.2.0 is", version)
+	}
+	return u.server.Release(ctx, version)
+}
+
+func (u *upgrading) rollback(ctx context.Context) error {
+	if owner := u.program.Owner(ctx); owner != "" {
+		return app.Usagef("%s installed %s, and knows the versions before", owner, u.program.Path)
+	}
+	if err := u.program.Rollback(ctx); err != nil {
+		return u.explain(err)
+	}
+	u.a.Say("%s is the one from before the last upgrade again", u.program.Path)
+	return nil
+}
+
+// explain says of an upgrade that was not made what that means, and what to do.
+func (u *upgrading) explain(err error) error {
+	switch {
+	case errors.Is(err, upgrade.ErrUnsigned), errors.Is(err, upgrade.ErrChecksum):
+		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was changed: %w", err)), "try again; if it stays so, report it as SECURITY.md says, with the address of the server")
+	case errors.Is(err, upgrade.ErrNoPrevious):
+		return app.AsKind(app.ErrUsage, err)
+	case errors.Is(err, fs.ErrPermission):
+		return app.WithHints(err, "sudo "+u.program.Path+" upgrade")
+	}
+	return err
+}
+
+// builtByHand is what a program says that no release is.
+func builtByHand() error {
+	err := app.Usagef("this program is no release: it was built without the key of the releases")
+	if command.ReadBuild().Commit != "" {
+		return app.WithHints(err, "git pull && make build")
+	}
+	return app.WithHints(err, "go install github.com/trellis-tasks/trellis/cmd/trellis@latest")
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/upgrade"
+	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
+)
+
+// upgrader is a copy of the real program in a folder of its own.
+type upgrader struct {
+	*testing.T
+	path string
+	env  []string
+}
+
+func newUpgrader(t *testing.T, server *upgradetest.Server) *upgrader {
+	t.Helper()
+	data, err := os.ReadFile(realTrellis(t))
+	path := filepath.Join(t.TempDir(), "trellis")
+	if err == nil {
+		err = os.WriteFile(path, data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &upgrader{t, path, []string{"HOME=" + t.TempDir(), "PATH=/bin:/usr/bin", releasesVar + "=" + server.URL, "GORACE=atexit_sleep_ms=0"}}
+}
+
+// run calls trellis upgrade, wants the exit code, and returns what was said.
+func (u *upgrader) run(code int, args ...string) string {
+	u.Helper()
+	cmd := exec.Command(u.path, append([]string{"upgrade"}, args...)...)
+	cmd.Env = u.env
+	out, _ := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		u.Errorf("trellis upgrade %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return string(out)
+}
+
+// A release takes the place of the program that runs, and the program gives it back. (The new one is a script that says its version.)
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	server := upgradetest.Serve(t)
+	server.Add(t, "v99.0.0", map[string]string{"trellis": upgradetest.Program("v99.0.0")})
+	u := newUpgrader(t, server)
+	if said := u.run(command.ExitUnmet, "--check"); !regexp.MustCompile(`^trellis: release v99\.0\.0 is there, this is (v\S+|devel)\ntrellis: next: trellis upgrade\n$`).MatchString(said) {
+		t.Errorf("it said %s", said)
+	}
+	if said := u.run(command.ExitUsage, "--version", "new"); !strings.Contains(said, "vnew is no version") {
+		t.Errorf("it said %s", said)
+	}
+	if said := u.run(command.ExitFailed, "--version", "98.0.0"); !strings.Contains(said, "/download/v98.0.0/checksums.txt: there is no such release for this machine") {
+		t.Errorf("it said %s", said)
+	}
+	if said := u.run(command.ExitUsage, "--rollback"); !strings.Contains(said, "there is no program from before the last upgrade") {
+		t.Errorf("it said %s", said)
+	}
+	archive := "trellis_99.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
+	server.Alter[archive] = func(b []byte) []byte { return b[:len(b)-1] }
+	if said := u.run(command.ExitUnmet); !strings.Contains(said, "trellis: nothing was changed: ") || !strings.Contains(said, "trellis: next: ") {
+		t.Errorf("it said %s", said)
+	}
+	delete(server.Alter, archive)
+	before, err := os.ReadFile(u.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.run(command.ExitDone)
+	out, err := exec.Command(u.path).CombinedOutput()
+	if err != nil || string(out) != "trellis v99.0.0\n" {
+		t.Errorf("the new program says %q, %v", out, err)
+	}
+	previous, err := os.ReadFile(filepath.Join(filepath.Dir(u.path), ".trellis-previous"))
+	if err != nil || string(previous) != string(before) {
+		t.Errorf("the old program was not kept: %v", err)
+	}
+}
+
+// A package manager that owns the file is told of, with what to type; nothing is replaced.
+func TestUpgradeOfAPackage(t *testing.T) {
+	t.Parallel()
+	server := upgradetest.Serve(t)
+	server.Add(t, "v99.0.0", map[string]string{"trellis": upgradetest.Program("v99.0.0")})
+	u := newUpgrader(t, server)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "rpm"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(u.env, "PATH="+bin)
+	want := "trellis: next: sudo rpm -U " + server.URL + "/download/v99.0.0/trellis_99.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".rpm\n"
+	if said := u.run(command.ExitUsage); !strings.HasSuffix(said, want) {
+		t.Errorf("it said %s, want %s", said, want)
+	}
+	u.run(command.ExitUsage, "--rollback")
+}
+
+// What `make build` and `go install` make has no key, and says how it is brought up to date.
+func TestUpgradeOfABuild(t *testing.T) {
+	t.Parallel()
+	if upgrade.Key != "" {
+		t.Fatal("the tests have the key of a release")
+	}
+	var said strings.Builder
+	a := &console{Console: command.Console{Stderr: &said, Dir: t.TempDir()}}
+	if code := a.Run(t.Context(), []string{"upgrade"}); code != command.ExitUsage || !strings.Contains(said.String(), "without the key of the releases\ntrellis: next: g") {
+		t.Errorf("exit code %d, %s", code, said.String())
+	}
+}

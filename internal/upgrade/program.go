@@ -1,0 +1,146 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// ErrNoPrevious says that nothing was replaced yet.
+var ErrNoPrevious = errors.New("there is no program from before the last upgrade")
+
+// Program is the file of this program. Whatever happens to an upgrade or a rollback, killed in the middle or out of space, there
+// is a whole program at Path: the one from before or the one from after.
+type Program struct {
+	Path string // no link
+	Disk *durable.Disk
+	Env  []string // for what is tried
+}
+
+// previous is the program from before the last upgrade, and next the one that is going to be there.
+func (p *Program) previous() string { return p.beside("previous") }
+func (p *Program) next() string     { return p.beside("next") }
+
+func (p *Program) beside(what string) string {
+	return filepath.Join(filepath.Dir(p.Path), "."+filepath.Base(p.Path)+"-"+what)
+}
+
+// Replace puts a release in the place of the program, once it was seen to start here, and keeps the program as the previous one.
+func (p *Program) Replace(ctx context.Context, a *Archive) error {
+	old, perm, err := p.read(p.Path)
+	if err != nil {
+		return err
+	}
+	if err := p.lay(ctx, a.Program, perm); err != nil {
+		return err
+	}
+	if err = p.Disk.WriteFile(p.previous(), old, perm); err == nil {
+		err = os.Chmod(p.previous(), perm)
+	}
+	if err == nil {
+		err = p.move(p.next(), p.Path)
+	}
+	if err != nil {
+		return p.discard(err)
+	}
+	return p.replacePages(a.Pages)
+}
+
+// Rollback brings the previous program back. The one that it replaces becomes the previous one, so that a second rollback undoes
+// the first.
+func (p *Program) Rollback(ctx context.Context) error {
+	current, perm, err := p.read(p.Path)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(p.previous()); errors.Is(err, fs.ErrNotExist) {
+		return ErrNoPrevious
+	}
+	if err := p.try(ctx, p.previous()); err != nil {
+		return err
+	}
+	if err := p.lay(ctx, current, perm); err != nil {
+		return err
+	}
+	if err := p.move(p.previous(), p.Path); err != nil {
+		return p.discard(err)
+	}
+	return p.move(p.next(), p.previous())
+}
+
+// lay writes a program beside the one that is there, and sees whether it starts.
+func (p *Program) lay(ctx context.Context, data []byte, perm fs.FileMode) error {
+	if err := p.Disk.WriteFile(p.next(), data, perm); err != nil {
+		return err
+	}
+	if err := os.Chmod(p.next(), perm); err != nil { // whatever the umask
+		return p.discard(err)
+	}
+	if err := p.try(ctx, p.next()); err != nil {
+		return p.discard(err)
+	}
+	return nil
+}
+
+// try starts a program for nothing but its version.
+func (p *Program) try(ctx context.Context, path string) error {
+	said := proc.NewCapped(4 << 10)
+	exit, err := proc.Run(ctx, proc.Command{Argv: []string{path, "--version"}, Env: p.Env, Dir: filepath.Dir(path), Stdout: said, Stderr: said, Wall: 20 * time.Second, Grace: time.Second})
+	if err == nil && (exit.Code != 0 || !strings.HasPrefix(said.String(), "trellis ")) {
+		err = fmt.Errorf("it exited with %d and said %q", exit.Code, strings.TrimSpace(said.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("trying %s, which does not run on this machine: %w", path, err)
+	}
+	return nil
+}
+
+// move gives a program the name to, whatever has that.
+func (p *Program) move(from, to string) error {
+	if err := p.Disk.Step("rename", to); err != nil {
+		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
+	}
+	return p.Disk.SyncDir(filepath.Dir(to))
+}
+
+// discard takes away what was going to be there.
+func (p *Program) discard(err error) error {
+	if gone := os.Remove(p.next()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		return errors.Join(err, gone)
+	}
+	return err
+}
+
+func (p *Program) read(path string) ([]byte, fs.FileMode, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading the program: %w", err)
+	}
+	data, err := durable.ReadOwn(path, maxProgram)
+	return data, info.Mode().Perm(), err
+}
+
+// replacePages replaces the manual where install.sh laid one for this program: in share/man beside the folder of the program.
+func (p *Program) replacePages(pages map[string][]byte) error {
+	folder := filepath.Join(filepath.Dir(filepath.Dir(p.Path)), "share", "man", "man1")
+	if _, err := os.Lstat(filepath.Join(folder, "trellis.1")); err != nil {
+		return nil
+	}
+	for name, page := range pages {
+		if err := p.Disk.WriteFile(filepath.Join(folder, name), page, 0o644); err != nil {
+			return fmt.Errorf("the program was replaced, but not its manual: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package upgrade brings a release of this program in the place of the file that runs, or the one before it back. A release is
+// taken when the key in this program signed the list of its checksums; that needs nobody on the network but the server.
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"aead.dev/minisign"
+)
+
+// Home is where the releases of this program are. A mirror has the same paths: latest/download/checksums.txt and
+// download/v0.2.0/ with the files of a release, each list of checksums with its signature beside it, as .minisig.
+const Home = "https://github.com/trellis-tasks/trellis/releases"
+
+// Key is the public key of the releases, as minisign writes it in one line. The linker sets it in a release; a program that was built
+// otherwise has none.
+var Key string
+
+// What can be wrong with a release.
+var (
+	ErrUnsigned = errors.New("the key of the releases did not sign this")
+	ErrChecksum = errors.New("it has not the checksum that was signed")
+	ErrNotThere = errors.New("there is no such release for this machine")
+)
+
+const (
+	maxList    = 1 << 20
+	maxArchive = 256 << 20
+)
+
+// Server is where releases are taken from.
+type Server struct {
+	Base   string // as Home
+	Key    string // as Key
+	Client *http.Client
+}
+
+// Release is a signed release for this machine.
+type Release struct {
+	Version string // as in v0.2.0
+	archive string // the name of its file
+	sum     []byte // of that
+	server  *Server
+}
+
+// Newest is the newest release.
+func (s *Server) Newest(ctx context.Context) (*Release, error) {
+	return s.find(ctx, "latest/download", "")
+}
+
+// Release is the release of a version, as in v0.2.0.
+func (s *Server) Release(ctx context.Context, version string) (*Release, error) {
+	return s.find(ctx, "download/"+version, version)
+}
+
+// find reads the signed list of a folder. Its names say the version, so that no old list passes for another release.
+func (s *Server) find(ctx context.Context, folder, version string) (*Release, error) {
+	list, err := s.get(ctx, folder+"/checksums.txt", maxList)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := s.get(ctx, folder+"/checksums.txt.minisig", maxList)
+	if err != nil {
+		return nil, err
+	}
+	var key minisign.PublicKey
+	if err := key.UnmarshalText([]byte(s.Key)); err != nil {
+		return nil, fmt.Errorf("reading the key of the releases: %w", err)
+	}
+	if !minisign.Verify(key, list, signature) {
+		return nil, fmt.Errorf("%s: %w", s.address(folder+"/checksums.txt"), ErrUnsigned)
+	}
+	for line := range strings.Lines(string(list)) {
+		if r := s.parse(line); r != nil && (version == "" || r.Version == version) {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w (%s/%s)", s.address(folder), ErrNotThere, runtime.GOOS, runtime.GOARCH)
+}
+
+// parse reads a line of the list: a checksum and the name of a file. It is nil unless that is the archive for this machine.
+func (s *Server) parse(line string) *Release {
+	hexSum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+	sum, err := hex.DecodeString(hexSum)
+	version, fits := strings.CutSuffix(strings.TrimPrefix(name, "trellis_"), "_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
+	if err != nil || len(sum) != sha256.Size || !fits || !regexp.MustCompile(`^\d[0-9A-Za-z.+-]*$`).MatchString(version) {
+		return nil
+	}
+	return &Release{Version: "v" + version, archive: name, sum: sum, server: s}
+}
+
+// Address is where a file of the release is; name begins with trellis_ and the version.
+func (r *Release) Address(name string) string {
+	return r.server.address("download/" + r.Version + "/" + name)
+}
+
+// Fetch downloads the archive and checks it.
+func (r *Release) Fetch(ctx context.Context) (*Archive, error) {
+	data, err := r.server.get(ctx, "download/"+r.Version+"/"+r.archive, maxArchive)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(data); !bytes.Equal(sum[:], r.sum) {
+		return nil, fmt.Errorf("%s: %w", r.Address(r.archive), ErrChecksum)
+	}
+	return open(data)
+}
+
+func (s *Server) address(path string) string { return strings.TrimSuffix(s.Base, "/") + "/" + path }
+
+// get reads a file of at most max bytes whole.
+func (s *Server) get(ctx context.Context, path string, max int64) ([]byte, error) {
+	address := s.address(path)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("downloading %s: %w", address, err)
+	}
+	answer, err := s.Client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("downloading: %w", err) // which names the address
+	}
+	defer answer.Body.Close()
+	switch {
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("downloading %s: %w", address, ErrNotThere)
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("downloading %s: the server answered %s", address, answer.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, max+1))
+	if err != nil {
+		return nil, fmt.Errorf("downloading %s: %w", address, err)
+	}
+	if int64(len(data)) > max {
+		return nil, fmt.Errorf("downloading %s: it is larger than %d bytes", address, max)
+	}
+	return data, nil
+}
