@@ -21,6 +21,7 @@ LONGEST = ./internal/runner ./e2e ./internal/cli ./internal/scheduler ./faults .
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 # Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
+.PHONY: release-snapshot setup-release test-release site
 .PHONY: build test demo bench bench-real lint setup fuzz soak build-cluster setup-cluster test-cluster
 build:
 	@mkdir -p bin
@@ -52,3 +53,8 @@ setup-cluster:
 	scripts/setup-cluster.sh
 test-cluster:
 	cd cluster && $(GO) vet ./... && $(GO) test $(RACE) -v -parallel 2 ./...
+# What a release has, without a network. The tools come from setup-release.
+setup-release:
+	scripts/setup-release.sh
+release-snapshot:
+	scripts/release.sh

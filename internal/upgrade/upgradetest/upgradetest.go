@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -61,14 +62,18 @@ func (s *Server) Add(t testing.TB, version string, files map[string]string) {
 	t.Helper()
 	name := "trellis_" + strings.TrimPrefix(version, "v") + "_" + runtime.GOOS + "_" + runtime.GOARCH
 	archive := pack(t, name, files)
-	list := []byte(fmt.Sprintf("%x  %s.tar.gz\n%x  another.deb\n", sha256.Sum256(archive), name, sha256.Sum256(nil)))
+	list := fmt.Appendf(nil, "%x  %s.tar.gz\n%x  another.deb\n", sha256.Sum256(archive), name, sha256.Sum256(nil))
+	signer := minisign.NewReader(bytes.NewReader(list)) // what is signed is its hash, as minisign does it
+	if _, err := io.Copy(io.Discard, signer); err != nil {
+		t.Fatal(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	folder := "/download/" + version + "/"
 	s.newest = version
 	s.files[folder+name+".tar.gz"] = archive
 	s.files[folder+"checksums.txt"] = list
-	s.files[folder+"checksums.txt.minisig"] = minisign.SignWithComments(keys().private, list, "trellis "+version, "a test")
+	s.files[folder+"checksums.txt.minisig"] = signer.SignWithComments(keys().private, "trellis "+version, "a test")
 }
 
 func pack(t testing.TB, folder string, files map[string]string) []byte {

@@ -1,0 +1,148 @@
+// Command releasefiles writes what a release has beside its programs: the manual, the notes, what Debian wants of a package, and
+// install.sh with the key of the releases. goreleaser calls it; the same commit makes the same files.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/changelog"
+	"github.com/trellis-tasks/trellis/internal/cli"
+)
+
+// edition is a release that files are written for.
+type edition struct {
+	version string // as in 0.2.0
+	date    time.Time
+	key     string // the public key of the releases
+	dir     string
+}
+
+func main() {
+	var e edition
+	date := ""
+	flag.StringVar(&e.version, "version", "", "the version, as in 0.2.0")
+	flag.StringVar(&date, "date", "", "the date of the commit, as in 2026-02-01T09:05:03Z")
+	flag.StringVar(&e.key, "key", "", "the public key of the releases, in one line")
+	flag.StringVar(&e.dir, "o", "bin/release", "the folder to write to")
+	flag.Parse()
+	var err error
+	if e.date, err = time.Parse(time.RFC3339, date); err == nil {
+		err = e.write()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "releasefiles:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes all files. It is run in the root of the repository.
+func (e edition) write() error {
+	releases, err := changelog.Read(os.DirFS("changes"))
+	if err != nil {
+		return err
+	}
+	install, err := e.installScript()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"install.sh": install}
+	for name, page := range cli.Manual("v"+e.version, e.date.UTC().Format(time.DateOnly)) {
+		files[filepath.Join("man", name)] = []byte(page)
+		if files[filepath.Join("man-gz", name+".gz")], err = pack([]byte(page)); err != nil {
+			return err
+		}
+	}
+	r := e.release(releases)
+	files["notes.md"] = []byte(r.Notes())
+	if files["changelog.Debian.gz"], err = pack([]byte(e.debian(r))); err != nil {
+		return err
+	}
+	if files["changelog.gz"], err = pack([]byte(changelog.Page(releases))); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(e.dir); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := e.put(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e edition) put(name string, data []byte) error {
+	path := filepath.Join(e.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if filepath.Ext(name) == ".sh" {
+		mode = 0o755
+	}
+	return os.WriteFile(path, data, mode)
+}
+
+// release is what changed with this edition; before its changes have a folder of their own, what is not released.
+func (e edition) release(all []changelog.Release) changelog.Release {
+	for _, r := range all {
+		if r.Version == e.version {
+			return r
+		}
+	}
+	for _, r := range all {
+		if r.Version == changelog.Unreleased {
+			return r
+		}
+	}
+	return changelog.Release{Version: e.version}
+}
+
+// installScript is install.sh with the key.
+func (e edition) installScript() ([]byte, error) {
+	script, err := os.ReadFile("scripts/install.sh")
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(script, []byte("@KEY@")) {
+		return nil, errors.New("scripts/install.sh: it has no @KEY@, which the key of the releases replaces")
+	}
+	return bytes.ReplaceAll(script, []byte("@KEY@"), []byte(e.key)), nil
+}
+
+// debian is a changelog as Debian has it.
+func (e edition) debian(r changelog.Release) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "trellis (%s) stable; urgency=medium\n\n", strings.Replace(e.version, "-", "~", 1))
+	for line := range strings.Lines(r.Notes()) {
+		if title, item := strings.CutPrefix(line, "- "); item {
+			b.WriteString("  * " + title)
+		}
+	}
+	fmt.Fprintf(&b, "\n -- Trellis maintainers <trellis-tasks@users.noreply.github.com>  %s\n", e.date.UTC().Format(time.RFC1123Z))
+	return b.String()
+}
+
+// pack is gzip -9n.
+func pack(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
