@@ -136,6 +136,11 @@ func prepareScript(env *testscript.Env) error {
 	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o666); err != nil {
 		return err
 	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	env.Setenv("REPOSITORY", root)
 	env.Setenv("HOME", home)
 	env.Setenv("PATH", bin)
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
