@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
-// installer runs install.sh as a release has it, in a home of its own.
-type installer struct {
+// scriptInstall runs install.sh as a release has it, in a home of its own.
+type scriptInstall struct {
 	*testing.T
 	server *upgradetest.Server
 	home   string
@@ -20,10 +20,10 @@ type installer struct {
 	path   string
 }
 
-// newInstaller serves a release to an installer that finds only these programs, besides those that every system has.
-func newInstaller(t *testing.T, programs ...string) *installer {
+// newScriptInstall serves a release to one that finds only these programs, besides those that every system has.
+func newScriptInstall(t *testing.T, programs ...string) *scriptInstall {
 	t.Helper()
-	i := &installer{T: t, server: upgradetest.Serve(t), home: t.TempDir(), path: t.TempDir()}
+	i := &scriptInstall{T: t, server: upgradetest.Serve(t), home: t.TempDir(), path: t.TempDir()}
 	i.server.Add(t, "v0.2.0", map[string]string{"trellis": upgradetest.Program("v0.2.0"), "man/trellis.1": "page", "man/trellis-plan.1": "page",
 		"completions/trellis.bash": "bash", "completions/_trellis": "zsh", "completions/trellis.fish": "fish"})
 	script, err := os.ReadFile(filepath.Join(repository(t), "scripts", "install.sh"))
@@ -47,7 +47,7 @@ func newInstaller(t *testing.T, programs ...string) *installer {
 }
 
 // run pipes the script into a shell and returns whether it did its work, and what it said.
-func (i *installer) run(env ...string) (bool, string) {
+func (i *scriptInstall) run(env ...string) (bool, string) {
 	cmd := exec.Command("/bin/sh")
 	cmd.Dir = i.home
 	cmd.Env = append([]string{"HOME=" + i.home, "PATH=" + i.path, "TRELLIS_RELEASES=" + i.server.URL}, env...)
@@ -57,7 +57,7 @@ func (i *installer) run(env ...string) (bool, string) {
 }
 
 // holds checks what lies below the home: these files, and nothing else.
-func (i *installer) holds(want ...string) {
+func (i *scriptInstall) holds(want ...string) {
 	i.Helper()
 	var got []string
 	err := filepath.WalkDir(i.home, func(path string, d os.DirEntry, err error) error {
@@ -82,7 +82,7 @@ func TestInstallScript(t *testing.T) {
 			if checker == "neither" {
 				programs, how = nil, "checksum alone, since neither minisign nor OpenSSL 3 is here"
 			}
-			i := newInstaller(t, programs...)
+			i := newScriptInstall(t, programs...)
 			if ok, said := i.run(); !ok || !strings.Contains(said, "/bin/trellis v0.2.0, by "+how+"\n") || !strings.Contains(said, "next: put "+i.home+"/.local/bin into PATH") {
 				t.Errorf("it said %s", said)
 			}
@@ -103,22 +103,24 @@ func TestInstallScriptThatFails(t *testing.T) {
 	t.Parallel()
 	archive := "trellis_0.2.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	for name, c := range map[string]struct {
-		fault func(*installer)
+		fault func(*scriptInstall)
 		env   string
 		says  string
 	}{
-		"archive cut":     {fault: func(i *installer) { i.server.Cut = []string{archive} }, says: "could not be downloaded, so nothing was installed"},
-		"archive changed": {fault: func(i *installer) { i.server.Alter[archive] = func(b []byte) []byte { return append(b, 0) } }, says: "has not the checksum"},
-		"another key":     {fault: func(i *installer) { i.script = strings.ReplaceAll(i.script, upgradetest.Key(), "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3") }, says: "did not sign"},
+		"archive cut":     {fault: func(i *scriptInstall) { i.server.Cut = []string{archive} }, says: "could not be downloaded, so nothing was installed"},
+		"archive changed": {fault: func(i *scriptInstall) { i.server.Alter[archive] = func(b []byte) []byte { return append(b, 0) } }, says: "has not the checksum"},
+		"another key": {fault: func(i *scriptInstall) {
+			i.script = strings.ReplaceAll(i.script, upgradetest.Key(), "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
+		}, says: "did not sign"},
 		"no such release": {env: "TRELLIS_VERSION=v0.3.0", says: "/download/v0.3.0/checksums.txt could not be downloaded"},
-		"script cut":      {fault: func(i *installer) { i.script = i.script[:len(i.script)-len("main\n")] }},
-		"no key":          {fault: func(i *installer) { i.script = strings.ReplaceAll(i.script, upgradetest.Key(), "@KEY@") }, says: "take the install.sh of a release"},
-		"does not run": {fault: func(i *installer) {
+		"script cut":      {fault: func(i *scriptInstall) { i.script = i.script[:len(i.script)-len("main\n")] }},
+		"no key":          {fault: func(i *scriptInstall) { i.script = strings.ReplaceAll(i.script, upgradetest.Key(), "@KEY@") }, says: "take the install.sh of a release"},
+		"does not run": {fault: func(i *scriptInstall) {
 			i.server.Add(i, "v0.2.0", map[string]string{"trellis": "#!/bin/sh\nexit 1\n"})
 		}, says: "the program does not run on this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := newInstaller(t, "openssl")
+			i := newScriptInstall(t, "openssl")
 			if c.fault != nil {
 				c.fault(i)
 			}
