@@ -68,6 +68,13 @@ func (a Agents) secrets() []string {
 			known = append(known, key)
 		}
 	}
+	for _, n := range a.cfg.Notify {
+		for _, name := range n.Secrets() {
+			if value := a.p.Env.Get(name); value != "" {
+				known = append(known, value)
+			}
+		}
+	}
 	for _, c := range a.cfg.Agents.Commands {
 		for name, value := range c.Env {
 			known = append(known, secrets.InEnv([]string{name + "=" + value})...)

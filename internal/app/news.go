@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +33,7 @@ type News struct {
 func (r *News) Notifier() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
-		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
+		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Getenv: r.p.Env.Get, Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
 			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: r.p.Env.Now,
 			Allowed: r.p.trustedPrograms}
 		r.n.Configure(c.Notify)
@@ -80,4 +82,51 @@ func (r *News) Close(ctx context.Context) {
 		patience = newsImpatience
 	}
 	r.n.Close(patience)
+}
+
+// Tested is what one of those who are told answered to a test.
+type Tested struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error"`
+}
+
+// Test has those that the settings name told now that this is a test: all, or those of one kind or name.
+func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
+	p, err := r.p.InForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.ValidConfig()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Notify) == 0 {
+		return nil, WithHints(Usagef("notify in .trellis/config.yaml names nobody"), "docs/reference/notify.md says how to name somebody")
+	}
+	list := []Tested{}
+	for _, n := range c.Notify {
+		if kind, name := notify.Called(n); which == "" || which == kind || which == name {
+			t := Tested{Name: name, Kind: kind, OK: true}
+			if err := r.Notifier().Test(ctx, n); err != nil {
+				t.OK, t.Error = false, r.Notifier().Redact(err.Error())
+			}
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
+		return nil, Usagef("nobody of kind or name %q is in notify; there are %s", which, strings.Join(Notified(c), ", "))
+	}
+	return list, nil
+}
+
+// Notified are the kinds and names of those that settings have told.
+func Notified(c *config.Config) (list []string) {
+	for _, n := range c.Notify {
+		kind, name := notify.Called(n)
+		list = append(list, kind, name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

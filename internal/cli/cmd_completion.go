@@ -131,6 +131,8 @@ func argumentCandidates(a *command.Console, usage string, given []string, last s
 			name, _, _ := strings.Cut(line, "\t")
 			return slices.Contains(given, name)
 		})
+	case word == "KIND|NAME":
+		return notifierNames(a)
 	case word == "ROLE":
 		return roles()
 	case strings.Contains(word, "|") && strings.ToLower(word) == word:

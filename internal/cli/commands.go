@@ -55,6 +55,7 @@ func commands(a *command.Console) []*cli.Command {
 		task.Command(a, validate.TaskCommand(a)),
 		objective.Command(a, validate.ObjectivesCommand(a)),
 		promptCommand(a),
+		notifyCommand(a),
 		doctor.Command(a),
 		eval.Command(a),
 		demoCommand(a),

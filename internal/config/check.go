@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -161,26 +160,6 @@ func (d *decoder) packages(c *Config) {
 	}
 	if _, ok := c.Packages[c.DefaultPackage]; !ok && c.DefaultPackage != "" {
 		d.wrong("default_package", " is not one of packages%s", meant(c.DefaultPackage, sorted(c.Packages)))
-	}
-}
-
-func (d *decoder) notify(c *Config) {
-	for i, n := range c.Notify {
-		key := item("notify", i)
-		if (len(n.Command) == 0) == (n.Webhook == "") {
-			d.wrong(key, " has either a command or a webhook")
-		}
-		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-			d.wrong(key+".webhook", " is no http or https address")
-		}
-		if len(n.On) == 0 {
-			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
-		}
-		for j, s := range n.On {
-			if known := append(names(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
-				d.wrong(item(key+".on", j), " is no status%s", meant(s, known))
-			}
-		}
 	}
 }
 

@@ -182,13 +182,6 @@ type Cluster struct {
 // Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
 const Mergeable = "mergeable"
 
-// Notify tells somebody when a task gets a status, through a command or a webhook.
-type Notify struct {
-	On      []string `yaml:"on" doc:"statuses that are told of when a task gets them; mergeable: its pull request is approved and its checks pass"`
-	Command []string `yaml:"command" doc:"a program and its arguments, which gets the news as JSON on stdin; a relative path of the program begins at the main checkout"`
-	Webhook string   `yaml:"webhook" doc:"a URL that the news is posted to, as JSON"`
-}
-
 func defaults() Config {
 	return Config{
 		Planning:       Planning{TaskSpec: true, Speculate: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},

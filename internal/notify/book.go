@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -34,6 +35,7 @@ const (
 	kindEvent   kind = "event"   // something happened to a task that is no status
 	kindSent    kind = "sent"    // a hook was told
 	kindFailed  kind = "failed"  // a hook could not be told, and will be tried again
+	kindTrying  kind = "trying"  // a person is being told; after a crash nobody knows whether it arrived
 	kindDropped kind = "dropped" // a hook is not told any more
 )
 
@@ -51,6 +53,11 @@ type record struct {
 	Error  string    `json:"error,omitempty"`
 	Away   bool      `json:"away,omitempty"` // the hook could not be reached
 	Tries  int       `json:"tries,omitempty"`
+	IDs    []string  `json:"ids,omitempty"`   // of the events of one message
+	Until  time.Time `json:"until,omitzero"`  // when the hook may be told again
+	State  string    `json:"state,omitempty"` // in which run, and with which plan, a task has its status
+	Run    int       `json:"run,omitempty"`   // which of a task's runs it is
+	Told   []string  `json:"told,omitempty"`  // keys of what people were told of a task, and its state, in turn
 }
 
 // book is what the file says.
@@ -61,6 +68,10 @@ type book struct {
 	events  map[string]string    // the last event by task
 	at      map[string]time.Time // of that
 	away    map[string]time.Time // until when a hook is left alone
+	runs    map[string]int       // by task: how often it began again
+	told    map[string]string    // by hook, task and status: its state
+	sent    map[string]time.Time // by hook: when people were told last
+	failing map[string]Failing   // by hook: why people can't be told
 	pending []pending            // oldest first
 	lines   int
 	size    int
@@ -68,11 +79,12 @@ type book struct {
 
 // pending is an event that a hook has not got.
 type pending struct {
-	event *Event
-	hook  string // key
-	tries int
-	at    time.Time // of the last try
-	hold  time.Time // until when the hook is left alone
+	event  *Event
+	hook   string // key
+	tries  int
+	trying bool      // and nobody said what came of it
+	at     time.Time // of the last try
+	hold   time.Time // until when the hook is left alone
 }
 
 func (b *book) take(r record) {
@@ -81,12 +93,17 @@ func (b *book) take(r record) {
 	case kindBegin:
 		b.begin = r.At
 	case kindStatus:
+		b.runs[r.Task] = max(r.Run, b.run(r.Task, trellis.Status(r.Status)))
 		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
 		b.addPending(r)
 	case kindEvent:
 		b.events[r.Task] = r.ID
 		b.addPending(r)
 	default:
+		if len(r.IDs) > 0 {
+			b.takeMessage(r)
+			return
+		}
 		b.holdBack(r)
 		for i, p := range b.pending {
 			if p.event.ID == r.ID && p.hook == r.Hook {
@@ -102,7 +119,13 @@ func (b *book) take(r record) {
 
 // addPending adds what the hooks that a line names have not got yet.
 func (b *book) addPending(r record) {
+	for i := 0; i+1 < len(r.Told); i += 2 {
+		b.told[r.Told[i]] = r.Told[i+1]
+	}
 	for _, key := range r.To {
+		if r.Event != nil && r.State != "" {
+			b.told[told(key, r.Event)] = r.State
+		}
 		waits := func(p pending) bool { return p.event.ID == r.ID && p.hook == key }
 		if r.Event != nil && !slices.ContainsFunc(b.pending, waits) {
 			b.pending = append(b.pending, pending{event: r.Event, hook: key, tries: r.Tries, hold: b.away[key]})
@@ -139,7 +162,7 @@ func (n *Notifier) path() string {
 
 // read is the book as it is. A line that can't be read is passed over.
 func (n *Notifier) read() *book {
-	b := &book{last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
+	b := &book{runs: map[string]int{}, told: map[string]string{}, sent: map[string]time.Time{}, failing: map[string]Failing{}, last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
 	data, _ := durable.Read(n.path(), durable.MaxJournal) // none: an empty one
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -227,14 +250,20 @@ func (n *Notifier) compact(b *book) error {
 			kind = kindEvent
 		}
 		lines = append(lines, record{At: p.event.At, Kind: kind, ID: p.event.ID, Task: p.event.Task, Status: string(p.event.Status), To: []string{p.hook}, Event: p.event, Tries: p.tries})
+		if p.trying {
+			lines = append(lines, record{At: p.at, Kind: kindTrying, IDs: []string{p.event.ID}, Hook: p.hook})
+		}
 	}
 	for task, status := range b.last {
 		if _, err := os.Stat(filepath.Join(n.Root, ".trellis", "tasks", task)); !errors.Is(err, fs.ErrNotExist) {
-			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.ids[task], Task: task, Status: status})
+			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.ids[task], Task: task, Status: status, Run: b.runs[task], Told: b.toldOf(task)})
 			if id := b.events[task]; id != "" {
 				lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, ID: id, Task: task})
 			}
 		}
+	}
+	for hook, f := range b.failing {
+		lines = append(lines, record{At: f.Since, Kind: kindFailed, IDs: []string{""}, Hook: hook, Name: f.Name, Error: f.Error, Until: b.away[hook]})
 	}
 	for _, r := range lines {
 		if err := enc.Encode(r); err != nil {

@@ -44,12 +44,14 @@ func (n *Notifier) Poke() {
 // may be called after it.
 func (n *Notifier) Close(patience time.Duration) {
 	n.mu.Lock()
+	n.closing = true
 	stop, done, owed := n.stop, n.done, n.due
 	n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch {
 	case stop != nil:
+		n.Poke()
 		n.drain(ctx)
 		stop()
 		<-done
@@ -100,7 +102,8 @@ func (n *Notifier) next() (at time.Time, left bool) {
 }
 
 func (n *Notifier) pending() []pending {
-	list := n.read().pending
+	b := n.read()
+	list := n.gather(b)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.DeleteFunc(list, func(p pending) bool { return n.unrecorded[p.event.ID+" "+p.hook] })
@@ -124,13 +127,19 @@ func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 		return !errors.Is(err, durable.ErrHeld)
 	}
 	defer lock.Unlock()
+	n.forget()
 	busy, free := map[string]bool{}, make(chan string)
 	for {
-		for _, p := range n.pending() {
+		list := n.pending()
+		for _, p := range list {
 			if ctx.Err() == nil && !busy[p.hook] && !p.due().After(n.Now()) {
 				busy[p.hook] = true
 				go func() {
-					n.send(ctx, p)
+					if h, ok := n.reader(p.hook); ok {
+						n.tell(ctx, h, batch(list, p.hook))
+					} else {
+						n.send(ctx, p)
+					}
 					free <- p.hook
 				}()
 			}

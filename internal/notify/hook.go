@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,18 +28,24 @@ type hook struct {
 	on      []string
 	command []string
 	webhook string
-	key     string // the same for the same hook, in every process; nothing of a URL can be read from it
-	name    string // for people: a URL's host is all of it that may be seen
+	people  channel // nil: it gets the news itself, not a message
+	key     string  // the same for the same hook, in every process; nothing of a URL can be read from it
+	name    string  // for people: a URL's host is all of it that may be seen
 }
 
 func newHook(c config.Notify) hook {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Webhook}, c.Command...), "\x00")))
 	h := hook{on: c.On, command: c.Command, webhook: c.Webhook, key: hex.EncodeToString(sum[:6])}
-	if len(c.Command) > 0 {
+	if c.ForPeople() {
+		said, _ := json.Marshal(c) // names of variables, and no secret
+		sum = sha256.Sum256(said)
+		h.people, h.key, h.name = newChannel(c), hex.EncodeToString(sum[:6]), c.Kind
+	} else if len(c.Command) > 0 {
 		h.name = filepath.Base(c.Command[0])
 	} else if u, err := url.Parse(c.Webhook); err == nil {
 		h.name = u.Host
 	}
+	h.name = cmp.Or(c.Name, h.name)
 	return h
 }
 

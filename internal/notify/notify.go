@@ -51,7 +51,8 @@ type Failure struct {
 // notifier of the same repository.
 type Notifier struct {
 	Root   string
-	Env    []string // of the commands
+	Env    []string            // of the commands
+	Getenv func(string) string // what the settings name by a variable; nil: nothing is set
 	Redact func(string) string
 	Say    func(string) // gets what can't be sent and why; nil: nobody does
 	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
@@ -65,6 +66,7 @@ type Notifier struct {
 	known      version           // of the file, when last was read
 	last       map[string]string // status by task, as the file said
 	begin      time.Time         // of the file
+	closing    bool              // nothing is gathered any more
 	unrecorded map[string]bool   // what was sent and could not be written to the file
 	due        bool              // there is something to send
 	wake       chan struct{}     // nil: nothing sends in the background
@@ -99,10 +101,10 @@ func (n *Notifier) Changed(before, after *taskdir.Task) {
 		if before != nil {
 			from = before.Status
 			if s, ok := b.last[before.ID]; ok && s != string(from) { // a change that nobody wrote down
-				list = append(list, n.record(trellis.Status(s), before))
+				list = append(list, n.record(b, trellis.Status(s), before))
 			}
 		}
-		return append(list, n.record(from, after))
+		return append(list, n.record(b, from, after))
 	})
 }
 
@@ -118,7 +120,7 @@ func (n *Notifier) Seen(t *taskdir.Task) {
 			return nil
 		}
 		if s, ok := b.last[t.ID]; ok && s != string(t.Status) || !ok && younger(t, b.begin) {
-			return []record{n.record(trellis.Status(b.last[t.ID]), t)}
+			return []record{n.record(b, trellis.Status(b.last[t.ID]), t)}
 		}
 		return nil
 	})
@@ -159,7 +161,19 @@ func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
 
 func (n *Notifier) recipients(what string) (keys []string) {
 	for _, h := range n.configured() {
-		if slices.Contains(h.on, what) {
+		if h.people == nil && slices.Contains(h.on, what) {
+			keys = append(keys, h.key)
+		}
+	}
+	return keys
+}
+
+// people are those who get a message about an event, and have not got one about this state of the task in its run.
+func (n *Notifier) people(b *book, e *Event, state string) (keys []string) {
+	about := topics(e)
+	for _, h := range n.configured() {
+		hears := func(topic string) bool { return slices.Contains(h.on, topic) }
+		if h.people != nil && slices.ContainsFunc(about, hears) && b.told[told(h.key, e)] != state {
 			keys = append(keys, h.key)
 		}
 	}
@@ -167,11 +181,13 @@ func (n *Notifier) recipients(what string) (keys []string) {
 }
 
 // record is what the book says of a status that a task got, and who gets the event.
-func (n *Notifier) record(from trellis.Status, t *taskdir.Task) record {
+func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record {
 	r := record{Kind: kindStatus, ID: change(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
-	if r.To = n.recipients(r.Status); len(r.To) > 0 {
-		r.Event = n.event(r.ID, t)
-		r.Event.From = from
+	e := n.event(r.ID, t)
+	e.From = from
+	r.State = fmt.Sprintf("%d %s", b.run(t.ID, t.Status), t.Pipeline.PlanHash)
+	if r.To = append(n.recipients(r.Status), n.people(b, e, r.State)...); len(r.To) > 0 {
+		r.Event = e
 	}
 	return r
 }

@@ -94,10 +94,13 @@ var owners = map[string][]string{
 	"mvdan.cc/sh/v3":                         {"internal/research"},
 	"aead.dev/minisign":                      {"internal/upgrade", "internal/upgrade/upgradetest"}, // who signed a release, with no network; goreleaser signs so too
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
-	"charm.land/bubbletea/v2":               {"internal/tui"},
-	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
-	"github.com/charmbracelet/colorprofile": {"internal/tui"},
-	"github.com/muesli/cancelreader":        {"internal/tui"},
+	"charm.land/bubbletea/v2":                {"internal/tui"},
+	"github.com/charmbracelet/x/ansi":        {"internal/tui"},
+	"github.com/charmbracelet/colorprofile":  {"internal/tui"},
+	"github.com/muesli/cancelreader":         {"internal/tui"},
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
+	"github.com/tailscale/hujson":            {"internal/mcp/clients"}, // JSON with comments, and where in a file what stands
+	"github.com/wneessen/go-mail":            {"internal/notify"},      // SMTP with TLS and signing in, headers and bodies as mail has them
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},
@@ -107,6 +110,7 @@ var owners = map[string][]string{
 var testLibraries = []string{
 	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 	"github.com/prometheus/client_golang", "github.com/prometheus/common", "github.com/prometheus/client_model", "github.com/VictoriaMetrics/metricsql", "go.opentelemetry.io/collector/pdata",
+	"github.com/emersion/go-smtp", "github.com/emersion/go-sasl", "github.com/godbus/dbus",
 }
 
 // imports are what the files of one package import.

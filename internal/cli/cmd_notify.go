@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func notifyCommand(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:  "notify",
+		Usage: "try who is told what becomes of tasks",
+		Subcommands: []*cli.Command{{
+			Name:      "test",
+			Usage:     "send a test message to those that notify names, and say what each answered",
+			ArgsUsage: "[KIND|NAME]",
+			Flags:     []cli.Flag{command.JSONFlag()},
+			Description: command.Manual(`Sends one message now, and no second one. With a KIND, as slack, or a NAME only those are tried. Programs and webhooks get
+JSON with the event "test". What is secret is never printed.`,
+				[]int{command.ExitDone, command.ExitFailed, command.ExitUsage}, "trellis notify test", "trellis notify test slack", "trellis notify test --json | jq '.[] | select(.ok | not)'"),
+			Action: func(c *cli.Context) error { return runNotifyTest(a, c) },
+		}},
+	}
+}
+
+func runNotifyTest(a *command.Console, c *cli.Context) error {
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	tested, err := p.News.Test(c.Context, c.Args().First())
+	if err != nil {
+		return err
+	}
+	if err := a.Print(c.Bool("json"), tested, func() error { return printTested(a, tested) }); err != nil {
+		return err
+	}
+	for _, t := range tested {
+		if !t.OK {
+			return app.Quiet(app.ErrFailed)
+		}
+	}
+	return nil
+}
+
+func printTested(a *command.Console, tested []app.Tested) error {
+	var b strings.Builder
+	for _, t := range tested {
+		answer := "told"
+		if !t.OK {
+			answer = t.Error
+		}
+		fmt.Fprintf(&b, "%s: %s\n", trellis.VisibleLine(t.Name), trellis.VisibleLine(answer))
+	}
+	return a.Result(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// notifierNames are the kinds and names of those that notify names.
+func notifierNames(a *command.Console) []string {
+	p, err := a.OpenRepository()
+	if err != nil {
+		return nil
+	}
+	c, _ := p.Config()
+	return app.Notified(c)
+}

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"net"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// The kinds of those who are told. ByCommand and ByWebhook get the news as JSON, all others a message for people.
+const (
+	ByCommand = "command"
+	ByWebhook = "webhook"
+	ByDesktop = "desktop"
+	BySlack   = "slack"
+	ByDiscord = "discord"
+	ByNtfy    = "ntfy"
+	ByEmail   = "email"
+)
+
+// What a message for people is about, under on.
+const (
+	NeedsYou  = "needs_you"
+	IsFailed  = "failed"
+	Delivered = "delivered"
+	Spent     = "budget"
+	Watcher   = "watcher"
+)
+
+// Topics are all that messages for people are about, which is also what they are about where nothing is said.
+var Topics = []string{NeedsYou, IsFailed, Delivered, Spent, Watcher}
+
+// Notify tells somebody what becomes of tasks: a program or a webhook by JSON, people by a message.
+type Notify struct {
+	Kind        string   `yaml:"kind" oneof:"command webhook desktop slack discord ntfy email" doc:"how it is told; empty: by command or webhook, whichever is there"`
+	Name        string   `yaml:"name" doc:"what it is called here; empty: its kind, or the program or host"`
+	On          []string `yaml:"on" doc:"command, webhook: statuses that are told of when a task gets them; mergeable: its pull request is approved and its checks pass. All others: needs_you, failed, delivered, budget, watcher; empty: all of these"`
+	Command     []string `yaml:"command" doc:"a program and its arguments, which gets the news as JSON on stdin; a relative path of the program begins at the main checkout"`
+	Webhook     string   `yaml:"webhook" doc:"a URL that the news is posted to, as JSON"`
+	URL         string   `yaml:"url" doc:"ntfy: the URL of the topic"`
+	URLEnv      string   `yaml:"url_env" doc:"slack, discord, ntfy: the environment variable that holds the URL"`
+	TokenEnv    string   `yaml:"token_env" doc:"ntfy: the environment variable that holds the access token"`
+	Server      string   `yaml:"server" doc:"email: host:port of the mail server"`
+	TLS         string   `yaml:"tls" oneof:"starttls tls" doc:"email: starttls, which empty means, or tls from the first byte; nothing is sent without"`
+	User        string   `yaml:"user" doc:"email: who signs in to the server; empty: nobody"`
+	PasswordEnv string   `yaml:"password_env" doc:"email: the environment variable that holds the user's password"`
+	From        string   `yaml:"from" doc:"email: the address it comes from"`
+	To          []string `yaml:"to" doc:"email: the addresses it goes to"`
+}
+
+// ForPeople reports whether it gets messages for people.
+func (n Notify) ForPeople() bool { return n.Kind != "" && n.Kind != ByCommand && n.Kind != ByWebhook }
+
+// Secrets are the environment variables that hold what nobody else may see.
+func (n Notify) Secrets() []string {
+	return slices.DeleteFunc([]string{n.URLEnv, n.TokenEnv, n.PasswordEnv}, func(s string) bool { return s == "" })
+}
+
+// fields are those that a kind may have, besides kind, name and on.
+func fields(kind string) []string {
+	switch kind {
+	case ByCommand, ByWebhook:
+		return []string{kind}
+	case BySlack, ByDiscord:
+		return []string{"url_env"}
+	case ByNtfy:
+		return []string{"url", "url_env", "token_env"}
+	case ByEmail:
+		return []string{"server", "tls", "user", "password_env", "from", "to"}
+	}
+	return nil
+}
+
+// said are the fields that a notifier has.
+func (n Notify) said() (list []string) {
+	for _, f := range []struct {
+		name  string
+		there bool
+	}{{"command", len(n.Command) > 0}, {"webhook", n.Webhook != ""}, {"url", n.URL != ""}, {"url_env", n.URLEnv != ""}, {"token_env", n.TokenEnv != ""},
+		{"server", n.Server != ""}, {"tls", n.TLS != ""}, {"user", n.User != ""}, {"password_env", n.PasswordEnv != ""}, {"from", n.From != ""}, {"to", len(n.To) > 0}} {
+		if f.there {
+			list = append(list, f.name)
+		}
+	}
+	return list
+}
+
+func (d *decoder) notify(c *Config) {
+	for i, n := range c.Notify {
+		key := item("notify", i)
+		if n.Kind == "" && d.says(key+".kind") { // it is none, which is said
+			continue
+		}
+		if n.Kind == "" && (len(n.Command) == 0) == (n.Webhook == "") {
+			d.wrong(key, " has either a command or a webhook, or a kind: desktop, slack, discord, ntfy or email")
+		}
+		if n.Kind != "" {
+			d.ofKind(key, n)
+		}
+		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+			d.wrong(key+".webhook", " is no http or https address")
+		}
+		if n.ForPeople() {
+			d.topics(key, n)
+			if len(n.On) == 0 {
+				c.Notify[i].On = slices.Clone(Topics)
+			}
+			continue
+		}
+		if len(n.On) == 0 {
+			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
+		}
+		for j, s := range n.On {
+			if known := append(names(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
+				d.wrong(item(key+".on", j), " is no status%s", meant(s, known))
+			}
+		}
+	}
+}
+
+func (d *decoder) topics(key string, n Notify) {
+	for j, s := range n.On {
+		if !slices.Contains(Topics, s) {
+			d.wrong(item(key+".on", j), " is none of %s%s", strings.Join(Topics, ", "), meant(s, Topics))
+		}
+	}
+}
+
+// ofKind checks that a notifier has what its kind needs, and nothing of another one.
+func (d *decoder) ofKind(key string, n Notify) {
+	for _, f := range n.said() {
+		if !slices.Contains(fields(n.Kind), f) {
+			d.wrong(key+"."+f, " is no field of kind %s", n.Kind)
+		}
+	}
+	needs := func(ok bool, field string) {
+		if !ok {
+			d.wrong(key, " of kind %s needs %s", n.Kind, field)
+		}
+	}
+	switch n.Kind {
+	case ByCommand:
+		needs(len(n.Command) > 0, "command")
+	case ByWebhook:
+		needs(n.Webhook != "", "webhook")
+	case BySlack, ByDiscord:
+		needs(n.URLEnv != "", "url_env: the name of the environment variable that holds the URL")
+	case ByNtfy:
+		needs((n.URL == "") != (n.URLEnv == ""), "either url or url_env")
+		d.address(key+".url", n.URL)
+	case ByEmail:
+		d.email(key, n, needs)
+	}
+	for _, v := range []struct{ field, name string }{{"url_env", n.URLEnv}, {"token_env", n.TokenEnv}, {"password_env", n.PasswordEnv}} {
+		if v.name != "" && !variable().MatchString(v.name) { // which may be a secret: it is not repeated
+			d.wrong(key+"."+v.field, " is the name of an environment variable; its value does not belong in a file")
+		}
+	}
+}
+
+func (d *decoder) email(key string, n Notify, needs func(bool, string)) {
+	needs(n.Server != "", "server: host:port")
+	needs(n.From != "", "from")
+	needs(len(n.To) > 0, "to")
+	needs((n.User == "") == (n.PasswordEnv == ""), "both user and password_env, or neither")
+	if host, port, err := net.SplitHostPort(n.Server); n.Server != "" && (err != nil || host == "" || port == "") {
+		d.wrong(key+".server", " is no host:port")
+	}
+	if _, err := mail.ParseAddress(n.From); n.From != "" && err != nil {
+		d.wrong(key+".from", " is no mail address")
+	}
+	for j, to := range n.To {
+		if _, err := mail.ParseAddress(to); err != nil {
+			d.wrong(item(key+".to", j), " is no mail address")
+		}
+	}
+}

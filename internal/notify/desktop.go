@@ -1,0 +1,38 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// desktop shows a message on the screen of whoever runs the watcher.
+type desktop struct{}
+
+func (desktop) send(ctx context.Context, n *Notifier, m message) error {
+	said := proc.NewCapped(500)
+	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: said, Wall: patience, Grace: time.Second})
+	if err != nil && strings.TrimSpace(said.String()) != "" {
+		err = errors.New(err.Error() + ": " + plain(said.String(), 200))
+	}
+	return err
+}
+
+// desktopArgv is the command that shows a message. Text is given as arguments, never in a script. notify-send reads
+// backslashes in the body, and who shows it may read markup.
+func desktopArgv(system string, m message) []string {
+	title, body := bounded(m.title, 200), bounded(m.body(), 800)
+	if system == "darwin" {
+		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
+	}
+	urgency := "normal"
+	if m.grave {
+		urgency = "critical"
+	}
+	body = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(body)
+	return []string{"notify-send", "--app-name=Trellis", "--urgency=" + urgency, "--", title, body}
+}

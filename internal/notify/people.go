@@ -1,0 +1,237 @@
+package notify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const (
+	// gatherTime is how long a message waits for others that come at the same time.
+	gatherTime = 2 * time.Second
+	// pace is the least time between two messages to the same place.
+	pace = 15 * time.Second
+)
+
+// Failing is why people can't be told in one place.
+type Failing struct {
+	Name  string
+	Since time.Time
+	Error string
+}
+
+// Failing are the places where people can't be told, as the book has it.
+func (n *Notifier) Failing() (list []Failing) {
+	b := n.read()
+	for _, h := range n.configured() {
+		if f, ok := b.failing[h.key]; ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// told is the key of what people were told of a task.
+func told(hook string, e *Event) string {
+	what := string(e.Status)
+	if e.Event != "" {
+		what = e.Event
+	}
+	return strings.Join([]string{e.Task, hook, what}, "|")
+}
+
+// toldOf are the keys and states of what people were told of a task.
+func (b *book) toldOf(task string) (list []string) {
+	for key, state := range b.told {
+		if strings.HasPrefix(key, task+"|") {
+			list = append(list, key, state)
+		}
+	}
+	return list
+}
+
+// run is which run a task is in when it gets a status: what had ended and goes on begins another one.
+func (b *book) run(task string, now trellis.Status) int {
+	ended := []trellis.Status{trellis.Rejected, trellis.Failed, trellis.Cancelled, trellis.Review}
+	before := trellis.Status(b.last[task])
+	if slices.Contains(ended, before) && !slices.Contains(ended, now) && now != trellis.Completed {
+		return b.runs[task] + 1
+	}
+	return b.runs[task]
+}
+
+// takeMessage takes in what came of a message.
+func (b *book) takeMessage(r record) {
+	switch {
+	case r.Kind == kindSent:
+		b.sent[r.Hook] = r.At
+		delete(b.failing, r.Hook)
+		delete(b.away, r.Hook)
+	case r.Error != "":
+		f := b.failing[r.Hook]
+		if f.Since.IsZero() {
+			f.Since = r.At
+		}
+		b.failing[r.Hook] = Failing{r.Name, f.Since, r.Error}
+		b.away[r.Hook] = r.Until
+	}
+	b.pending = slices.DeleteFunc(b.pending, func(p pending) bool {
+		return p.hook == r.Hook && slices.Contains(r.IDs, p.event.ID) && (r.Kind == kindSent || r.Kind == kindDropped)
+	})
+	for i, p := range b.pending {
+		if p.hook != r.Hook {
+			continue
+		}
+		if b.pending[i].hold = b.away[r.Hook]; slices.Contains(r.IDs, p.event.ID) {
+			b.pending[i].at, b.pending[i].trying = r.At, r.Kind == kindTrying
+			if r.Kind == kindFailed {
+				b.pending[i].tries++
+			}
+		}
+	}
+}
+
+// gather is what is pending in a book. What goes to people waits for what comes at the same time, and follows the message before with a pause.
+func (n *Notifier) gather(b *book) []pending {
+	n.mu.Lock()
+	closing := n.closing
+	n.mu.Unlock()
+	first := map[string]time.Time{}
+	for _, p := range b.pending {
+		if at, ok := first[p.hook]; !ok || p.event.At.Before(at) {
+			first[p.hook] = p.event.At
+		}
+	}
+	for i, p := range b.pending {
+		if _, ok := n.reader(p.hook); !ok {
+			continue
+		}
+		gathered := first[p.hook].Add(gatherTime)
+		if closing {
+			gathered = time.Time{}
+		}
+		for _, at := range []time.Time{gathered, b.sent[p.hook].Add(pace)} {
+			if at.After(b.pending[i].hold) && at.Sub(n.Now()) <= pace { // else the clock was set back
+				b.pending[i].hold = at
+			}
+		}
+	}
+	return b.pending
+}
+
+// reader is a hook that gets messages for people.
+func (n *Notifier) reader(key string) (hook, bool) {
+	for _, h := range n.configured() {
+		if h.key == key && h.people != nil {
+			return h, true
+		}
+	}
+	return hook{}, false
+}
+
+// batch is all that one hook is to be told.
+func batch(list []pending, hook string) (same []pending) {
+	for _, p := range list {
+		if p.hook == hook {
+			same = append(same, p)
+		}
+	}
+	return same
+}
+
+// forget drops what a process was about to tell people when it was killed: it may have arrived. Only who may send does it.
+func (n *Notifier) forget() {
+	lost := map[string][]string{}
+	for _, p := range n.read().pending {
+		if p.trying {
+			lost[p.hook] = append(lost[p.hook], p.event.ID)
+		}
+	}
+	for hook, ids := range lost {
+		n.say("a message about %d changes may or may not have arrived: it was being sent when a process was killed", len(ids))
+		n.note(record{Kind: kindDropped, IDs: ids, Hook: hook})
+	}
+}
+
+// tell sends one message about all that is pending for a hook. What is about to be sent is written down before, so that it is never sent twice.
+func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
+	ids, events, tries := make([]string, len(list)), make([]*Event, len(list)), 0
+	for i, p := range list {
+		ids[i], events[i], tries = p.event.ID, p.event, max(tries, p.tries+1)
+	}
+	if !n.note(record{Kind: kindTrying, IDs: ids, Hook: h.key, Name: h.name}) {
+		return
+	}
+	r := record{Kind: kindSent, IDs: ids, Hook: h.key, Name: h.name}
+	if err := h.people.send(ctx, n, compose(digest(ids), events)); err != nil {
+		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstPause<<(2*(tries-1)))
+		var wait later
+		if errors.As(err, &wait) && n.Now().Add(wait.after).After(r.Until) {
+			r.Until = n.Now().UTC().Add(wait.after)
+		}
+		if errors.As(err, new(refused)) || errors.As(err, new(uncertain)) || tries >= Tries {
+			r.Kind = kindDropped
+		}
+		if _, known := n.read().failing[h.key]; !known {
+			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, h.name)
+		}
+	}
+	n.note(r)
+}
+
+// note writes down what came of a message. When that fails, the events are left alone by this process.
+func (n *Notifier) note(r record) bool {
+	_, err := n.locked(func(*book) []record { return []record{r} })
+	if err == nil {
+		return true
+	}
+	n.say("messages are not sent by this process any more: %v", n.Redact(err.Error()))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unrecorded == nil {
+		n.unrecorded = map[string]bool{}
+	}
+	for _, id := range r.IDs {
+		n.unrecorded[id+" "+r.Hook] = true
+	}
+	return false
+}
+
+func digest(ids []string) string {
+	sorted := slices.Clone(ids)
+	sort.Strings(sorted)
+	sum := sha256.Sum256([]byte(strings.Join(sorted, "\x00")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Test sends a message to one of those who are told, now and once. A command or webhook gets news of a task that is none.
+func (n *Notifier) Test(ctx context.Context, c config.Notify) error {
+	h := newHook(c)
+	id := "test@" + n.Now().UTC().Format("20060102T150405.000000")
+	if h.people == nil {
+		return h.send(ctx, n, &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Title: "A test of your notifications", Event: "test"})
+	}
+	return h.people.send(ctx, n, message{id: digest([]string{id}), title: "Trellis: a test of your notifications",
+		lines: []string{"told here: " + strings.Join(h.on, ", ")}})
+}
+
+func kindOf(c config.Notify) string {
+	switch {
+	case c.Kind != "":
+		return c.Kind
+	case len(c.Command) > 0:
+		return config.ByCommand
+	}
+	return config.ByWebhook
+}
+
+// Called is the kind of one of those who are told, and its name.
+func Called(c config.Notify) (kind, name string) { return kindOf(c), newHook(c).name }
