@@ -1,6 +1,7 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, fish,
 # bash-completion, tmux, less, groff, mandoc and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
+# tmux, less, notify-send and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -33,6 +34,7 @@ package tmux tmux 'what a terminal shows'
 package groff groff-base 'pages of the manual as man shows them'
 package mandoc mandoc 'faults in pages of the manual'
 package less less 'diffs in a pager'
+if [ "$(uname -s)" = Linux ]; then package notify-send libnotify-bin 'notifications on a screen'; package dbus-daemon dbus-daemon 'notifications on a screen'; fi
 if [ "$(uname -s)" = Linux ]; then package chromium-headless-shell chromium-headless-shell 'the board in a browser'; fi
 
 # pnpm, by which one of the projects of a newcomer is set up, is installed below .tools, which git ignores.
