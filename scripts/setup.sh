@@ -1,7 +1,6 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh, zsh, fish,
-# bash-completion, tmux, less, groff, mandoc and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
-# tmux, less, notify-send and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
+# bash-completion, tmux, less, groff, mandoc, notify-send and a browser (as root, where there is apt), the agent programs, pnpm and axe-core. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -58,6 +59,30 @@ func (r *News) settings() *config.Config {
 }
 
 func (r *News) changed(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
+
+// spent tells of budgets that are nearly used up.
+func (r *News) spent(dir string, today trellis.Usage, l config.Limits) {
+	if n := r.Notifier(); n.HearsOf(config.Spent) {
+		if t, err := r.p.Store.Load(dir); err == nil {
+			n.Spent(t, today, l)
+		}
+	}
+}
+
+// Watch tells of a watcher that was killed before this one, and has what it returns called at the end of this one.
+func (r *News) Watch() (stopped func(error)) {
+	n, begun := r.Notifier(), r.p.Env.Now()
+	if b, ok := pulse.Left(r.p.Root); ok {
+		n.WatcherStopped(b.Since, "it was killed, or the machine stopped; its last sign of life was at "+b.At.Local().Format("2006-01-02 15:04:05"))
+	}
+	return func(err error) {
+		why := "it was told to end"
+		if err != nil {
+			why = err.Error()
+		}
+		n.WatcherStopped(begun, why)
+	}
+}
 
 // Work has news told while a site works, that of earlier processes first.
 func (r *News) Work(s *runner.Site) {

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -63,6 +64,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.existingJudge(),
 		Redact: redact, Secrets: secret, Traces: home.Traces.tracer(redact),
 		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
+		Spent:     func(dir string, today trellis.Usage) { home.News.spent(dir, today, cfg.Limits) },
 		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
 	SharingOf(p).join(s, cfg)
 	if p.Gate.existingJudge() != nil {

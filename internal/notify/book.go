@@ -97,7 +97,9 @@ func (b *book) take(r record) {
 		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
 		b.addPending(r)
 	case kindEvent:
-		b.events[r.Task] = r.ID
+		if r.State == "" && len(r.Told) == 0 {
+			b.events[r.Task] = r.ID
+		}
 		b.addPending(r)
 	default:
 		if len(r.IDs) > 0 {
@@ -261,6 +263,9 @@ func (n *Notifier) compact(b *book) error {
 				lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, ID: id, Task: task})
 			}
 		}
+	}
+	if told := b.toldOf(""); len(told) > 0 { // of the day, and of watchers
+		lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, Told: told})
 	}
 	for hook, f := range b.failing {
 		lines = append(lines, record{At: f.Since, Kind: kindFailed, IDs: []string{""}, Hook: hook, Name: f.Name, Error: f.Error, Until: b.away[hook]})

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func newHook(c config.Notify) hook {
 	h.name = cmp.Or(c.Name, h.name)
 	return h
 }
+
+// hears reports whether a person gets messages about a topic by this hook.
+func (h hook) hears(topic string) bool { return h.people != nil && slices.Contains(h.on, topic) }
 
 // unreachable is why a hook could not be reached, or did not answer in time: it would not get other events either now.
 type unreachable struct{ error }

@@ -172,8 +172,7 @@ func (n *Notifier) recipients(what string) (keys []string) {
 func (n *Notifier) people(b *book, e *Event, state string) (keys []string) {
 	about := topics(e)
 	for _, h := range n.configured() {
-		hears := func(topic string) bool { return slices.Contains(h.on, topic) }
-		if h.people != nil && slices.ContainsFunc(about, hears) && b.told[told(h.key, e)] != state {
+		if slices.ContainsFunc(about, h.hears) && b.told[told(h.key, e)] != state {
 			keys = append(keys, h.key)
 		}
 	}

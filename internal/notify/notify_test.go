@@ -25,7 +25,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if root := os.Getenv("NOTIFY_TEST_CHILD"); root != "" {
+		watcherToKill(root)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // house is a repository with one task, and a clock.
 type house struct {

@@ -104,14 +104,15 @@ func (n *Notifier) gather(b *book) []pending {
 	n.mu.Lock()
 	closing := n.closing
 	n.mu.Unlock()
-	first := map[string]time.Time{}
+	first, last := map[string]time.Time{}, map[string]bool{} // last: nobody may be there to tell it later
 	for _, p := range b.pending {
+		last[p.hook] = last[p.hook] || closing && p.event.Event == config.Watcher
 		if at, ok := first[p.hook]; !ok || p.event.At.Before(at) {
 			first[p.hook] = p.event.At
 		}
 	}
 	for i, p := range b.pending {
-		if _, ok := n.reader(p.hook); !ok {
+		if _, ok := n.reader(p.hook); !ok || last[p.hook] {
 			continue
 		}
 		gathered := first[p.hook].Add(gatherTime)

@@ -94,6 +94,13 @@ func Remove(root string) error {
 	return nil
 }
 
+// Left is the last beat of the watcher before, for the one that has its lock now and gave no beat yet; false: that ended well.
+func Left(root string) (b Beat, ok bool) {
+	data, err := durable.Read(File(root), durable.MaxDocument)
+	ok = err == nil && json.Unmarshal(data, &b) == nil && b.PID != 0 && b.PID != os.Getpid()
+	return b, ok
+}
+
 // State is what can be seen of a watcher from outside. The zero value is none.
 type State struct {
 	Alive  bool      // the lock is held

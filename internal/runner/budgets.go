@@ -23,6 +23,7 @@ type Budgets struct {
 	dir    string // of the ledger
 	disk   *durable.Disk
 	now    func() time.Time
+	spent  func(dir string, today trellis.Usage) // is shown what was used after each call; nil: nobody is
 }
 
 // Today is what agents used today, in this repository and by local time.
@@ -42,6 +43,9 @@ func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.B
 			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
 		b.ledger.add(b.disk, b.dir, b.now(), raw, more)
+		if today, err := b.Today(); err == nil && b.spent != nil {
+			b.spent(dir, today)
+		}
 	}
 	return b.BudgetLeft()
 }
@@ -119,7 +123,7 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 
 // NewBudgets are the budgets of the repository at root, for who runs nothing in it.
 func NewBudgets(root string, limits config.Limits, now func() time.Time) Budgets {
-	return Budgets{limits, new(ledger), spentIn(root), nil, now}
+	return Budgets{limits, new(ledger), spentIn(root), nil, now, nil}
 }
 
 // spentIn is where the ledgers of days are.

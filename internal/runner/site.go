@@ -60,8 +60,9 @@ type Site struct {
 	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
 	// said of, each time; nil: nobody is.
 	Mergeable func(t *taskdir.Task, commit string)
-	Traces    *traces.Tracer // sends spans of what runs did; nil: nobody wants them
-	Sharing   Sharing        // between this machine and others; nil: all tasks are this one's
+	Spent     func(dir string, today trellis.Usage) // is shown what agents used after each call for a task; nil: nobody is
+	Traces    *traces.Tracer                        // sends spans of what runs did; nil: nobody wants them
+	Sharing   Sharing                               // between this machine and others; nil: all tasks are this one's
 	Disk      *durable.Disk
 	Now       func() time.Time
 
@@ -107,7 +108,7 @@ func (s *Site) Approvals() Approvals {
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
-	return Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock}
+	return Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock, s.Spent}
 }
 func (s *Site) Hooks() Hooks {
 	return Hooks{s.Config.Hooks, s.Store, s.Environ, s.Redact, s.guard(), s.Tell}

@@ -89,18 +89,16 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":               {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":       {"agents", "specs", "internal/config", "internal/eval"},
 	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup", "internal/mcpclients"},
-	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver"},
+	"github.com/tailscale/hujson":            {"internal/mcpclients", "internal/mcp/clients"}, // where in JSON with comments a member stands
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver", "internal/mcp"},
 	"mvdan.cc/sh/v3":                         {"internal/research"},
 	"aead.dev/minisign":                      {"internal/upgrade", "internal/upgrade/upgradetest"}, // who signed a release, with no network; goreleaser signs so too
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
-	"charm.land/bubbletea/v2":                {"internal/tui"},
-	"github.com/charmbracelet/x/ansi":        {"internal/tui"},
-	"github.com/charmbracelet/colorprofile":  {"internal/tui"},
-	"github.com/muesli/cancelreader":         {"internal/tui"},
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
-	"github.com/tailscale/hujson":            {"internal/mcp/clients"}, // JSON with comments, and where in a file what stands
-	"github.com/wneessen/go-mail":            {"internal/notify"},      // SMTP with TLS and signing in, headers and bodies as mail has them
+	"charm.land/bubbletea/v2":               {"internal/tui"},
+	"github.com/charmbracelet/x/ansi":       {"internal/tui"},
+	"github.com/charmbracelet/colorprofile": {"internal/tui"},
+	"github.com/muesli/cancelreader":        {"internal/tui"},
+	"github.com/wneessen/go-mail":           {"internal/notify"}, // SMTP with TLS and signing in, headers and bodies as mail has them
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},
 	"github.com/openai/openai-go/v3":         {"agents"},

@@ -116,28 +116,35 @@ func run(a *command.Console, c *cli.Context) error {
 	defer following.Wait()
 	defer stop()
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
+	watching := watcherNews{once: o.Once, news: p.News}
 	if log, ok := watchRecords(a, c, s); ok {
 		s.Event = log.take
 		p.News.Work(s)
 		o.Begun = func() {
+			watching.begin()
 			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
 		}
 		if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
 			return err
 		}
 		results, err := scheduler.Watch(c.Context, s, o)
+		watching.end(err)
 		return endOfWatch(c, p, results, err)
 	}
 	show := a.ShowTasks(c, s, false)
 	told := endings{a: a, p: p, show: show, of: map[string]trellis.Status{}}
 	s.Event = told.take
-	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
+	o.Begun = func() {
+		watching.begin()
+		show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at))
+	}
 	p.News.Work(s)
 	if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
 		show.Close()
 		return err
 	}
 	results, err := scheduler.Watch(c.Context, s, o)
+	watching.end(err)
 	show.Close()
 	for _, r := range results {
 		if said, ok := told.of[r.Dir]; !ok || said != r.Status || r.Interrupted {
@@ -148,6 +155,25 @@ func run(a *command.Console, c *cli.Context) error {
 		a.Say("no task is ready to run; next: trellis status")
 	}
 	return endOfWatch(c, p, results, err)
+}
+
+// watcherNews tells people when a watcher stops that was there to stay.
+type watcherNews struct {
+	once    bool
+	news    *app.News
+	stopped func(error) // nil: it did not begin
+}
+
+func (w *watcherNews) begin() {
+	if !w.once {
+		w.stopped = w.news.Watch()
+	}
+}
+
+func (w *watcherNews) end(err error) {
+	if w.stopped != nil {
+		w.stopped(err)
+	}
 }
 
 // follow keeps the checkout and other machines up to date with each other until ctx ends, if it shares its tasks. It returns the directories

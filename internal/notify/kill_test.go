@@ -1,0 +1,125 @@
+package notify_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/notify"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// watcherToKill gives the task of a house a status, says so and waits for its end, with its message unsent or under way.
+func watcherToKill(root string) {
+	n := &notify.Notifier{Root: root, Redact: func(s string) string { return s }, Now: time.Now, Getenv: os.Getenv}
+	n.Configure([]config.Notify{{Kind: "slack", On: config.Topics, URLEnv: "CHAT_URL"}})
+	_, err := taskdir.Store{Root: root, Changed: n.Changed}.Update(filepath.Join(root, ".trellis", "tasks", "02-01-auth"), func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Project(trellis.Failed)
+		return nil
+	})
+	fmt.Println("written", err)
+	select {}
+}
+
+// A watcher that is killed between the state and its message has it told once, by the next one; one that is killed while a message is
+// under way may have told, so nobody tells again.
+func TestKilledWatcherTellsOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		underWay bool
+		want     int
+	}{"before": {false, 1}, "under way": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			h, s := newHouse(t), newChat(t, "slack")
+			asked, let := make(chan struct{}), make(chan struct{})
+			if c.underWay {
+				s.say = []func(http.ResponseWriter){func(http.ResponseWriter) { close(asked); <-let }}
+			}
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), "NOTIFY_TEST_CHILD="+h.root, "CHAT_URL="+s.URL+"/services/T0SECRETPATH")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line := make([]byte, 100)
+			k, _ := out.Read(line)
+			if c.underWay {
+				<-asked // gatherTime after
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			close(let)
+			if !strings.HasPrefix(string(line[:k]), "written <nil>") {
+				t.Fatalf("the child said %q", line[:k])
+			}
+			who, env := s.person("slack")
+			for range 2 {
+				h.pass(time.Minute)
+				n := h.teller(who)
+				n.Getenv = env
+				task, err := h.store(n).Load(h.dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.Seen(task)
+				n.Poke()
+				n.Close(20 * time.Second)
+			}
+			if got := s.texts(); len(got) != c.want || c.underWay && len(h.said) != 1 {
+				t.Errorf("%d messages, want %d; said %q\n%s", len(got), c.want, h.said, h.book())
+			}
+		})
+	}
+}
+
+// Of a budget that is nearly used up people are told once a day, and once in a task's run; of a watcher that stopped once.
+func TestOccasions(t *testing.T) {
+	h, s := newHouse(t), newChat(t, "slack")
+	who, env := s.person("slack")
+	cost := func(usd float64) trellis.Usage { return trellis.Usage{CostUSD: &usd} }
+	limits := config.Limits{DayCostUSD: 10, Tokens: 1000}
+	steps := []struct {
+		do   func(*notify.Notifier, *taskdir.Task)
+		want string // empty: nothing
+	}{
+		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(7.9), limits) }, ""},
+		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(8), limits) }, "80 % used\n$8.00 of $10.00"},
+		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(9), limits) }, ""},
+		{func(n *notify.Notifier, k *taskdir.Task) {
+			k.Pipeline.Usage.InputTokens = 800
+			n.Spent(k, cost(9), limits)
+		}, "budget of Log in: 80 % used\n800 of 1000 tokens"},
+		{func(n *notify.Notifier, k *taskdir.Task) {
+			k.Pipeline.Usage.InputTokens = 900
+			n.Spent(k, cost(9), limits)
+		}, ""},
+		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, "the watcher: stopped\n*** died"},
+		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, ""},
+	}
+	for i, step := range steps {
+		n := h.teller(who)
+		n.Getenv = env
+		task, err := h.store(n).Load(h.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(s.texts())
+		step.do(n, task)
+		n.Close(20 * time.Second)
+		if got := strings.Join(s.texts()[before:], "\n\n"); step.want == "" && got != "" || !strings.Contains(got, step.want) {
+			t.Errorf("%d: got %q, want %q\n%s", i, got, step.want, h.book())
+		}
+		if i < 5 {
+			h.pass(time.Minute)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package notify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// nearly is the share of a budget from which on people are told.
+const nearly = 0.8
+
+// Spent takes in what agents used: today, and for a task. Of each budget that is nearly used up people are told once, a
+// day's and a task's run.
+func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
+	now := n.Now().Local().Format("2006-01-02")
+	if why := nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0); why != "" {
+		n.occasion(&Event{ID: "budget:" + now, Title: "budget of " + now, Event: config.Spent, Failure: Failure{Detail: why}}, now)
+	}
+	if why := nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds); why != "" {
+		n.occasion(&Event{ID: t.ID + "@budget:" + n.Now().UTC().Format("20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.Title, t.ID), Event: config.Spent,
+			Status: t.Status, Failure: Failure{Detail: why}}, "")
+	}
+}
+
+// nearlyUsed says which budget is nearly used up; empty: none. A limit of 0 is none.
+func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) string {
+	switch {
+	case cost > 0 && u.CostUSD != nil && *u.CostUSD >= nearly*cost:
+		return fmt.Sprintf("%s of %s", text.USD(*u.CostUSD, false), text.USD(cost, false))
+	case tokens > 0 && float64(u.Tokens()) >= nearly*float64(tokens):
+		return fmt.Sprintf("%d of %d tokens", u.Tokens(), tokens)
+	case seconds > 0 && u.Seconds >= nearly*float64(seconds):
+		return fmt.Sprintf("%s of %s of agents' time", text.Seconds(u.Seconds), text.Seconds(float64(seconds)))
+	}
+	return ""
+}
+
+// WatcherStopped takes in that the watcher that was begun at a time works no more, and why.
+func (n *Notifier) WatcherStopped(begun time.Time, why string) {
+	id := "watcher:" + begun.UTC().Format("20060102T150405.000000")
+	n.occasion(&Event{ID: id, Title: "the watcher", Event: config.Watcher, Failure: Failure{Detail: why}}, id)
+}
+
+// occasion has people told of something that is no status, once for each state. An empty state is the run that a task is in.
+func (n *Notifier) occasion(e *Event, state string) {
+	e.Version, e.At, e.Repo, e.Failure.Detail = 1, n.Now().UTC(), n.Root, n.Redact(e.Failure.Detail)
+	n.write(func(b *book) []record {
+		if state == "" {
+			state = fmt.Sprintf("run %d", b.runs[e.Task])
+		}
+		r := record{Kind: kindEvent, ID: e.ID, Task: e.Task, State: state, Event: e, To: n.people(b, e, state)}
+		if len(r.To) == 0 {
+			return nil
+		}
+		return []record{r}
+	})
+}
+
+// HearsOf reports whether anybody is told of a topic.
+func (n *Notifier) HearsOf(topic string) bool {
+	for _, h := range n.configured() {
+		if h.hears(topic) {
+			return true
+		}
+	}
+	return false
+}
