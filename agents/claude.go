@@ -99,7 +99,7 @@ func (c claude) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(c.o.claudeAllow(), claudeDefaults, fixed, r),
-		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]claudeSpent{}}, own: c.o.claudeOwn(),
+		stdin: strings.NewReader(claudePrompt(r.Prompt)), reader: &claudeStream{spent: map[string]claudeSpent{}}, own: c.o.claudeOwn(),
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -24,7 +25,7 @@ type cli struct {
 type start struct {
 	argv   []string
 	env    []string // the whole environment
-	stdin  string
+	stdin  io.Reader
 	reader reader
 	own    Own
 }
@@ -36,6 +37,13 @@ type reader interface {
 	// end is called once, when the program is gone. What it returns goes before the general rules:
 	// a signal, an exit code, no result, nothing said.
 	end(t *tally, e ending) *flow.Failure
+}
+
+// talker is a reader that talks with the program on its standard input, while it runs.
+type talker interface {
+	// talk begins. A line is only taken while one is held. The context that it returns is the one to run the program in: ctx with
+	// time to take leave, which is at most patience. What it returns besides is called when the program is gone.
+	talk(ctx context.Context, one sync.Locker, patience time.Duration) (context.Context, func())
 }
 
 // accountant is a reader that knows more of what was used once the program is gone, most of all of one that was cut off.
@@ -90,9 +98,15 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			}
 		}})
 	}
+	running := within
+	if talk, ok := s.reader.(talker); ok {
+		var leave func()
+		running, leave = talk.talk(within, &one, c.o.grace()/4)
+		defer leave()
+	}
 	bound := &output{most: c.o.output(), end: end}
-	exit, err := proc.Run(within, proc.Command{
-		Argv: s.argv, Dir: r.Dir, Env: slices.Concat(s.env, place.Env), Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(complaints),
+	exit, err := proc.Run(running, proc.Command{
+		Argv: s.argv, Dir: r.Dir, Env: slices.Concat(s.env, place.Env), Stdin: s.stdin, Stdout: bound.writer(out), Stderr: bound.writer(complaints),
 		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: place.Launcher, Files: place.Files,
 	})
 	t.watch.stop()
@@ -145,7 +159,7 @@ func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Resu
 	default:
 		return &t.result, err
 	}
-	if f := t.verdict(r, s.reader.end(t, e), e, hung); f != nil {
+	if f := t.verdict(r, s.reader.end(t, e), e, hung || t.parted); f != nil {
 		return &t.result, f
 	}
 	t.event(Event{Kind: EventResult, Text: t.result.Text})

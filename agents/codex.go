@@ -79,7 +79,7 @@ func (c codex) begin(r Request) (*start, error) {
 	allow := c.o.codexAllow(filepath.Join(home, "config.toml"))
 	return &start{
 		argv: append(argv, "-"), env: c.o.environ(allow, nil, nil, r),
-		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: newCodexStream(home, r), own: c.o.codexOwn(),
+		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: newCodexStream(home, r), own: c.o.codexOwn(),
 	}, nil
 }
 

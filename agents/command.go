@@ -24,6 +24,8 @@ import (
 // Without a result the last text is the answer. The code of an error is one of those that [Agent] names;
 // without one it is agent_exit. Other lines are kept in stream.jsonl and mean nothing.
 //
+// With type acp it speaks the Agent Client Protocol on its standard streams instead, see [acpPermits].
+//
 // There is no sandbox and no permission but what the program makes of its role, and of its arguments.
 type Command struct {
 	Argv    []string          // a relative program path starts at the main checkout
@@ -33,7 +35,11 @@ type Command struct {
 	Env     map[string]string // besides the usual variables
 	EnvPass []string          // names of variables that it gets from Environ besides the usual ones
 	Output  string            // text or events
+	Type    string            // acp: it speaks the Agent Client Protocol; empty: it reads a prompt and prints
 }
+
+// ACP is the type of commands that speak the Agent Client Protocol.
+const ACP = "acp"
 
 // sessionSlot stands for the session in a command's arguments.
 const sessionSlot = "{{session}}"
@@ -55,9 +61,13 @@ func (c Command) begin(o Options, r Request) (*start, error) {
 	for name, value := range c.Env {
 		own.Env = append(own.Env, name+"="+value)
 	}
-	s := &start{argv: append([]string{path}, c.arguments(r)...), stdin: r.prompt(), reader: &commandEvents{}}
+	s := &start{argv: append([]string{path}, c.arguments(r)...), stdin: strings.NewReader(r.prompt()), reader: &commandEvents{}}
 	s.env = o.environ(c.EnvPass, nil, nil, own)
-	if c.Output != "events" {
+	switch {
+	case c.Type == ACP:
+		talk := newACP(r, s.env)
+		s.stdin, s.reader = talk.say, talk
+	case c.Output != "events":
 		s.reader = &commandText{}
 	}
 	return s, nil

@@ -12,12 +12,15 @@ func Decoder(name string) func(line string) []Event {
 	var found []Event
 	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Request{}, time.Hour, func(error) {})}
 	r := readers(name, Request{})
-	if r == nil {
-		return decodeEvent
+	own := r == nil
+	if own {
+		r = acpLooksOn()
 	}
 	return func(line string) []Event {
 		found = nil
-		r.line(line, t)
+		if !r.line(line, t) && own {
+			return decodeEvent(line)
+		}
 		t.watch.stop() // nothing runs that it could end
 		return found
 	}

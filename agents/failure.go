@@ -60,6 +60,14 @@ func refusedRequest(detail string) *flow.Failure {
 	return f
 }
 
+// tooLong reports whether a provider says that prompt or conversation do not fit into the model. Each has its own words.
+func tooLong(words string) bool {
+	words = strings.ToLower(words)
+	return slices.ContainsFunc([]string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window",
+		"exceeds the maximum number of tokens"},
+		func(said string) bool { return strings.Contains(words, said) })
+}
+
 // exhausted reports whether a provider says that an account has nothing left, which no waiting mends.
 func exhausted(words string) bool {
 	words = strings.ToLower(words)

@@ -75,7 +75,7 @@ func (c openCode) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(c.allow(r.Model), openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
-		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{last: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config, r.Model),
+		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: &openCodeStream{last: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config, r.Model),
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,14 +107,12 @@ func (f *refusal) ofRequest() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity) && !f.tooLong()
 }
 
-// tooLong reports whether prompt or conversation do not fit into the model. Each provider has its own words.
+// tooLong reports whether prompt or conversation do not fit into the model.
 func (f *refusal) tooLong() bool {
 	if f.status/100 != 4 {
 		return false
 	}
-	body := strings.ToLower(string(f.body))
-	words := []string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window"}
-	return f.status == http.StatusRequestEntityTooLarge || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(body, w) })
+	return f.status == http.StatusRequestEntityTooLarge || tooLong(string(f.body))
 }
 
 func (f *refusal) failure() *flow.Failure {

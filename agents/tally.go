@@ -29,6 +29,7 @@ type tally struct {
 // said is what a program said about its own end.
 type said struct {
 	done    bool          // it is done
+	parted  bool          // it has answered all that it was asked: how it ends then says nothing
 	failure *flow.Failure // what went wrong
 	waiting *flow.Failure // why it is silent, said before it fell silent
 }

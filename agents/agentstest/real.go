@@ -43,7 +43,15 @@ func moduleRoot(t testing.TB) string {
 	return ""
 }
 
-// RealEnv prepares a home for one of the real agent programs (claude, codex, opencode) whose model is the
+// Gemini is the program of the tests that speaks the Agent Client Protocol.
+const Gemini = "gemini"
+
+// GeminiCommand is the agent that Gemini is, as settings have it.
+func GeminiCommand() agents.Command {
+	return agents.Command{Type: agents.ACP, Argv: []string{Gemini, "--acp", "-m", "gemini-2.5-pro"}, EnvPass: []string{"GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"}}
+}
+
+// RealEnv prepares a home for one of the real agent programs (claude, codex, opencode, gemini) whose model is the
 // server at serverURL, and returns the whole environment to run it, or trellis, with: nothing of this
 // process's own but where programs are. Git has an identity there. See [Programs] for a missing program.
 func RealEnv(t testing.TB, cli, serverURL string) []string {
@@ -62,6 +70,8 @@ func RealEnv(t testing.TB, cli, serverURL string) []string {
 		write(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, serverURL))
 	case agents.OpenCode:
 		write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(openCodeConfig, serverURL))
+	case Gemini:
+		return append(env, "GEMINI_API_KEY=dummy-0123456789", "GOOGLE_GEMINI_BASE_URL="+serverURL)
 	default:
 		t.Fatalf("there is no agent program %s", cli)
 	}

@@ -51,9 +51,10 @@ var models = map[agentstest.Behaviour]modelserver.Script{
 
 // overflows are the providers' words for a prompt that is too long.
 var overflows = map[string]modelserver.Fail{
-	agents.Claude:   {Status: 400, Message: "prompt is too long: 208310 tokens > 200000 maximum"},
-	agents.Codex:    {Status: 400, Code: "context_length_exceeded", Message: "Your input exceeds the context window of this model."},
-	agents.OpenCode: {Status: 400, Code: "context_length_exceeded", Message: "This model's maximum context length is 128000 tokens."},
+	agents.Claude:     {Status: 400, Message: "prompt is too long: 208310 tokens > 200000 maximum"},
+	agents.Codex:      {Status: 400, Code: "context_length_exceeded", Message: "Your input exceeds the context window of this model."},
+	agentstest.Gemini: {Status: 400, Message: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."},
+	agents.OpenCode:   {Status: 400, Code: "context_length_exceeded", Message: "This model's maximum context length is 128000 tokens."},
 }
 
 func model(cli string, b agentstest.Behaviour) modelserver.Script {

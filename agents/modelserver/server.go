@@ -1,6 +1,6 @@
-// Package modelserver is a model for tests: a server on loopback that speaks three of the protocols
-// in which agent programs talk to models (OpenAI chat completions, OpenAI responses and Anthropic
-// messages) and answers what a script, a Go function, tells it to.
+// Package modelserver is a model for tests: a server on loopback that speaks four of the protocols
+// in which agent programs talk to models (OpenAI chat completions, OpenAI responses, Anthropic
+// messages and Gemini's) and answers what a script, a Go function, tells it to.
 //
 // The script sees one request and returns one turn. It gets all it needs to decide from the request
 // itself: the prompt of the user and how many turns the model has taken since. A script that keeps no
@@ -90,6 +90,18 @@ func (s *Server) routes() http.Handler {
 	for _, p := range []protocol{chat{}, responses{}, messages{}} {
 		mux.HandleFunc("POST "+p.path(), func(w http.ResponseWriter, r *http.Request) { s.turn(p, w, r) })
 	}
+	mux.HandleFunc("POST "+generate{}.path(), func(w http.ResponseWriter, r *http.Request) {
+		model, method, _ := strings.Cut(r.PathValue("call"), ":")
+		switch method {
+		case "generateContent", "streamGenerateContent":
+			s.turn(generate{model, method == "streamGenerateContent"}, w, r)
+		case "countTokens":
+			body, _ := io.ReadAll(r.Body)
+			writeJSON(w, http.StatusOK, object{"totalTokens": len(body) / 4})
+		default:
+			s.unknown(w, r)
+		}
+	})
 	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		writeJSON(w, http.StatusOK, object{"input_tokens": len(body) / 4})
@@ -98,13 +110,15 @@ func (s *Server) routes() http.Handler {
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []any{}, "models": []any{}, "has_more": false})
 	})
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.strange = append(s.strange, r.Method+" "+r.URL.Path)
-		s.mu.Unlock()
-		http.NotFound(w, r)
-	})
+	mux.HandleFunc("/", s.unknown)
 	return mux
+}
+
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.strange = append(s.strange, r.Method+" "+r.URL.Path)
+	s.mu.Unlock()
+	http.NotFound(w, r)
 }
 
 // protocol is one way to talk to a model.

@@ -16,6 +16,7 @@ const (
 	Chat      Wire = "chat"      // OpenAI chat completions, what opencode speaks here
 	Responses Wire = "responses" // OpenAI responses, what codex speaks
 	Messages  Wire = "messages"  // Anthropic messages, what claude speaks
+	Gemini    Wire = "gemini"    // the Gemini API, what gemini speaks
 )
 
 // Request is what a client asks of the model.
@@ -107,6 +108,8 @@ func nativeShell(w Wire, command string) Call {
 		return Call{"bash", map[string]any{"command": command, "description": "runs a command"}}
 	case Responses:
 		return Call{"exec_command", map[string]any{"cmd": command}}
+	case Gemini:
+		return Call{"run_shell_command", map[string]any{"command": command, "description": "runs a command"}}
 	}
 	return Call{"Bash", map[string]any{"command": command, "description": "Run a command"}}
 }
@@ -118,6 +121,8 @@ func nativeWrite(r Request, file, content string) Call {
 	switch r.Wire {
 	case Chat:
 		return Call{"write", map[string]any{"filePath": file, "content": content}}
+	case Gemini:
+		return Call{"write_file", map[string]any{"file_path": file, "content": content}}
 	case Responses:
 		return nativeShell(Responses, fmt.Sprintf("mkdir -p %s && printf %%s %s > %s", quote(path.Dir(file)), quote(content), quote(file)))
 	}

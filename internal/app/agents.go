@@ -89,7 +89,7 @@ func (a Agents) Options() agents.Options {
 	o := agents.Options{Environ: a.p.Env.Vars, Shared: a.sharedEnv(), Root: a.p.Root, Script: filepath.Join(a.p.Settings.Dir(), ".trellis", "rehearsal.yaml"),
 		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}, Prices: prices.Table{}}
 	for name, c := range a.cfg.Agents.Commands {
-		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output}
+		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output, Type: c.Type}
 	}
 	for name, c := range a.cfg.Agents.APIs {
 		o.APIs[name] = agents.API{Kind: c.API, Model: c.Model, BaseURL: c.BaseURL, KeyEnv: c.KeyEnv}

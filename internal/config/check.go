@@ -80,6 +80,7 @@ func (d *decoder) commands(c *Config) {
 		}
 		d.variables(key, command)
 		d.sessions(key, command)
+		d.protocol(key, command)
 		d.unbound(key, command, c.Limits)
 	}
 }
@@ -108,9 +109,20 @@ func (d *decoder) sessions(key string, c Command) {
 	}
 }
 
+// protocol checks that a command which speaks a protocol is not also told how to print.
+func (d *decoder) protocol(key string, c Command) {
+	switch {
+	case c.Type == "":
+	case c.Output != "":
+		d.wrong(key+".output", " says what a program prints, which with type: %s the protocol says: leave output out", c.Type)
+	case len(c.Session) > 0:
+		d.wrong(key+".session", " is of no use with type: %s, in which each call has a session of its own: leave session out", c.Type)
+	}
+}
+
 // unbound warns of a command that tells no tokens while there are limits of them.
 func (d *decoder) unbound(key string, c Command, l Limits) {
-	if len(c.Command) == 0 || c.Output == "events" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
+	if len(c.Command) == 0 || c.Output == "events" || c.Type != "" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
 		return
 	}
 	d.wrong(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do")

@@ -71,6 +71,7 @@ type Command struct {
 	Env     map[string]string `yaml:"env" key:"variable" doc:"environment variables that the program gets besides the usual ones"`
 	EnvPass []string          `yaml:"env_pass" doc:"names of variables of your environment that the program gets besides the usual ones, such as that of its key"`
 	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: its answer, or one JSON event a line"`
+	Type    string            `yaml:"type" oneof:"acp" doc:"acp: it speaks the Agent Client Protocol, as gemini --acp does; empty: it reads the prompt from its standard input"`
 }
 
 // API is a model that is asked directly, without a program. It plays roles that answer or read.

@@ -1,0 +1,424 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// acp talks with a program that speaks version 1 of the Agent Client Protocol on its standard streams, whichever it is: one
+// session, one prompt, and an answer to each time that it asks whether it may do something (see [acpPermits]). Sessions are not
+// gone on with: programs differ in what they keep of them, and some lose them over it.
+//
+// It is also for those who look on at what a program left: to them nobody listens, see [acpLooksOn].
+type acp struct {
+	r      Request
+	env    []string
+	say    *letters
+	hangUp func() // ends a program that was told to stop
+
+	auth    []acpMethod
+	tried   bool // to sign in
+	session string
+	asked   bool // the prompt is under way
+	stopped bool // it was called off
+	text    strings.Builder
+	tools   map[string]*acpTool
+	usage   trellis.Usage
+}
+
+// acpTool is a call of a tool that was told of.
+type acpTool struct {
+	acpToolCall
+	ended bool
+}
+
+// Each thing that a program is asked has one number, so that those who look on know an answer too.
+const (
+	acpAskInitialize = 1 + iota
+	acpAskSession
+	acpAskAuthenticate
+	acpAskModel
+	acpAskPrompt
+)
+
+const (
+	acpAuthRequired     = -32000 // the protocol's error for who is not signed in
+	acpResourceNotFound = -32002
+)
+
+// acpBrief is how much stands in a message of what a program asked for.
+const acpBrief = 200
+
+func newACP(r Request, env []string) *acp {
+	return &acp{r: r, env: env, say: newLetters(), hangUp: func() {}, tools: map[string]*acpTool{}}
+}
+
+// acpLooksOn only reads.
+func acpLooksOn() *acp {
+	c := newACP(Request{}, nil)
+	c.say.end()
+	return c
+}
+
+// talk begins the conversation. The context that it returns is the one to run the program in: it ends after ctx, when the
+// program had time to stop what it does and to tell what it used.
+func (c *acp) talk(ctx context.Context, one sync.Locker, patience time.Duration) (context.Context, func()) {
+	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	c.hangUp = func() { end(context.Cause(ctx)) }
+	calledOff := context.AfterFunc(ctx, func() {
+		one.Lock()
+		defer one.Unlock()
+		if c.callOff() {
+			time.AfterFunc(patience, c.hangUp)
+		} else {
+			c.hangUp()
+		}
+	})
+	c.ask(acpAskInitialize, "initialize", acpInitialize{Version: acpVersion})
+	return running, func() {
+		calledOff()
+		end(nil)
+		c.say.end()
+	}
+}
+
+// callOff asks the program to stop, and reports whether there is something to wait for.
+func (c *acp) callOff() bool {
+	c.stopped = true
+	if c.asked {
+		c.tell(&jsonrpc.Request{Method: "session/cancel", Params: acpJSON(acpCancel{c.session})})
+	}
+	return c.asked
+}
+
+func (c *acp) ask(number int, method string, params any) {
+	c.tell(&jsonrpc.Request{ID: acpNumber(number), Method: method, Params: acpJSON(params)})
+}
+
+func (c *acp) tell(m jsonrpc.Message) {
+	line, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		panic(err) // a value of our own
+	}
+	c.say.add(append(line, '\n'))
+}
+
+func acpNumber(n int) jsonrpc.ID {
+	id, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+func acpJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a value of our own
+	}
+	return data
+}
+
+func (c *acp) line(line string, t *tally) bool {
+	m, err := jsonrpc.DecodeMessage([]byte(line))
+	if err != nil {
+		return false
+	}
+	switch m := m.(type) {
+	case *jsonrpc.Response:
+		c.answered(m, t)
+	case *jsonrpc.Request:
+		switch {
+		case m.Method == "session/update":
+			c.update(m.Params, t)
+		case m.Method == "session/request_permission" && m.IsCall():
+			c.permission(m, t)
+		case m.IsCall():
+			c.tell(&jsonrpc.Response{ID: m.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not offered: " + m.Method}})
+		}
+	}
+	return true
+}
+
+// answered goes on with what follows an answer.
+func (c *acp) answered(m *jsonrpc.Response, t *tally) {
+	number, _ := m.ID.Raw().(int64)
+	var refusal *jsonrpc.Error
+	if errors.As(m.Error, &refusal) {
+		c.refused(number, refusal, t)
+		return
+	}
+	switch number {
+	case acpAskInitialize:
+		var got acpInitialized
+		if decode(string(m.Result), &got); got.Version != acpVersion {
+			c.failed(refusedRequest(fmt.Sprintf("the program speaks version %d of the Agent Client Protocol, not %d", got.Version, acpVersion)), t)
+			return
+		}
+		c.auth = got.Auth
+		c.newSession()
+	case acpAskAuthenticate:
+		c.newSession()
+	case acpAskSession:
+		c.begun(m.Result, t)
+	case acpAskModel:
+		c.prompt()
+	case acpAskPrompt:
+		c.ended(m.Result, t)
+	}
+}
+
+func (c *acp) newSession() {
+	c.ask(acpAskSession, "session/new", acpNewSession{Dir: c.r.Dir, Servers: []struct{}{}})
+}
+
+// begun takes in the session, and sees to the model.
+func (c *acp) begun(result json.RawMessage, t *tally) {
+	var s acpSession
+	if decode(string(result), &s); s.ID == "" {
+		c.failed(fail(trellis.AgentProtocol, "the program began a session without a name"), t)
+		return
+	}
+	c.session = s.ID
+	at := slices.IndexFunc(s.Options, func(o acpConfigOption) bool { return o.Category == "model" })
+	switch {
+	case c.r.Model == "":
+		if at >= 0 {
+			t.result.Model, _ = s.Options[at].Current.(string)
+		} else if s.Models != nil {
+			t.result.Model = s.Models.Current
+		}
+		c.prompt()
+	case at >= 0:
+		c.ask(acpAskModel, "session/set_config_option", acpSetOption{s.ID, s.Options[at].ID, c.r.Model})
+	case s.Models != nil:
+		c.ask(acpAskModel, "session/set_model", acpSetModel{s.ID, c.r.Model})
+	default:
+		c.failed(refusedRequest(fmt.Sprintf("the program lets nobody choose its model, and %s is asked for: name the model in its command, and none in agents.roles", c.r.Model)), t)
+	}
+}
+
+func (c *acp) prompt() {
+	c.asked = true
+	c.ask(acpAskPrompt, "session/prompt", acpPrompt{c.session, []acpText{{"text", acpWords(c.r)}}})
+}
+
+// acpWords keeps a prompt from being a command of the program: those begin with a slash, or a dollar.
+func acpWords(r Request) string {
+	words := r.prompt()
+	if first := strings.TrimSpace(words); strings.HasPrefix(first, "/") || strings.HasPrefix(first, "$") {
+		return "The request:\n\n" + words
+	}
+	return words
+}
+
+// refused takes in an error, of which the sign-in may be the cure.
+func (c *acp) refused(number int64, e *jsonrpc.Error, t *tally) {
+	if number == acpAskSession && e.Code == acpAuthRequired && !c.tried {
+		c.tried = true
+		if method := c.alone(); method != "" {
+			t.notice("signing in by " + method)
+			c.ask(acpAskAuthenticate, "authenticate", acpAuthenticate{method})
+			return
+		}
+	}
+	c.failed(c.failure(number, e), t)
+}
+
+// alone is the way to sign in that takes no person: by variables that are there, or by the key that has the name of the way.
+// "" is none.
+func (c *acp) alone() string {
+	for _, m := range c.auth {
+		named := len(m.Vars) > 0
+		for _, v := range m.Vars {
+			named = named && (v.Optional || lookup(c.env, v.Name) != "")
+		}
+		key := strings.ToUpper(strings.ReplaceAll(m.ID, "-", "_"))
+		if named || strings.HasSuffix(key, "_API_KEY") && lookup(c.env, key) != "" {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
+	detail := e.Message
+	var data struct{ Details, Message string }
+	if decode(string(e.Data), &data); data.Details+data.Message != "" {
+		detail += ": " + cmp.Or(data.Details, data.Message)
+	}
+	switch {
+	case e.Code == acpAuthRequired || number == acpAskAuthenticate:
+		var ways []string
+		for _, m := range c.auth {
+			ways = append(ways, m.ID)
+		}
+		return fail(trellis.AgentAuth, "%s; it knows these ways to sign in: %s", detail, strings.Join(ways, ", "))
+	case tooLong(detail):
+		return fail(trellis.ContextOverflow, "%s", detail)
+	case e.Code >= 400 && e.Code < 600: // some tell the status of their provider
+		if f := byStatus(int(e.Code), time.Time{}, detail); f != nil {
+			return f
+		}
+	case e.Code == jsonrpc.CodeInvalidParams, e.Code == jsonrpc.CodeMethodNotFound, e.Code == acpResourceNotFound:
+		return refusedRequest(detail)
+	}
+	return fail(trellis.AgentExit, "%s", detail)
+}
+
+// failed ends the conversation.
+func (c *acp) failed(f *flow.Failure, t *tally) {
+	t.failure = f
+	c.over("error", t)
+}
+
+func (c *acp) over(stop string, t *tally) {
+	c.asked = false
+	c.say.end()
+	t.parted = true
+	t.finished(stop)
+	if c.stopped {
+		c.hangUp()
+	}
+}
+
+// ended takes in the answer to the prompt.
+func (c *acp) ended(result json.RawMessage, t *tally) {
+	var a acpAnswer
+	decode(string(result), &a)
+	c.said(t)
+	t.failure = acpStop(a.Stop)
+	c.over(a.Stop, t)
+	c.used(a, t)
+}
+
+// acpStop is what is wrong with a turn that ended so.
+func acpStop(stop string) *flow.Failure {
+	switch stop {
+	case "end_turn":
+		return nil
+	case "max_tokens":
+		return fail(trellis.ContextOverflow, "the agent stopped in the middle of its work: its model takes no more tokens (max_tokens)")
+	case "max_turn_requests":
+		return fail(trellis.AgentExit, "the agent stopped in the middle of its work: it may ask its model no more (max_turn_requests)")
+	case "refusal":
+		return refusedRequest("the agent refuses to do this (refusal)")
+	case "cancelled":
+		return fail(trellis.AgentExit, "the agent called its work off itself (cancelled)")
+	}
+	return fail(trellis.AgentProtocol, "the agent stopped for a reason that is not known (%s)", stop)
+}
+
+// used takes in what the answer tells of tokens. Where it tells none they are unknown.
+func (c *acp) used(a acpAnswer, t *tally) {
+	told := a.Usage
+	u := trellis.Usage{InputTokens: told.Input + told.Written, CachedTokens: told.Read, OutputTokens: told.Output}
+	if all := told.Input + told.Output; told.Read+told.Written > 0 && (told.Total == all || told.Total == all+told.Thought) {
+		u.InputTokens = max(0, told.Input-told.Read) // the cached ones are among them
+	}
+	if told.Total >= u.Tokens()+told.Thought {
+		u.OutputTokens += told.Thought
+	}
+	quota := a.Meta.Quota
+	if u.Tokens() == 0 {
+		u = trellis.Usage{InputTokens: quota.Tokens.Input, OutputTokens: quota.Tokens.Output}
+	}
+	if len(quota.Models) == 1 {
+		t.result.Model = cmp.Or(quota.Models[0].Model, t.result.Model)
+	}
+	if u.CostUSD = c.usage.CostUSD; u.Tokens() > 0 || u.CostUSD != nil {
+		t.written = told.Written
+		t.usage(u)
+	}
+}
+
+// update takes in what happens.
+func (c *acp) update(params json.RawMessage, t *tally) {
+	var n acpNotice
+	decode(string(params), &n)
+	u := n.Update
+	switch u.Kind {
+	case "agent_message_chunk":
+		var block acpText
+		if decode(string(u.Content), &block); c.text.Len()+len(block.Text) <= maxAnswer {
+			c.text.WriteString(block.Text)
+		}
+	case "tool_call", "tool_call_update":
+		c.tool(u.acpToolCall, u.Content, t)
+	case "plan":
+		var done int
+		for _, e := range u.Entries {
+			if e.Status == "completed" {
+				done++
+			}
+		}
+		t.notice(fmt.Sprintf("plan: %d of %d done", done, len(u.Entries)))
+	case "usage_update":
+		if u.Cost != nil && u.Cost.Currency == "USD" {
+			c.usage.CostUSD = &u.Cost.Amount
+			t.usage(c.usage)
+		}
+	}
+}
+
+// said hands on the words that came so far: they come in pieces.
+func (c *acp) said(t *tally) {
+	t.text(c.text.String())
+	c.text.Reset()
+}
+
+// tool takes in a call of a tool, or what is new of one.
+func (c *acp) tool(call acpToolCall, content json.RawMessage, t *tally) *acpTool {
+	known := c.tools[call.ID]
+	if known == nil {
+		c.said(t)
+		known = &acpTool{acpToolCall: call}
+		c.tools[call.ID] = known
+		input := call.Input
+		if len(input) == 0 || string(input) == "{}" || string(input) == "null" {
+			input = quoted(call.Title)
+		}
+		t.tool(cmp.Or(call.ToolKind, "other"), input)
+	}
+	known.ToolKind = cmp.Or(call.ToolKind, known.ToolKind)
+	known.Title = cmp.Or(call.Title, known.Title)
+	if len(call.Locations) > 0 {
+		known.Locations = call.Locations
+	}
+	if over := call.Status == "completed" || call.Status == "failed"; over && !known.ended {
+		known.ended = true
+		t.toolEnded(call.Status == "completed", acpShown(content))
+	}
+	return known
+}
+
+// acpShown are the words of what a tool shows.
+func acpShown(content json.RawMessage) string {
+	var pieces []acpContent
+	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list says nothing
+	var words []string
+	for _, p := range pieces {
+		words = append(words, p.Content.Text)
+	}
+	return strings.Join(words, "\n")
+}
+
+// end: what is not asked for the last time has not come to its end.
+func (c *acp) end(t *tally, e ending) *flow.Failure {
+	if !t.done && c.session == "" && e.Code == 0 && e.Signal == "" && !e.mute {
+		return fail(trellis.AgentProtocol, "the program does not speak the Agent Client Protocol; %s", e)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package agents
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// acpPermits reports whether a call of a tool of that kind is allowed, when the program asks:
+//
+//	none  nothing
+//	read  reading, searching, thinking
+//	edit  also editing, moving, deleting, the shell and what has no kind; nothing from the web, and no other mode, in which it
+//	      would not ask
+//	full  everything
+//
+// In read and edit what names a path outside of the working directory is refused; the shell is not confined to it. What a
+// program does without asking no answer prevents: that is the sandbox's part.
+func acpPermits(p trellis.Permission, kind string) bool {
+	switch p {
+	case trellis.PermitFull:
+		return true
+	case trellis.PermitEdit:
+		return kind != "fetch" && kind != "switch_mode"
+	case trellis.PermitRead:
+		return kind == "read" || kind == "search" || kind == "think"
+	}
+	return false
+}
+
+// permission answers whether the program may do something. It is chosen by the kinds of the options, whatever their names and
+// order. "Always" is said only where everything is allowed: after it nothing is asked any more.
+func (c *acp) permission(m *jsonrpc.Request, t *tally) {
+	var asked acpPermission
+	decode(string(m.Params), &asked)
+	call := c.tool(asked.Call.acpToolCall, asked.Call.Content, t)
+	allowed := acpPermits(c.r.Permission, call.ToolKind) && (c.r.Permission == trellis.PermitFull || c.inside(call, asked.Call.Content))
+	kinds := []string{"reject_once", "reject_always"}
+	if allowed {
+		kinds = slices.Insert(kinds, 0, "allow_once")
+	}
+	if allowed && c.r.Permission == trellis.PermitFull {
+		kinds = slices.Insert(kinds, 1, "allow_always")
+	}
+	var answer acpOutcome
+	what := text.Cut(text.OneLine(strings.TrimSpace(call.ToolKind+" "+call.Title)), acpBrief)
+	option, found := acpChoose(asked.Options, kinds)
+	switch {
+	case c.stopped:
+		answer.Outcome.Outcome = "cancelled"
+	case !found:
+		answer.Outcome.Outcome = "cancelled" // which the protocol asks for when the turn ends
+		f := refusedRequest("the agent asks whether it may " + what + ", which it may not, and takes no refusal")
+		if allowed {
+			f = refusedRequest("the agent asks whether it may " + what + ", and takes neither that it may this once nor a refusal")
+		}
+		defer t.watch.end(f)
+	default:
+		answer.Outcome.Outcome, answer.Outcome.Option = "selected", option.ID
+		if !strings.HasPrefix(option.Kind, "allow") {
+			t.notice("refused: " + what)
+		}
+	}
+	c.tell(&jsonrpc.Response{ID: m.ID, Result: acpJSON(answer)})
+}
+
+// acpChoose is the first option of the first of the kinds that there is.
+func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
+	for _, kind := range kinds {
+		if at := slices.IndexFunc(options, func(o acpOption) bool { return o.Kind == kind }); at >= 0 {
+			return options[at], true
+		}
+	}
+	return acpOption{}, false
+}
+
+// inside reports whether all paths that a call names are below the working directory.
+func (c *acp) inside(call *acpTool, content json.RawMessage) bool {
+	var pieces []acpContent
+	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list names no path
+	var paths []string
+	for _, l := range call.Locations {
+		paths = append(paths, l.Path)
+	}
+	for _, p := range pieces {
+		paths = append(paths, p.Path)
+	}
+	dir := realPath(c.r.Dir)
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		if path == "" {
+			return false
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(c.r.Dir, path)
+		}
+		below, err := filepath.Rel(dir, realPath(path))
+		return err != nil || !filepath.IsLocal(below)
+	})
+}
+
+// realPath is where a path leads, by its links; what is not there yet is in the folder that is.
+func realPath(path string) string {
+	path = filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if up := filepath.Dir(path); up != path {
+		return filepath.Join(realPath(up), filepath.Base(path))
+	}
+	return path
+}

@@ -1,0 +1,132 @@
+package modelserver
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// generate is the Gemini API, in which the address of a request names the model, and whether the answer comes as a stream.
+type generate struct {
+	model   string
+	streams bool
+}
+
+// path is that of all methods: MODEL:METHOD is one part of it.
+func (generate) path() string { return "/v1beta/models/{call}" }
+
+// geminiContent is one entry of a conversation, or the rules before it.
+type geminiContent struct {
+	Role  string
+	Parts []struct {
+		Text   string
+		Call   *struct{ Name string }             `json:"functionCall"`
+		Result *struct{ Response map[string]any } `json:"functionResponse"`
+	}
+}
+
+func (c geminiContent) text() string {
+	var texts []string
+	for _, p := range c.Parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (p generate) parse(body []byte) (Request, error) {
+	var in struct {
+		System   geminiContent `json:"systemInstruction"`
+		Contents []geminiContent
+		Tools    []struct {
+			Functions []struct{ Name string } `json:"functionDeclarations"`
+		}
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return Request{}, err
+	}
+	r := Request{Wire: Gemini, Model: p.model, Stream: p.streams, System: in.System.text() + "\n"}
+	for _, t := range in.Tools {
+		for _, f := range t.Functions {
+			r.Tools = append(r.Tools, f.Name)
+		}
+	}
+	for _, c := range in.Contents {
+		r.heard(c)
+	}
+	r.Dir = workingDir(r.System)
+	return r, nil
+}
+
+// heard takes in one entry of the conversation.
+func (r *Request) heard(c geminiContent) {
+	if c.Role == "model" {
+		r.Turns++
+		return
+	}
+	results := false
+	for _, p := range c.Parts {
+		if p.Result != nil {
+			said, _ := json.Marshal(p.Result.Response)
+			r.ToolResults, results = append(r.ToolResults, string(said)), true
+		}
+	}
+	switch words := c.text(); {
+	case strings.Contains(words, "<session_context>"): // the program's own
+		r.System += words + "\n"
+	case !results && words != "" && words != "System: Please continue.":
+		r.Prompt, r.Turns, r.ToolResults = words, 0, nil
+	}
+}
+
+func (generate) parts(r Request, t Turn) []any {
+	var parts []any
+	if t.Text != "" {
+		parts = append(parts, object{"text": t.Text})
+	}
+	for _, c := range t.calls(r) {
+		arguments := c.Input
+		if arguments == nil {
+			arguments = map[string]any{}
+		}
+		parts = append(parts, object{"functionCall": object{"id": c.id, "name": c.Tool, "args": arguments}})
+	}
+	return parts
+}
+
+func (p generate) whole(r Request, t Turn) any {
+	return geminiAnswer(r, p.parts(r, t), geminiFinish(t), t.usage())
+}
+
+func (p generate) stream(r Request, t Turn) []event {
+	var events []event
+	for _, piece := range pieces(t.Text) {
+		events = append(events, event{data: geminiAnswer(r, []any{object{"text": piece}}, "", Usage{})})
+	}
+	t.Text = ""
+	return append(events, event{data: p.whole(r, t)})
+}
+
+func geminiAnswer(r Request, parts []any, finish string, u Usage) object {
+	if parts == nil {
+		parts = []any{}
+	}
+	candidate := object{"index": 0, "content": object{"role": "model", "parts": parts}}
+	answer := object{"candidates": []any{candidate}, "modelVersion": r.Model, "responseId": r.id}
+	if finish != "" {
+		candidate["finishReason"] = finish
+		answer["usageMetadata"] = object{"promptTokenCount": u.Input + u.Cached, "cachedContentTokenCount": u.Cached,
+			"candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.Cached + u.Output}
+	}
+	return answer
+}
+
+func geminiFinish(t Turn) string { return t.ended("MAX_TOKENS", "STOP", "STOP") }
+
+func (generate) failure(f Fail) any {
+	code := f.Code
+	if code == "" {
+		code = map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[f.Status]
+	}
+	return object{"error": object{"code": f.Status, "message": f.message(), "status": code}}
+}
