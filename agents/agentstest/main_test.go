@@ -9,6 +9,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if part := os.Getenv(acpPart); part != "" {
+		playACP(part)
+		return
+	}
 	agentstest.Offline()
 	gittest.HearSignals()
 	gittest.OnDisk()

@@ -71,12 +71,16 @@ func RealEnv(t testing.TB, cli, serverURL string) []string {
 	case agents.OpenCode:
 		write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(openCodeConfig, serverURL))
 	case Gemini:
+		write(t, filepath.Join(home, ".gemini", "settings.json"), geminiSettings)
 		return append(env, "GEMINI_API_KEY=dummy-0123456789", "GOOGLE_GEMINI_BASE_URL="+serverURL)
 	default:
 		t.Fatalf("there is no agent program %s", cli)
 	}
 	return env
 }
+
+// Without these it tries ten times, which takes minutes, and looks for newer versions of itself.
+const geminiSettings = `{"general": {"maxAttempts": 1, "enableAutoUpdate": false}, "privacy": {"usageStatisticsEnabled": false}}`
 
 const codexConfig = `model = "mock-1"
 model_provider = "mock"

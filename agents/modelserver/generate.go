@@ -19,8 +19,9 @@ type geminiContent struct {
 	Role  string
 	Parts []struct {
 		Text   string
-		Call   *struct{ Name string }             `json:"functionCall"`
-		Result *struct{ Response map[string]any } `json:"functionResponse"`
+		Result *struct {
+			Response struct{ Output, Error string }
+		} `json:"functionResponse"`
 	}
 }
 
@@ -64,18 +65,21 @@ func (r *Request) heard(c geminiContent) {
 		r.Turns++
 		return
 	}
-	results := false
+	var prompt []string
+	answers := false
 	for _, p := range c.Parts {
-		if p.Result != nil {
-			said, _ := json.Marshal(p.Result.Response)
-			r.ToolResults, results = append(r.ToolResults, string(said)), true
+		switch {
+		case p.Result != nil:
+			r.ToolResults = append(r.ToolResults, p.Result.Response.Output+p.Result.Response.Error)
+			prompt, answers = nil, true // what stands beside it is the program's own
+		case begins(p.Text, "<session_context>"): // the program's own
+			r.System += p.Text + "\n"
+		case p.Text != "" && !answers:
+			prompt = append(prompt, p.Text)
 		}
 	}
-	switch words := c.text(); {
-	case strings.Contains(words, "<session_context>"): // the program's own
-		r.System += words + "\n"
-	case !results && words != "" && words != "System: Please continue.":
-		r.Prompt, r.Turns, r.ToolResults = words, 0, nil
+	if prompt != nil {
+		r.Prompt, r.Turns, r.ToolResults = strings.Join(prompt, "\n"), 0, nil
 	}
 }
 

@@ -113,7 +113,7 @@ func (c content) text() string {
 
 // workingDir finds the directory that a client told the model, by the words that stand before it.
 func workingDir(text string) string {
-	for _, before := range []string{"<cwd>", "Primary working directory: ", "Working directory: "} {
+	for _, before := range []string{"<cwd>", "**Workspace Directories:**\n  - ", "Primary working directory: ", "Working directory: "} {
 		if _, after, ok := strings.Cut(text, before); ok {
 			return strings.TrimSpace(after[:strings.IndexAny(after+"\n", "<\n")])
 		}

@@ -63,15 +63,36 @@ var conversations = map[modelserver.Wire]string{
 			{"type": "text", "text": "<system-reminder>go on</system-reminder>"}]}]}`,
 }
 
+const geminiConversation = `{"systemInstruction": {"parts": [{"text": "You help."}]}, "tools": [{"functionDeclarations": [{"name": "bash"}, {"name": "write"}]}], "contents": [
+		{"role": "user", "parts": [{"text": "<session_context>\n- **Workspace Directories:**\n  - /repo\n</session_context>"}, {"text": "earlier"}]},
+		{"role": "model", "parts": [{"text": "done"}]},
+		{"role": "user", "parts": [{"text": "the prompt"}]},
+		{"role": "model", "parts": [{"functionCall": {"id": "1", "name": "bash", "args": {}}}, {"functionCall": {"id": "2", "name": "write", "args": {}}}]},
+		{"role": "user", "parts": [{"functionResponse": {"id": "1", "response": {"output": "one"}}}, {"functionResponse": {"id": "2", "response": {"error": "two"}}}, {"text": "go on"}]}]}`
+
+// asked is where a protocol is asked, and with what: Gemini's names model and stream in the address.
+func asked(wire modelserver.Wire, stream bool) (path, body string) {
+	switch {
+	case wire != modelserver.Gemini:
+		return paths[wire], fmt.Sprintf(conversations[wire], stream)
+	case stream:
+		return "/v1beta/models/m:streamGenerateContent?alt=sse", geminiConversation
+	}
+	return "/v1beta/models/m:generateContent", geminiConversation
+}
+
+var wires = []modelserver.Wire{modelserver.Chat, modelserver.Responses, modelserver.Messages, modelserver.Gemini}
+
 var paths = map[modelserver.Wire]string{
 	modelserver.Chat: "/v1/chat/completions", modelserver.Responses: "/v1/responses", modelserver.Messages: "/v1/messages",
 }
 
 func TestRequestIsReadTheSameFromEachProtocol(t *testing.T) {
-	for wire, body := range conversations {
+	for _, wire := range wires {
 		t.Run(string(wire), func(t *testing.T) {
 			s := start(t, modelserver.Play(modelserver.Turn{Text: "hi"}))
-			if _, _, err := post(t, s.URL+paths[wire], fmt.Sprintf(body, true)); err != nil {
+			path, body := asked(wire, true)
+			if _, _, err := post(t, s.URL+path, body); err != nil {
 				t.Fatal(err)
 			}
 			got := s.Requests()
@@ -102,10 +123,13 @@ func TestAnswers(t *testing.T) {
 		{modelserver.Responses, false, []string{`"text":"So äh it is"`, `"status":"completed"`}},
 		{modelserver.Messages, true, []string{"event: content_block_delta", `"name":"Bash"`, `"partial_json":"{\"content\":\"it's\"`, `"stop_reason":"tool_use"`, `"cache_read_input_tokens":9`, "event: message_stop"}},
 		{modelserver.Messages, false, []string{`"file_path":"/repo/a b.txt"`, `"input_tokens":7`}},
+		{modelserver.Gemini, true, []string{`"name":"run_shell_command"`, `"command":"echo 'x'"`, `"file_path":"/repo/a b.txt"`, `"finishReason":"STOP"`, `"promptTokenCount":16`, `"candidatesTokenCount":8`}},
+		{modelserver.Gemini, false, []string{`"text":"So äh it is"`, `"name":"write_file"`, `"cachedContentTokenCount":9`}},
 	} {
 		t.Run(fmt.Sprintf("%s/%v", c.wire, c.stream), func(t *testing.T) {
 			s := start(t, modelserver.Play(modelserver.Turn{}, turn))
-			_, got, err := post(t, s.URL+paths[c.wire], fmt.Sprintf(conversations[c.wire], c.stream))
+			path, body := asked(c.wire, c.stream)
+			_, got, err := post(t, s.URL+path, body)
 			if err != nil {
 				t.Fatal(err)
 			}
