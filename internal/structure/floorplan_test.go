@@ -89,8 +89,8 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":               {"internal/research", "internal/roadmap", "internal/board"},
 	"github.com/bmatcuk/doublestar/v4":       {"agents", "specs", "internal/config", "internal/eval"},
 	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup", "internal/mcpclients"},
-	"github.com/tailscale/hujson":            {"internal/mcpclients", "internal/mcp/clients"}, // where in JSON with comments a member stands
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver", "internal/mcp"},
+	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver", "agents"},
 	"mvdan.cc/sh/v3":                         {"internal/research"},
 	"aead.dev/minisign":                      {"internal/upgrade", "internal/upgrade/upgradetest"}, // who signed a release, with no network; goreleaser signs so too
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
