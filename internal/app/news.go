@@ -76,7 +76,7 @@ func (r *News) Watch() (stopped func(error)) {
 		n.WatcherStopped(b.Since, "it was killed, or the machine stopped; its last sign of life was at "+b.At.Local().Format("2006-01-02 15:04:05"))
 	}
 	return func(err error) {
-		why := "it was told to end"
+		why := "stopped by a signal"
 		if err != nil {
 			why = err.Error()
 		}
@@ -155,3 +155,15 @@ func Notified(c *config.Config) (list []string) {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
+
+// NotifierName is what one of those who are told is called.
+func NotifierName(n config.Notify) string {
+	_, name := notify.Called(n)
+	return name
+}
+
+// Failing is who could not be told last, and why.
+type Failing = notify.Failing
+
+// Failing are those who could not be told last.
+func (r *News) Failing() []Failing { return r.Notifier().Failing() }

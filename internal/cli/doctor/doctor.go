@@ -199,7 +199,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.agents(ctx, p, c)
 	d.sandbox(ctx, p, c)
 	d.verify(p, c)
-	d.notify(c)
+	d.findings = append(d.findings, notified(p, c)...)
 	d.delivery(ctx, p, c)
 	sharing(ctx, d, p)
 	d.files(p)
@@ -266,20 +266,6 @@ func (d *diagnosis) verify(p *app.Project, c *config.Config) {
 			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
 		} else {
 			d.add(stateOK, "verify", command, "")
-		}
-	}
-}
-
-// notify looks whether the programs that hear news are there. Nothing is sent to a webhook.
-func (d *diagnosis) notify(c *config.Config) {
-	for _, n := range c.Notify {
-		if len(n.Command) == 0 {
-			continue
-		}
-		if err := d.console.Caller().LookPath(n.Command[0]); err != nil {
-			d.add(stateError, "notify", fmt.Sprintf("`%s` can't run: %v", n.Command[0], err), "mend notify in .trellis/config.yaml")
-		} else {
-			d.add(stateOK, "notify", strings.Join(n.On, ", ")+": "+n.Command[0], "")
 		}
 	}
 }
