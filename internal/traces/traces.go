@@ -185,6 +185,9 @@ func (t *Tracer) send(dir string) error {
 		}
 		sent.keep()
 	}
+	if h.Ended { // nothing is to come of it
+		delete(t.sent, sent.dir)
+	}
 	return nil
 }
 
