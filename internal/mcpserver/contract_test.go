@@ -360,6 +360,40 @@ func TestSlowCallIsAnswered(t *testing.T) {
 	}
 }
 
+// An order that the client has been told takes too long does not begin after that.
+func TestOrderThatWasGivenUp(t *testing.T) {
+	w := newWorld(t, nil)
+	w.planned("02-01-hello", prd)
+	s := mcpserver.New(w.options(mcpserver.All))
+	c := serve(t, s)
+	var a reviewAnswer
+	c.ok("task_review", `{"task": "hello"}`, &a)
+	release := s.HoldOrders()
+	c.refused("task_approve", `{"task": "hello", "hash": `+quote(a.Hash)+`}`, "takes longer than")
+	release()
+	s.Wait()
+	if doc := w.Read(".trellis/tasks/02-01-hello/task.json"); !strings.Contains(doc, `"waiting"`) {
+		t.Errorf("it was carried out all the same: %s", doc)
+	}
+}
+
+// Texts without end, and letters that nobody sees, make no answer too long.
+func TestTextsWithoutEnd(t *testing.T) {
+	long := strings.Repeat("e"+strings.Repeat("\u0301", 40), 100)
+	w := newWorld(t, map[string]string{".trellis/objectives/gateway.md": strings.ReplaceAll(roadmap, "Say", long) + strings.Repeat("| 9.9 | "+long+" | | | |\n", 60)})
+	var criteria strings.Builder
+	for range 12 {
+		fmt.Fprintf(&criteria, "- [ ] it says %.900s (verify: `true`)\n", long)
+	}
+	w.planned("02-01-hello", strings.Replace(prd, "A greeting.", strings.Repeat(long+"\n\n", 10), 1)+criteria.String())
+	w.task("02-01-hello", strings.Replace(w.Read(".trellis/tasks/02-01-hello/task.json"), "Say hello", long, 1), map[string]string{strings.Repeat("\u0301", 100) + ".md": ""})
+	c := connect(t, w.options(mcpserver.All))
+	for _, call := range [][2]string{{"task_list", `{}`}, {"task_show", `{"task": "02-01-hello"}`}, {"task_review", `{"task": "02-01-hello"}`}, {"objective_next", `{}`}, {"objective_next", `{"objective": "gateway"}`}, {"task_logs", `{"task": "02-01-hello"}`}} {
+		var a any
+		c.ok(call[0], call[1], &a)
+	}
+}
+
 // Where there is nothing to work with, every call says what to do.
 func TestWithoutTrellis(t *testing.T) {
 	w := newWorld(t, nil)

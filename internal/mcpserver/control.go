@@ -59,23 +59,17 @@ func (s *Server) control(ctx context.Context, p *app.Project, in controlArgument
 		return nil, app.Usagef("feedback and fresh belong to the action retry")
 	}
 	id, orders := nameOf(dir), p.Orders()
-	var done app.Ordered
 	switch in.Action {
 	case "start":
 		return s.begin(p, id, "start", "--detach")
 	case "cancel", "deliver":
 		return s.begin(p, id, in.Action)
 	case "stop":
-		done, err = orders.Stop(ctx, dir)
+		return s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return orders.Stop(ctx, dir) })
 	case "retry":
-		done, err = retry(ctx, orders, dir, in)
-	default:
-		return nil, app.Usagef("action is start, stop, retry, cancel or deliver, not %q", brief(in.Action, 40))
+		return s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return retry(ctx, orders, dir, in) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	return newDid(done), nil
+	return nil, app.Usagef("action is start, stop, retry, cancel or deliver, not %q", brief(in.Action, 40))
 }
 
 func retry(ctx context.Context, orders app.Orders, dir string, in controlArguments) (app.Ordered, error) {

@@ -54,7 +54,7 @@ func (s *Server) review(ctx context.Context, p *app.Project, in reviewArguments)
 		return nil, err
 	}
 	part, rest := pageOf(b.String(), from.at)
-	a := reviewAnswer{Note: dataNote, Task: id, Status: r.Status, Asked: r.Asked, Agreed: briefs(r.Agreed, 20, 80), Step: askedOf(dir, s.o.Env.Now()), Plan: part}
+	a := reviewAnswer{Note: dataNote, Task: id, Status: r.Status, Asked: r.Asked, Agreed: briefs(r.Agreed, 10, 60), Step: askedOf(dir, s.o.Env.Now()), Plan: part}
 	if rest > 0 {
 		a.Cursor = cursor{r.Hash, rest}.String()
 	} else {
@@ -120,10 +120,6 @@ type did struct {
 	Next   string         `json:"next,omitempty"`
 }
 
-func newDid(o app.Ordered) did {
-	return did{Task: o.Task, Status: o.Status, Says: brief(o.Says, 600), Next: o.Next}
-}
-
 func (s *Server) approve(ctx context.Context, p *app.Project, in approveArguments) (any, error) {
 	return s.decide(ctx, p, in.Task, app.Decision{Shown: in.Hash, Step: in.Step}, app.Orders.Approve)
 }
@@ -150,12 +146,9 @@ func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.D
 	case len(d.Shown) > maxName || len(d.Step) > maxName:
 		return nil, app.WithHints(app.Usagef("hash and step are those that task_review shows"), review)
 	}
-	done, err := say(p.Orders(), ctx, dir, d)
+	done, err := s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return say(p.Orders(), ctx, dir, d) })
 	if errors.Is(err, runner.ErrPlanChanged) {
 		err = app.WithHints(app.AsKind(app.ErrUnmet, errors.New("it was changed since it was shown: nothing is decided")), review)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return newDid(done), nil
+	return done, err
 }

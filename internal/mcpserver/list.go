@@ -69,7 +69,7 @@ func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any,
 	for _, t := range tasks[at:min(at+most, len(tasks))] {
 		a.Tasks = append(a.Tasks, newListed(t))
 	}
-	n, err := fit(a.Tasks, most)
+	n, err := fit(a.Tasks, most, maxPage)
 	if err != nil {
 		return nil, err
 	}

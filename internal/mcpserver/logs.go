@@ -11,7 +11,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
-	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // keptLogs is how many logs are kept open.
@@ -119,14 +118,14 @@ func fitEnd(lines []string, most int, tail bool) (int, error) {
 		lines = slices.Clone(lines)
 		slices.Reverse(lines)
 	}
-	return fit(lines, most)
+	return fit(lines, most, maxPage)
 }
 
 // shownLines are the lines as an answer has them.
 func shownLines(list []terminal.ScrollLine) []string {
 	lines := []string{}
 	for _, l := range list {
-		lines = append(lines, text.Clip(strings.TrimSpace(l.At+" "+l.Text), shownLine))
+		lines = append(lines, bounded(strings.TrimSpace(l.At+" "+l.Text), shownLine))
 	}
 	return lines
 }

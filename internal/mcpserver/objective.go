@@ -52,7 +52,8 @@ func (s *Server) objectives(_ context.Context, p *app.Project, in objectiveArgum
 		if i < 0 {
 			return nil, app.WithHints(app.AsKind(app.ErrNotFound, app.Usagef("there is no objective %q", brief(in.Objective, 60))), "objective_next {}")
 		}
-		return objectiveAnswer{Note: dataNote, Objectives: []objective{newObjective(all[i], true)}}, nil
+		one, err := newObjective(all[i], true)
+		return objectiveAnswer{Note: dataNote, Objectives: []objective{one}}, err
 	}
 	from := cursor{of: "objectives"}
 	if in.Cursor != "" {
@@ -63,9 +64,13 @@ func (s *Server) objectives(_ context.Context, p *app.Project, in objectiveArgum
 	at := min(from.at, len(all))
 	a := objectiveAnswer{Note: dataNote, Objectives: []objective{}}
 	for _, o := range all[at:min(at+shownSteps, len(all))] {
-		a.Objectives = append(a.Objectives, newObjective(o, false))
+		one, err := newObjective(o, false)
+		if err != nil {
+			return nil, err
+		}
+		a.Objectives = append(a.Objectives, one)
 	}
-	n, err := fit(a.Objectives, shownSteps)
+	n, err := fit(a.Objectives, shownSteps, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +81,7 @@ func (s *Server) objectives(_ context.Context, p *app.Project, in objectiveArgum
 	return a, nil
 }
 
-func newObjective(o app.Objective, steps bool) objective {
+func newObjective(o app.Objective, steps bool) (objective, error) {
 	one := objective{Name: brief(o.Name, 100), Title: brief(o.Title, 150), Why: brief(o.Why, 300)}
 	if len(o.Problems) > 0 {
 		one.Problem = brief(o.Problems[0].Error(), 300)
@@ -88,15 +93,17 @@ func newObjective(o app.Objective, steps bool) objective {
 			switch {
 			case step.Over():
 				one.Done++
-			case steps && len(one.Open) < shownSteps:
-				one.Open = append(one.Open, shown)
 			case steps:
-				one.More++
+				one.Open = append(one.Open, shown)
 			}
 			if step.ID == o.Next && o.Next != "" {
 				one.Next = &shown
 			}
 		}
 	}
-	return one
+	n, err := fit(one.Open, shownSteps, maxPage/2)
+	if err == nil {
+		one.Open, one.More = one.Open[:n], len(one.Open)-n
+	}
+	return one, err
 }

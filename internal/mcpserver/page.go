@@ -8,11 +8,10 @@ import (
 )
 
 // maxPage is how many bytes the entries of a page may have: room is left for what stands around them.
-const maxPage = maxAnswer - 4<<10
+const maxPage = maxAnswer - 5<<10
 
-// fit is how many entries of a list, from the first on, are on a page: at most most, and as many as there is room for, but one.
-func fit[T any](list []T, most int) (n int, err error) {
-	room := maxPage
+// fit is how many entries of a list, from the first on, are shown: at most most, and as many as have at most room bytes, but one.
+func fit[T any](list []T, most, room int) (n int, err error) {
 	for n < len(list) && n < most {
 		doc, err := document(list[n])
 		if err != nil {

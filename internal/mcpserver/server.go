@@ -4,7 +4,6 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"time"
@@ -68,9 +67,6 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
 	}
 	return err
 }

@@ -29,7 +29,8 @@ type showAnswer struct {
 	Problems  []string       `json:"problems,omitempty"`
 	Usage     map[string]any `json:"usage,omitempty"`
 	Files     []string       `json:"files,omitempty"` // resources trellis://task/{task}/{file}
-	Next      string         `json:"next,omitempty"`  // the command that a person would type
+	MoreFiles int            `json:"more_files,omitempty"`
+	Next      string         `json:"next,omitempty"` // the command that a person would type
 }
 
 // criterion is what must hold, and what the last run found of it.
@@ -54,6 +55,9 @@ const (
 	shownCriteria = 25
 	shownFiles    = 60
 	shownProblems = 8
+	criteriaRoom  = 6 << 10 // bytes
+	filesRoom     = 3 << 10
+	problemsRoom  = 2 << 10
 )
 
 func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (any, error) {
@@ -66,15 +70,19 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 		return nil, err
 	}
 	a := showAnswer{Note: dataNote, listed: newListed(t), Round: t.Round, Since: t.Since, Priority: t.Priority, Branch: brief(t.Branch, 200), Base: brief(t.BaseBranch, 200),
-		PR: brief(t.PRURL, 300), DependsOn: briefs(t.DependsOn, 20, 80), Step: askedOf(dir, s.o.Env.Now())}
-	a.Failure, a.Problem = failure(t, 1000), ""
-	for i, one := range t.Problems {
-		if i == shownProblems {
-			break
-		}
+		PR: brief(t.PRURL, 300), DependsOn: briefs(t.DependsOn, 10, 60), Step: askedOf(dir, s.o.Env.Now())}
+	a.Failure, a.Problem = failure(t, 600), ""
+	for _, one := range t.Problems {
 		a.Problems = append(a.Problems, brief(one.Error(), 300))
 	}
-	a.criteria(dir, t)
+	n, err := fit(a.Problems, shownProblems, problemsRoom)
+	if err != nil {
+		return nil, err
+	}
+	a.Problems = a.Problems[:n]
+	if err := a.criteria(dir, t); err != nil {
+		return nil, err
+	}
 	if u := t.Usage; u.Tokens() > 0 || u.Seconds > 0 {
 		a.Usage = map[string]any{"seconds": int(u.Seconds), "tokens": u.Tokens()}
 		if u.CostUSD != nil {
@@ -85,32 +93,35 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 	if err != nil {
 		return nil, err
 	}
-	var names []string
 	for _, f := range files {
-		names = append(names, f.Name)
+		a.Files = append(a.Files, brief(f.Name, 200))
 	}
-	a.Files = briefs(names, shownFiles, 100)
+	if n, err = fit(a.Files, shownFiles, filesRoom); err != nil {
+		return nil, err
+	}
+	a.Files, a.MoreFiles = a.Files[:n], len(files)-n
 	a.Next, _ = p.Next(ctx, dir) // where nothing comes next, nothing is said
 	return a, nil
 }
 
-// criteria adds them with what the last run found.
-func (a *showAnswer) criteria(dir string, t status.Task) {
+// criteria adds them with what the last run found, as many as there is room for.
+func (a *showAnswer) criteria(dir string, t status.Task) error {
 	found := map[string]status.Verdict{}
 	for _, v := range status.Verdicts(dir) {
 		found[v.Text] = v
 	}
-	for i, c := range t.Criteria {
-		if i == shownCriteria {
-			a.More = len(t.Criteria) - shownCriteria
-			return
-		}
+	for _, c := range t.Criteria {
 		one := criterion{ID: brief(c.ID, 20), Text: brief(c.Text, 200), Verify: brief(c.Verify, 100), Verdict: "open"}
 		if v, judged := found[c.Text]; judged {
 			one.Verdict, one.Evidence = brief(v.Verdict, 20), brief(v.Evidence, 150)
 		}
 		a.Criteria = append(a.Criteria, one)
 	}
+	n, err := fit(a.Criteria, shownCriteria, criteriaRoom)
+	if err == nil {
+		a.Criteria, a.More = a.Criteria[:n], len(a.Criteria)-n
+	}
+	return err
 }
 
 // askedOf is the step of a task that waits for a person, nil when none does.
@@ -119,5 +130,5 @@ func askedOf(dir string, now time.Time) *step {
 	if q == nil {
 		return nil
 	}
-	return &step{q.Path, brief(q.Title, 200), brief(q.Description, 1500), q.Hash}
+	return &step{brief(q.Path, 200), brief(q.Title, 200), brief(q.Description, 800), q.Hash}
 }

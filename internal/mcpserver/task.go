@@ -35,7 +35,19 @@ func find(p *app.Project, ref string) (dir string, err error) {
 func nameOf(dir string) string { return strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix) }
 
 // brief is a text of a task in one line of at most so many letters.
-func brief(s string, most int) string { return text.Clip(trellis.VisibleLine(s), most) }
+func brief(s string, most int) string { return bounded(trellis.VisibleLine(s), most) }
+
+// bounded is a text that is at most so wide, and has at most twice as many bytes in an answer: letters may have no width.
+func bounded(s string, most int) string {
+	s = text.Clip(strings.ToValidUTF8(s, "�"), most)
+	room := 2 * most
+	for i, r := range s {
+		if room -= size(string(r)); room < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
 
 // briefs are several, and how many more there are.
 func briefs(list []string, most, letters int) (short []string) {

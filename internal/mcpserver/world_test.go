@@ -96,9 +96,13 @@ type client struct {
 // connect is a client of a server in this process, until the test ends.
 func connect(t *testing.T, o mcpserver.Options) *client {
 	t.Helper()
+	return serve(t, mcpserver.New(o))
+}
+
+func serve(t *testing.T, s *mcpserver.Server) *client {
+	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
-	s := mcpserver.New(o)
 	go func() { ended <- s.Run(context.Background(), theirs) }()
 	c := dial(t, ours)
 	t.Cleanup(func() {
