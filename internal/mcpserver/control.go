@@ -81,24 +81,3 @@ func retry(ctx context.Context, orders app.Orders, dir string, in controlArgumen
 	}
 	return orders.SendBack(ctx, dir, in.Feedback)
 }
-
-// begin has this program carry out an order in a process that outlives this one, as long as that takes.
-func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
-	said, err := s.program(p).Begin(beginning, append(args, "--", id)...)
-	if said.GoesOn {
-		said.Says = args[0] + " is being carried out"
-	}
-	return begun(id, said, err)
-}
-
-// begun is what the program said of what goes on now.
-func begun(id string, said app.Said, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	next := said.Next
-	if next == "" && id != "" {
-		next = call("task_show", id)
-	}
-	return did{Task: id, Says: brief(said.Says, 600), Next: next}, nil
-}

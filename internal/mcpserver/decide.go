@@ -112,14 +112,6 @@ type rejectArguments struct {
 	Step   string `json:"step,omitempty"`
 }
 
-// did is what came of an order.
-type did struct {
-	Task   string         `json:"task,omitempty"`
-	Status trellis.Status `json:"status,omitempty"`
-	Says   string         `json:"says"`
-	Next   string         `json:"next,omitempty"`
-}
-
 func (s *Server) approve(ctx context.Context, p *app.Project, in approveArguments) (any, error) {
 	return s.decide(ctx, p, in.Task, app.Decision{Shown: in.Hash, Step: in.Step}, app.Orders.Approve)
 }

@@ -22,7 +22,7 @@ type Options struct {
 	Version string
 }
 
-// Server answers a client. It has no state that a client could lose: an answer depends on its arguments and on the tasks alone.
+// Server answers a client. It keeps nothing of it but how far logs were read: all else depends on the arguments and on the tasks alone.
 type Server struct {
 	o    Options
 	mcp  *mcp.Server

@@ -42,26 +42,7 @@ func reading[In any](s *Server, name, says string, do func(context.Context, *app
 	return t
 }
 
-// ordering makes a tool that gives an order.
-func ordering[In any](s *Server, level Level, name, says string, do func(context.Context, *app.Project, In) (any, error)) tool {
-	return newTool(s, level, name, says, do)
-}
-
-// carryOut carries out an order in this process, one at a time. One that has begun is not cut off when the client gives it up, so
-// that nothing is done by half; one that has not does not begin then.
-func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ordered, error)) (any, error) {
-	s.order.Lock()
-	defer s.order.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	done, err := do(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return did{Task: done.Task, Status: done.Status, Says: brief(done.Says, 600), Next: done.Next}, nil
-}
-
+// newTool makes a tool of a level, which says what do comes to.
 func newTool[In any](s *Server, level Level, name, says string, do func(context.Context, *app.Project, In) (any, error)) tool {
 	schema := schemaOf[In]()
 	handle := func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
