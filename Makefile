@@ -58,3 +58,7 @@ setup-release:
 	scripts/setup-release.sh
 release-snapshot:
 	scripts/release.sh
+# README and docs/ as pages of a site, in bin/site.
+site:
+	scripts/site.sh
+	scripts/check-site.py bin/site
