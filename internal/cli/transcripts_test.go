@@ -359,6 +359,7 @@ trellis init >/dev/null 2>&1; echo 'verify: [sh test.sh]' > .trellis/config.yaml
 	"tutorial": begun + "mkdir .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/\n",
 	"review":   playing,
 	"ci":       playing,
+	"install":  begun,
 	"team":     begun,
 	"monorepo": begun + "mkdir -p packages/web packages/api .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/; echo '{\"private\": true}' > package.json; echo \"lockfileVersion: '9.0'\" > pnpm-lock.yaml\n" +
 		"printf 'packages:\\n  - packages/*\\n' > pnpm-workspace.yaml; echo '{\"name\": \"web\", \"scripts\": {\"test\": \"node --test\"}}' > packages/web/package.json; echo '{\"name\": \"api\"}' > packages/api/package.json\n" +
