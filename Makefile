@@ -62,3 +62,6 @@ release-snapshot:
 site:
 	scripts/site.sh
 	scripts/check-site.py bin/site
+# What a release has, tried as its users get it; some minutes.
+test-release:
+	scripts/test-release.sh

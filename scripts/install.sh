@@ -71,8 +71,8 @@ main() {
 	test "${TRELLIS_VERSION:-$version}" = "$version" || die "the list of $TRELLIS_VERSION is that of $version"
 	fetch "download/$version/$archive" "$archive"
 	grep -qx "$(sum "$archive")  $archive" checksums.txt || die "$archive has not the checksum that was signed, so nothing was installed"
-	tar -xzf "$archive"
-	cd "${archive%.tar.gz}"
+	mkdir files && tar -xzf "$archive" -C files
+	cd files
 	./trellis --version >/dev/null || die 'the program does not run on this machine, so nothing was installed'
 
 	put() { mkdir -p "$prefix/share/$2" && cp "$1" "$prefix/share/$2/${3:-}"; } # put FILE FOLDER [NAME]

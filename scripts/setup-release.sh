@@ -8,7 +8,7 @@ bin=$PWD/.tools/release/bin
 # program MODULE NAME VERSION installs a Go program.
 program() {
 	if [ "$("${GO:-go}" version -m "$bin/$2" 2>/dev/null | awk '$1 == "mod" { print $3 }')" != "$3" ]; then
-		(cd / && GOFLAGS='' GOBIN=$bin "${GO:-go}" install "$1@$3")
+		(cd / && GOFLAGS=-trimpath GOBIN=$bin "${GO:-go}" install "$1@$3")
 	fi
 }
 program github.com/goreleaser/goreleaser/v2 goreleaser v2.15.0

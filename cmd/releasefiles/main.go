@@ -1,4 +1,4 @@
-// Command releasefiles writes what a release has beside its programs: the manual, the notes, what Debian wants of a package, and
+// Command releasefiles writes what a release has beside its programs: the manual, completion, the notes, what Debian wants of a package, and
 // install.sh with the key of the releases. goreleaser calls it; the same commit makes the same files.
 package main
 
@@ -57,6 +57,11 @@ func (e edition) write() error {
 	for name, page := range cli.Manual("v"+e.version, e.date.UTC().Format(time.DateOnly)) {
 		files[filepath.Join("man", name)] = []byte(page)
 		if files[filepath.Join("man-gz", name+".gz")], err = pack([]byte(page)); err != nil {
+			return err
+		}
+	}
+	for shell, name := range map[string]string{"bash": "trellis.bash", "zsh": "_trellis", "fish": "trellis.fish"} {
+		if files[filepath.Join("completions", name)], err = os.ReadFile(filepath.Join("internal/cli/completion", shell)); err != nil {
 			return err
 		}
 	}

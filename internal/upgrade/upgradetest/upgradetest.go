@@ -61,7 +61,7 @@ func Serve(t testing.TB) *Server {
 func (s *Server) Add(t testing.TB, version string, files map[string]string) {
 	t.Helper()
 	name := "trellis_" + strings.TrimPrefix(version, "v") + "_" + runtime.GOOS + "_" + runtime.GOARCH
-	archive := pack(t, name, files)
+	archive := pack(t, files)
 	list := fmt.Appendf(nil, "%x  %s.tar.gz\n%x  another.deb\n", sha256.Sum256(archive), name, sha256.Sum256(nil))
 	signer := minisign.NewReader(bytes.NewReader(list)) // what is signed is its hash, as minisign does it
 	if _, err := io.Copy(io.Discard, signer); err != nil {
@@ -76,7 +76,7 @@ func (s *Server) Add(t testing.TB, version string, files map[string]string) {
 	s.files[folder+"checksums.txt.minisig"] = signer.SignWithComments(keys().private, "trellis "+version, "a test")
 }
 
-func pack(t testing.TB, folder string, files map[string]string) []byte {
+func pack(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	packed := gzip.NewWriter(&b)
@@ -86,7 +86,7 @@ func pack(t testing.TB, folder string, files map[string]string) []byte {
 		if name == "trellis" {
 			mode = 0o755
 		}
-		if err := out.WriteHeader(&tar.Header{Name: folder + "/" + name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(files[name]))}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(files[name]))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := out.Write([]byte(files[name])); err != nil {
