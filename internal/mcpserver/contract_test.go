@@ -253,9 +253,10 @@ func TestObjectives(t *testing.T) {
 
 // Files of a task are read, and nothing else.
 func TestFilesOfATask(t *testing.T) {
+	long := strings.Repeat("ü\"\n", 9000)
 	w := newWorld(t, nil)
-	w.planned("02-01-hello", prd+strings.Repeat("ü\"\n", 9000))
-	w.task("02-01-hello", w.Read(".trellis/tasks/02-01-hello/task.json"), map[string]string{"notes/a b.txt": "noted", "run/journal.jsonl": "secret", "image.bin": "\xff\xfe"})
+	w.planned("02-01-hello", prd)
+	w.task("02-01-hello", w.Read(".trellis/tasks/02-01-hello/task.json"), map[string]string{"notes/a b.txt": "noted", "notes/100% long?.md": long, "run/journal.jsonl": "secret", "image.bin": "\xff\xfe"})
 	w.Write("outside.md", "outside")
 	c := connect(t, w.options(mcpserver.Read))
 	read := func(uri string) (string, error) {
@@ -265,7 +266,10 @@ func TestFilesOfATask(t *testing.T) {
 		}
 		return r.Contents[0].Text, nil
 	}
-	whole, uri := "", "trellis://task/02-01-hello/prd.md"
+	if text, err := read("trellis://task/02-01-hello/prd.md"); text != prd || err != nil {
+		t.Errorf("got %q, %v", text, err)
+	}
+	whole, uri := "", "trellis://task/02-01-hello/notes/100%25%20long%3F.md"
 	for uri != "" {
 		text, err := read(uri)
 		if err != nil || len(text) > 20<<10 {
@@ -277,8 +281,8 @@ func TestFilesOfATask(t *testing.T) {
 			_, uri, _ = strings.Cut(strings.TrimSuffix(next, "]\n"), "next: ")
 		}
 	}
-	if want := prd + strings.Repeat("ü\"\n", 9000); whole != want {
-		t.Errorf("got %d bytes in all, want %d", len(whole), len(want))
+	if whole != long {
+		t.Errorf("got %d bytes in all, want %d", len(whole), len(long))
 	}
 	if text, err := read("trellis://task/hello/notes/a%20b.txt"); text != "noted" || err != nil {
 		t.Errorf("got %q, %v", text, err)

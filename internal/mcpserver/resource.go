@@ -66,7 +66,7 @@ func readFile(p *app.Project, uri string) (string, error) {
 	}
 	part, next := pageOf(text, from)
 	if next > 0 {
-		part += fmt.Sprintf("\n[%d of %d bytes; next: %s%s/%s?from=%d]\n", next, len(text), scheme, nameOf(dir), name, next)
+		part += fmt.Sprintf("\n[%d of %d bytes; next: %s%s/%s?from=%d]\n", next, len(text), scheme, nameOf(dir), (&url.URL{Path: name}).EscapedPath(), next)
 	}
 	return part, nil
 }
