@@ -350,18 +350,15 @@ func TestSlowCallIsAnswered(t *testing.T) {
 		<-release
 		return open(ctx)
 	}
-	c := connect(t, o)
+	c := serve(t, mcpserver.New(o))
 	began := time.Now()
-	c.refused("task_list", `{}`, "takes longer than", "next: ")
-	if took := time.Since(began); took > 2*time.Second {
+	c.refused("task_list", `{}`, "takes longer than 1.8s", "next: ")
+	if took := time.Since(began); took > 5*time.Second { // with room for a busy machine
 		t.Errorf("it took %v", took)
 	}
 	<-first
 	close(release)
-	var a listAnswer
-	if c.ok("task_list", `{}`, &a); a.Total != 1 {
-		t.Errorf("got %+v", a)
-	}
+	c.until("task_list", `{}`, `"total":1`)
 }
 
 // An order that the client has been told takes too long does not begin after that.

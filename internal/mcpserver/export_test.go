@@ -1,5 +1,13 @@
 package mcpserver
 
+import "time"
+
+// Patient is the server with all the time in the world, for tests of what it answers on a machine that is busy.
+func (s *Server) Patient() *Server {
+	s.patience = time.Minute
+	return s
+}
+
 // HoldOrders has orders wait until release is called, and Wait waits for the calls that go on.
 func (s *Server) HoldOrders() (release func()) {
 	s.order.Lock()

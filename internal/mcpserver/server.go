@@ -28,6 +28,8 @@ type Server struct {
 	mcp  *mcp.Server
 	logs logs
 
+	patience time.Duration // within which a call is answered
+
 	opening sync.Mutex
 	opened  *app.Project // nil: nobody asked yet, or it can't be opened
 
@@ -41,7 +43,7 @@ const instructions = "Trellis turns a requirement into a reviewed git branch. ta
 
 // New is a server that offers the tools of a level.
 func New(o Options) *Server {
-	s := &Server{o: o}
+	s := &Server{o: o, patience: patience}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "trellis", Title: "Trellis", Version: o.Version},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}})
 	for _, t := range s.tools() {

@@ -103,7 +103,7 @@ func arguments[In any](name string, schema *jsonschema.Schema, raw json.RawMessa
 
 // within answers in time: with what do comes to, or else with what to call to see what became of it.
 func (s *Server) within(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	type came struct {
 		answer any
 		err    error
@@ -125,7 +125,7 @@ func (s *Server) within(ctx context.Context, name string, do func(context.Contex
 	default:
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was an order it may still be carried out", name, patience)), "task_list shows where tasks stand")
+		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was an order it may still be carried out", name, s.patience)), "task_list shows where tasks stand")
 	}
 	return nil, ctx.Err()
 }
