@@ -5,12 +5,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH=$PWD/.tools/release/bin:$PATH
 source=$PWD work=$(mktemp -d) server=
-trap 'if [ -n "$server" ]; then kill "$server"; fi; as_root umount "$work/small" 2>/dev/null; as_root rm -rf "$work"' EXIT
+trap 'if [ -n "$server" ]; then kill "$server"; fi; as_root umount "$work/small" 2>/dev/null || true; as_root rm -rf "$work"' EXIT
 
 say() { printf '== %s\n' "$*"; }
 die() { printf 'test-release: %s\n' "$*" >&2; exit 1; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-files() { (cd "$1" && find . -mindepth 1 -not -path './var/lib/*' | sort); }
+# files are those below a root, and the folders that are the package's own; the others belong to the system.
+files() { (cd "$1" && find . -not -path './var/lib/*' \( -not -type d -o -name 'trellis*' \) | sort); }
 # demo runs the program of a root, with nothing of the user.
 demo() { env -i HOME="$work/home" PATH="$1/usr/bin:/usr/bin:/bin" TERM=dumb "$1/usr/bin/trellis" demo >"$work/demo.log" 2>&1 || { cat "$work/demo.log"; die "the demo fails in $1"; }; }
 mkdir "$work/home"
@@ -28,8 +29,9 @@ say 'two builds of one commit, in two folders'
 minisign -G -W -p "$work/public" -s "$work/secret" >/dev/null
 TRELLIS_RELEASE_KEY=$(sed -n 2p "$work/public")
 export TRELLIS_RELEASE_KEY TRELLIS_SECRET_KEY_FILE=$work/secret
+git clone -q "$source" "$work/one"
+git clone -q "$work/one" "$work/another/folder"
 for folder in one another/folder; do
-	git clone -q "$source" "$work/$folder"
 	ln -s "$source/.tools" "$work/$folder/.tools"
 	echo .tools >>"$work/$folder/.git/info/exclude"
 	(cd "$work/$folder" && scripts/release.sh) >"$work/build.log" 2>&1 || { tail -40 "$work/build.log"; die 'goreleaser failed'; }
@@ -39,6 +41,7 @@ cmp "$dist/checksums.txt" "$work/another/folder/dist/checksums.txt"
 cmp "$dist/checksums.txt.minisig" "$work/another/folder/dist/checksums.txt.minisig"
 cp "$work/one/bin/release/install.sh" "$dist"
 (cd "$dist" && sha256sum --quiet --check checksums.txt)
+minisign -Vqm "$dist/checksums.txt" -p "$work/public"
 version=$(sed -n 's/.*trellis_\(.*\)_linux_amd64\.deb$/\1/p' "$dist/checksums.txt")
 for file in {linux,darwin}_{amd64,arm64}.tar.gz linux_{amd64,arm64}.{deb,rpm,apk} {linux,darwin}_{amd64,arm64}.cdx.json; do
 	grep -q "  trellis_${version}_$file\$" "$dist/checksums.txt" || die "there is no $file"
@@ -101,7 +104,9 @@ until grep -q port "$work/server.log"; do kill -0 "$server"; sleep 0.1; done
 TRELLIS_RELEASES=http://127.0.0.1:$(sed -n 's/.* port \([0-9]*\).*/\1/p' "$work/server.log")
 export TRELLIS_RELEASES HOME=$work/home PREFIX=$work/prefix
 curl -fsSL "$TRELLIS_RELEASES/latest/download/install.sh" | sh
+curl -fsSL "$TRELLIS_RELEASES/latest/download/install.sh" | sed 's/command -v minisign/false/' | PREFIX=$work/second sh # by openssl
 trellis=$PREFIX/bin/trellis
+diff -r "$PREFIX" "$work/second"
 "$trellis" demo >"$work/demo.log" 2>&1 || { cat "$work/demo.log"; die 'the demo fails'; }
 cp "$trellis" "$work/first"
 "$trellis" upgrade --check && die 'upgrade --check found nothing' # a snapshot has the version of its commit, which is older
