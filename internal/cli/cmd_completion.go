@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/objective"
 	"github.com/trellis-tasks/trellis/internal/cli/watch"
+	"github.com/trellis-tasks/trellis/internal/mcpserver"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/stats"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -224,6 +225,11 @@ func flagValues(a *command.Console, name string, line *commandLine, last string)
 			for _, kind := range stats.Kinds {
 				list = append(list, string(kind))
 			}
+		}
+		return list
+	case "tools":
+		for _, level := range mcpserver.Levels {
+			list = append(list, string(level))
 		}
 		return list
 	case "log-level":

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
+	"github.com/trellis-tasks/trellis/internal/mcpserver"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -22,13 +23,14 @@ func mcpInstallCommand(a *command.Console) *cli.Command {
 		Usage:     "have claude, codex or opencode start the MCP server",
 		ArgsUsage: "claude|codex|opencode",
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "how much it offers there: `LEVEL` read, work or all"},
 			&cli.BoolFlag{Name: "undo", Usage: "take it out again"},
 			&cli.BoolFlag{Name: "yes", Usage: "do it without being asked"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Shows what goes into the program's own settings, those of yours for all projects, and puts it there when you agree.
 With --undo they are as they were before, to the byte; when somebody changed them since, the entry alone goes.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting}, "trellis mcp install claude", "trellis mcp install codex --undo --yes"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting}, "trellis mcp install claude", "trellis mcp install opencode --tools read", "trellis mcp install codex --undo --yes"),
 		Action: func(c *cli.Context) error { return runMCPInstall(a, c) },
 	}
 }
@@ -46,11 +48,15 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 	if err := a.OnlyPeople("change the settings of agents"); err != nil {
 		return err
 	}
+	level, err := mcpserver.ParseLevel(c.String("tools"))
+	if err != nil {
+		return err
+	}
 	entry, err := a.Caller().MCPClient(c.Args().First())
 	if err != nil {
 		return err
 	}
-	i := &installer{a, c, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing"}}
+	i := &installer{a, c, level, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing"}}
 	if c.Bool("undo") {
 		err = i.remove()
 	} else {
@@ -66,6 +72,7 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 type installer struct {
 	console *command.Console
 	call    *cli.Context
+	level   mcpserver.Level
 	entry   mcpclients.Entry
 	did     installed
 }
@@ -74,6 +81,9 @@ func (i *installer) add() error {
 	self, err := serverCommand(i.console)
 	if err != nil {
 		return err
+	}
+	if i.level != mcpserver.Work { // which it is unless somebody says
+		self = append(self, "--tools", string(i.level))
 	}
 	change, err := i.entry.Adding(self)
 	if err != nil {
@@ -136,7 +146,7 @@ func (i *installer) agree(would, verb string, change mcpclients.Change, question
 		return true, nil
 	}
 	if i.call.Bool("json") || !i.console.CanAsk() {
-		next := strings.Join(append([]string{"trellis mcp install", i.entry.Name}, command.GivenFlags(i.call, "undo", "json")...), " ") + " --yes"
+		next := strings.Join(append([]string{"trellis mcp install", i.entry.Name}, command.GivenFlags(i.call, "tools", "undo", "json")...), " ") + " --yes"
 		return false, app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: nothing is changed")), next)
 	}
 	return i.console.Confirm(question)
