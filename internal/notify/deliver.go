@@ -110,6 +110,9 @@ func (n *Notifier) pending() []pending {
 }
 
 func (p pending) due() time.Time {
+	if p.trying { // who ends the sending waits for what comes of it
+		return p.at
+	}
 	if p.tries == 0 {
 		return p.hold
 	}

@@ -39,7 +39,9 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 			h, s := newHouse(t), newChat(t, "slack")
 			asked, let := make(chan struct{}), make(chan struct{})
 			if c.underWay {
+				s.mu.Lock()
 				s.say = []func(http.ResponseWriter){func(http.ResponseWriter) { close(asked); <-let }}
+				s.mu.Unlock()
 			}
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), "NOTIFY_TEST_CHILD="+h.root, "CHAT_URL="+s.URL+"/services/T0SECRETPATH")
