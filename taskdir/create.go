@@ -39,6 +39,7 @@ type New struct {
 	Agent             string
 	Size              trellis.Size
 	Objective         Objective
+	Source            Source
 	Approval          Approval
 	Created           time.Time         // zero: Create and Draft take the time of the Store
 	Force             bool              // a taken name gets a suffix: -2, -3, …
@@ -282,6 +283,9 @@ func (n New) fields() map[string]any {
 	}
 	if !n.Created.IsZero() {
 		fields["createdAt"] = n.Created.Format(time.DateOnly)
+	}
+	if n.Source != (Source{}) {
+		fields["meta.source"] = n.Source
 	}
 	if n.Approval != (Approval{}) {
 		fields["pipeline.approval.required"] = n.Approval.Required

@@ -132,7 +132,7 @@ func (r *reader) fields() members {
 		"parent":        into(&t.Parent, r.text),
 		"relatedFiles":  into(&t.RelatedFiles, r.strings),
 		"notes":         into(&t.Notes, r.text),
-		"meta":          r.within(nil),
+		"meta":          r.within(r.meta),
 		"created": func(name string, v gjson.Result) { // createdAt of the oldest versions
 			if t.CreatedAt == "" {
 				t.CreatedAt = r.date(name, v)
@@ -152,6 +152,14 @@ func (r *reader) within(known func() members) func(name string, v gjson.Result) 
 			r.object(name, v, known())
 		}
 	}
+}
+
+// meta reads what of it is ours. The rest is its own business.
+func (r *reader) meta() members {
+	return members{"source": r.within(func() members {
+		s := &r.t.Source
+		return members{"issue": into(&s.Issue, r.text), "url": into(&s.URL, r.text), "comment": into(&s.Comment, r.bool)}
+	})}
 }
 
 func (r *reader) pipeline() members {

@@ -29,6 +29,7 @@ type Task struct {
 	Parent                   string
 	RelatedFiles             []string
 	Notes                    string
+	Source                   Source // meta.source
 	Pipeline                 Pipeline
 	Raw                      []byte            // the file's bytes
 	Problems                 []trellis.Problem // what is not legal, in the file's order
@@ -59,6 +60,13 @@ type Pipeline struct {
 	Failure       Failure
 	ResumeAt      time.Time // zero: not waiting for a time
 	Usage         trellis.Usage
+}
+
+// Source is the issue that a task came from.
+type Source struct {
+	Issue   string `json:"issue"`             // linear:ABC-12
+	URL     string `json:"url"`               // where people read it
+	Comment bool   `json:"comment,omitempty"` // the address of the pull request is to be written there
 }
 
 // Objective is the step of a roadmap that a task is for.

@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/stats"
+	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -211,6 +212,11 @@ func flagValues(a *command.Console, name string, line *commandLine, last string)
 		return trellis.Priorities
 	case "phase":
 		return phases()
+	case "from-issue":
+		for _, kind := range tracker.Kinds {
+			list = append(list, string(kind)+":")
+		}
+		return list
 	case "graph":
 		return roadmap.Graphs
 	case "retry", "depends-on", "task", "parent":

@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -33,7 +34,8 @@ func planCommand(a *command.Console) *cli.Command {
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ") + "; chosen by the files that the research finds"},
 			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "what is wanted, as `TEXT`"},
 			&cli.StringFlag{Name: "requirement-file", Usage: "what is wanted, in a `FILE`; - is standard input"},
-			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in a GitHub `ISSUE` with its comments: 12, owner/repo#12 or its address; read with gh"},
+			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in an `ISSUE` with its comments: linear:ABC-12, jira:ABC-12, gitlab:group/project#4, github:owner/repo#7, its address, or 12 of the repository's own GitHub"},
+			&cli.BoolFlag{Name: "comment", Usage: "with --from-issue: write the address of the pull request into the issue, once there is one"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
 			&cli.StringSliceFlag{Name: "verify", Usage: "a `COMMAND` that decides whether the work is done; may be given more than once"},
 			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown, or a text of several words that explains the requirement; may be given more than once"},
@@ -69,6 +71,7 @@ shows that before.`,
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend --requirement-file issue.md --verify 'go test ./...'",
 			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
+			"trellis plan --from-issue linear:ABC-12 --comment",
 			"trellis plan --retry 02-03-paging --feedback 'It is in scope: see docs/api.md'"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("detach") {
@@ -170,6 +173,9 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 		return o, nil, err
 	}
 	again := c.String("retry") != ""
+	if c.Bool("comment") && (again || from != "--from-issue") {
+		return o, nil, app.Usagef("--comment goes with --from-issue of a new task")
+	}
 	for _, flag := range []string{"name", "type", "priority", "package", "depends-on", "force-new"} {
 		if again && c.IsSet(flag) {
 			return o, nil, app.Usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
@@ -190,7 +196,7 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 	if o.New, err = plannedTask(a, c, p); err != nil {
 		return o, nil, err
 	}
-	var of *app.Issue
+	var of *tracker.Issue
 	if from == "" {
 		if _, err := p.ValidConfig(); err != nil {
 			return o, nil, err // before somebody writes what can't be planned
@@ -206,10 +212,10 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 }
 
 // chosen fills in what nobody said of a new task and its text tells: name and package. Its type is up to the research.
-func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *app.Issue) error {
+func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *tracker.Issue) error {
 	if o.New.Name == "" {
 		if of != nil {
-			o.New.Name = of.Name()
+			o.New.Name = of.TaskName()
 		} else if o.New.Name = trellis.ShortName(o.Requirement); o.New.Name == "" {
 			return app.WithHints(app.Usagef("no name can be made of the text: it has no letter from a to z and no digit"), "add --name NAME")
 		}
@@ -219,6 +225,11 @@ func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOp
 		if name := p.PackageIn(o.Requirement); name != "" && name != o.New.Package {
 			o.New.Package = name
 			a.Say("package %s, which the text names", name)
+		}
+	}
+	if of != nil {
+		if err := fromIssue(a, c, p, &o.New, of); err != nil {
+			return err
 		}
 	}
 	o.ChooseType = o.New.DevType == ""

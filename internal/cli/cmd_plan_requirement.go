@@ -16,6 +16,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/tracker"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -58,7 +60,7 @@ func source(c *cli.Context) (string, error) {
 }
 
 // readRequirement is what is wanted, to the byte, and the issue that it comes from, if it does.
-func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text string, from *app.Issue, err error) {
+func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text string, from *tracker.Issue, err error) {
 	flag, err := source(c)
 	switch {
 	case err != nil || flag == "":
@@ -94,13 +96,40 @@ func checkRequirement(flag, text string) error {
 }
 
 // sayIssue names what an issue's requirement does not show.
-func sayIssue(a *command.Console, i *app.Issue) {
+func sayIssue(a *command.Console, i *tracker.Issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
-		a.Say("issue #%d is %s", i.Number, strings.ToLower(i.State))
+		a.Say("issue %s is %s", i.Name, trellis.VisibleLine(strings.ToLower(i.State)))
 	}
-	if _, hidden := i.Shown(); hidden > 0 {
-		a.Say("issue #%d: comments that were hidden there are left out: %d", i.Number, hidden)
+	if i.Hidden > 0 {
+		a.Say("issue %s: comments that were hidden there are left out: %d", i.Name, i.Hidden)
 	}
+}
+
+// fromIssue fills in what nobody said of a new task and its issue tells: priority, type, and what has to be done before.
+func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.New, i *tracker.Issue) error {
+	n.Source = taskdir.Source{Issue: i.Ref.String(), URL: i.URL, Comment: c.Bool("comment")}
+	if said := i.Priority(); said != "" && n.Priority == "" {
+		n.Priority = said
+		a.Say("priority %s, as the issue says", said)
+	}
+	if said := i.DevType(); said != "" && n.DevType == "" {
+		n.DevType = said
+		a.Say("type %s, as the issue's labels say", said)
+	}
+	tasks, others, err := app.Blockers(p.Store, i)
+	if err != nil {
+		return err
+	}
+	for _, id := range tasks {
+		if !slices.Contains(n.DependsOn, id) {
+			n.DependsOn = append(n.DependsOn, id)
+			a.Say("depends on %s, which blocks the issue", id)
+		}
+	}
+	if len(others) > 0 {
+		a.Say("the issue is blocked by %s, which no task here came from: nothing waits for that", strings.Join(others, ", "))
+	}
+	return nil
 }
 
 // readInput reads a file, or with - standard input, where a person types what it is called.

@@ -88,7 +88,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               prepareScript,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped, "collector": collect.begin, "collected": collect.has},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped, "collector": collect.begin, "collected": collect.has, "issues": issues},
 	})
 }
 

@@ -24,6 +24,7 @@ func (d *decoder) check(c *Config) {
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)
+	d.trackers(c)
 	d.sandbox(c)
 	for i, g := range c.Protected {
 		if !doublestar.ValidatePattern(g) || g == "" {

@@ -28,6 +28,7 @@ type Config struct {
 	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
+	Trackers        Trackers           `yaml:"trackers"`
 	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
 	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
 	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`

@@ -452,11 +452,8 @@ func TestTable(t *testing.T) {
 		if strings.ContainsAny(r.Key, "<[") {
 			continue
 		}
-		section, key, nested := strings.Cut(r.Key, ".")
-		if nested {
-			r.Key = section + ": {" + key
-			r.Default += "}"
-		}
+		r.Default += strings.Repeat("}", strings.Count(r.Key, "."))
+		r.Key = strings.ReplaceAll(r.Key, ".", ": {")
 		c, problems := load(r.Key+": "+r.Default, "")
 		want, _ := load("", "")
 		if len(problems) > 0 || !reflect.DeepEqual(emptied(c), emptied(want)) {

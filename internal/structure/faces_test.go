@@ -51,6 +51,8 @@ var faces = map[string][]string{
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
 	"templates":               {"validate"},                                                                                                               // checks those of the project
 
+	"internal/tracker": {""}, // issues, and how they are named
+
 	"internal/tui":        {""}, // the terminal UI
 	"internal/board":      {""}, // the board
 	"internal/mcpserver":  {""}, // the MCP server

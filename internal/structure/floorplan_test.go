@@ -35,9 +35,11 @@ var floors = [][]string{
 	{"internal/events", "internal/diffview"},
 	// upgrade replaces this program by another release of it.
 	{"internal/upgrade"},
+	// rest is what trackers and forges are asked through.
+	{"internal/events", "internal/diffview", "internal/rest"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/git/snapshot"},
-	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
+	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust", "internal/tracker"},
 	// taskref is the state of tasks on a remote, for those that run them on several machines.
 	{"internal/ready", "internal/workflow", "internal/trust/subject", "internal/cleanup", "internal/taskref"},
 	// Of what a task's run asks more than once each question has a package.

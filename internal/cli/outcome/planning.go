@@ -71,6 +71,7 @@ type Document struct {
 	Warnings    []string         `json:"warnings"`
 	Skipped     []string         `json:"skipped"`
 	Failure     *status.Failure  `json:"failure"`
+	Source      *taskdir.Source  `json:"source"` // null: it came from no issue
 }
 
 // planSpec is how asking for the TaskSpec went.
@@ -93,6 +94,9 @@ func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *run
 	doc := end.Document(rel)
 	if asJSON && end.IsPlanned() {
 		doc.Estimate = app.Forecast(ctx, p, end.Dir)
+	}
+	if t, err := p.Store.Load(end.Dir); err == nil && t.Source.Issue != "" {
+		doc.Source = &t.Source
 	}
 	err := a.Print(asJSON, doc, func() error {
 		if !end.Interrupted && len(end.Waits) == 0 {

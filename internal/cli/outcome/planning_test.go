@@ -22,7 +22,7 @@ func TestPlanDocument(t *testing.T) {
 	want := `{"dir":".trellis/tasks/02-01-auth","id":"02-01-auth","status":"","decision":"","category":"","details":"","suggestions":[],` +
 		`"size":"","confidence":null,"title":"","goals":0,"steps":0,"taskspec":null,"judge":null,"why":[],"retries":[],"calls":0,"seconds":2,` +
 		`"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0,"cost_usd":null,"seconds":0},"estimate":null,"files":[],"contexts":{},` +
-		`"commands":[],"warnings":[],"skipped":[],"failure":null}`
+		`"commands":[],"warnings":[],"skipped":[],"failure":null,"source":null}`
 	var flat bytes.Buffer
 	if err := json.Compact(&flat, got.Bytes()); err != nil || flat.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, &flat, want)

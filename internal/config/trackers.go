@@ -1,0 +1,42 @@
+package config
+
+import "strings"
+
+// Trackers is where issues are that tasks come from.
+type Trackers struct {
+	Comment bool        `yaml:"comment" doc:"write the address of a task's pull request into the issue that it came from"`
+	Linear  Tracker     `yaml:"linear"`
+	Jira    JiraTracker `yaml:"jira"`
+	GitLab  SiteTracker `yaml:"gitlab"`
+	GitHub  Tracker     `yaml:"github"`
+}
+
+// Tracker is one that stands at one place for all.
+type Tracker struct {
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+}
+
+// SiteTracker is one that people can run themselves.
+type SiteTracker struct {
+	URL          string   `yaml:"url" doc:"where it is, as https://git.example.org; empty: the one that all use"`
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+}
+
+// JiraTracker is a Jira.
+type JiraTracker struct {
+	URL          string   `yaml:"url" doc:"where it is, as https://acme.atlassian.net"`
+	Email        string   `yaml:"email" doc:"the account whose token it is, in the cloud, where JIRA_EMAIL has none; empty: a data center, whose tokens stand for an account"`
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+}
+
+// trackers checks that tokens go to addresses, and that no program of the checkout is asked for them.
+func (d *decoder) trackers(c *Config) {
+	t := c.Trackers
+	d.address("trackers.jira.url", t.Jira.URL)
+	d.address("trackers.gitlab.url", t.GitLab.URL)
+	for key, command := range map[string][]string{"linear": t.Linear.TokenCommand, "jira": t.Jira.TokenCommand, "gitlab": t.GitLab.TokenCommand, "github": t.GitHub.TokenCommand} {
+		if len(command) > 0 && strings.Contains(command[0], "/") && !strings.HasPrefix(command[0], "/") {
+			d.wrong("trackers."+key+".token_command", " names a program of the checkout: it stands in PATH, or begins with /")
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/rest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Access is what trackers are asked with: a project's settings, and the environment of who asks.
+type Access struct {
+	Settings config.Trackers
+	Env      []string // KEY=VALUE
+	Dir      string   // a checkout, where gh and commands run
+}
+
+// Error is what went wrong with an issue, and what to type.
+type Error struct {
+	err  error
+	Next []string
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
+// names are the trackers as people call them, and the variables that hold their tokens.
+var names = map[Kind]struct {
+	name string
+	vars []string
+}{
+	Linear: {"Linear", []string{"LINEAR_API_KEY"}},
+	Jira:   {"Jira", []string{"JIRA_API_TOKEN"}},
+	GitLab: {"GitLab", []string{"GITLAB_TOKEN"}},
+	GitHub: {"GitHub", []string{"GITHUB_TOKEN", "GH_TOKEN"}},
+}
+
+// Sites are the servers that the settings name.
+func (a *Access) Sites() Sites { return Sites{a.Settings.Jira.URL, a.Settings.GitLab.URL} }
+
+// Read is the issue with that name.
+func (a *Access) Read(ctx context.Context, ref Ref) (*Issue, error) {
+	t, from, err := a.open(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	i, err := t.Issue(ctx, ref.Key)
+	return i, a.explain(ctx, ref, from, err)
+}
+
+// CommentOnce writes a comment to an issue, unless one is there that has both marks, and reports whether it did.
+func (a *Access) CommentOnce(ctx context.Context, ref Ref, text string, marks ...string) (bool, error) {
+	t, from, err := a.open(ctx, ref)
+	if err != nil {
+		return false, err
+	}
+	wrote, err := commentOnce(ctx, t, ref.Key, text, marks)
+	return wrote, a.explain(ctx, ref, from, err)
+}
+
+// commentOnce looks first: whoever wrote it last may have died before that was written down here.
+func commentOnce(ctx context.Context, t Tracker, key, text string, marks []string) (bool, error) {
+	list, err := t.Comments(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range list {
+		if hasAll(c.Body, marks) {
+			return false, nil
+		}
+	}
+	return true, t.Comment(ctx, key, text)
+}
+
+func hasAll(s string, marks []string) bool {
+	for _, m := range marks {
+		if !strings.Contains(s, m) {
+			return false
+		}
+	}
+	return true
+}
+
+// open is the tracker of an issue, and where its token comes from.
+func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err error) {
+	if ref.Kind == GitHub && (a.hasGH() || !strings.Contains(ref.Key, "#")) {
+		return &gh{a.Dir, a.Env, ref}, "", nil
+	}
+	site := ""
+	switch ref.Kind {
+	case Jira:
+		if site = strings.TrimSuffix(firstOf(a.Settings.Jira.URL, ref.Site), "/"); site == "" {
+			return nil, "", &Error{errors.New("no setting says where Jira is"), []string{"trellis config set trackers.jira.url https://NAME.atlassian.net"}}
+		}
+	case GitLab:
+		site = strings.TrimSuffix(firstOf(a.Settings.GitLab.URL, gitlabSite), "/")
+	}
+	token, from, err := a.token(ref.Kind).Get(ctx)
+	if err != nil {
+		return nil, from, a.explain(ctx, ref, from, err)
+	}
+	switch ref.Kind {
+	case Linear:
+		return newLinear(linearSite, token), from, nil
+	case Jira:
+		email, _ := proc.Getenv(a.Env, "JIRA_EMAIL")
+		return newJira(site, firstOf(email, a.Settings.Jira.Email), token), from, nil
+	case GitLab:
+		return newGitLab(site, token), from, nil
+	}
+	host, _, _ := githubParts(ref.Key)
+	host = firstOf(host, strings.TrimPrefix(ref.Site, "https://"))
+	if own, _ := proc.Getenv(a.Env, "GH_HOST"); host != "" && host != "github.com" && host != own {
+		return nil, from, &Error{fmt.Errorf("the token of %s is given to github.com alone, and not to %s", from, trellis.VisibleLine(host)), []string{"export GH_HOST=" + trellis.ShellWord(host)}}
+	}
+	return newGitHub(githubBase(host), token), from, nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// token is where the token of a tracker comes from.
+func (a *Access) token(kind Kind) rest.Token {
+	command := map[Kind][]string{Linear: a.Settings.Linear.TokenCommand, Jira: a.Settings.Jira.TokenCommand, GitLab: a.Settings.GitLab.TokenCommand, GitHub: a.Settings.GitHub.TokenCommand}[kind]
+	return rest.Token{Vars: names[kind].vars, Command: command, Setting: "trackers." + string(kind) + ".token_command", Env: a.Env, Dir: a.Dir}
+}
+
+// hasGH reports whether gh is in the PATH, or nothing else could be asked.
+func (a *Access) hasGH() bool {
+	path, _ := proc.Getenv(a.Env, "PATH")
+	for _, dir := range filepath.SplitList(path) {
+		if st, err := os.Stat(filepath.Join(dir, "gh")); err == nil && !st.IsDir() && st.Mode()&0o111 != 0 {
+			return true
+		}
+	}
+	_, _, err := rest.Token{Vars: names[GitHub].vars, Env: a.Env}.Get(context.Background())
+	return err != nil && len(a.Settings.GitHub.TokenCommand) == 0
+}
+
+// explain says of an error what is wrong and what to type. from is where the token comes from.
+func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) error {
+	var told *Error
+	if err == nil || errors.As(err, &told) || ctx.Err() != nil {
+		return err
+	}
+	name, variable := names[ref.Kind].name, names[ref.Kind].vars[0]
+	export := "export " + variable + "=…"
+	file := "trellis plan --requirement-file FILE, with the issue's text in it"
+	var no *rest.Error
+	switch {
+	case errors.Is(err, rest.ErrNoToken):
+		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{export}}
+	case errors.Is(err, rest.ErrAway):
+		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, once the network is back", file}}
+	case !errors.As(err, &no):
+		if ref.Kind == GitHub && from == "" { // gh, in its own words
+			return &Error{err, nil}
+		}
+		return &Error{fmt.Errorf("reading %s: %w", ref, err), nil}
+	}
+	switch no.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		if reason := no.Header.Get("X-Seraph-LoginReason"); strings.Contains(reason, "AUTHENTICATION_DENIED") {
+			return &Error{fmt.Errorf("reading %s: Jira wants a captcha of this account before it takes its token again", ref), []string{"sign in with a browser once, and out: " + firstOf(a.Settings.Jira.URL, ref.Site)}}
+		}
+		next := []string{export}
+		if ref.Kind == Jira {
+			next = append(next, "export JIRA_EMAIL=…, whose token it is; none of a data center")
+		}
+		return &Error{fmt.Errorf("reading %s: %s does not take the token of %s: %w", ref, name, from, err), next}
+	case http.StatusNotFound:
+		return &Error{fmt.Errorf("%s has no %s, or the token of %s can't see it", name, ref.Key, from), []string{"open it in a browser with the account of that token"}}
+	case http.StatusTooManyRequests:
+		wait := "in a minute"
+		if no.Wait > 0 {
+			wait = "in " + no.Wait.Round(time.Second).String()
+		}
+		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, " + wait}}
+	}
+	return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{file}}
+}

@@ -1,0 +1,125 @@
+package tracker
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/rest"
+)
+
+// What goes wrong says what it is and what to type, and never the token.
+func TestExplain(t *testing.T) {
+	a := &Access{}
+	captcha := http.Header{}
+	captcha.Set("X-Seraph-LoginReason", "AUTHENTICATION_DENIED")
+	for _, c := range []struct {
+		kind       Kind
+		err        error
+		says, next string
+	}{
+		{Linear, rest.ErrNoToken, "there is no token", "export LINEAR_API_KEY="},
+		{Linear, &rest.Error{Status: 401}, "does not take the token of VAR", "export LINEAR_API_KEY="},
+		{Jira, &rest.Error{Status: 401}, "does not take the token of VAR", "export JIRA_EMAIL="},
+		{Jira, &rest.Error{Status: 403, Header: captcha}, "captcha", "browser"},
+		{GitLab, &rest.Error{Status: 404}, "GitLab has no KEY, or the token of VAR can't see it", "browser"},
+		{GitHub, &rest.Error{Status: 429, Wait: time.Minute}, "asks to wait 1m0s", "in 1m0s"},
+		{GitHub, &rest.Error{Status: 500}, "answers 500", "--requirement-file"},
+		{Linear, rest.ErrAway, "no answer", "network"},
+	} {
+		var told *Error
+		err := a.explain(t.Context(), Ref{Kind: c.kind, Key: "KEY"}, "VAR", c.err)
+		if !errors.As(err, &told) || !strings.Contains(err.Error(), c.says) || !strings.Contains(strings.Join(told.Next, "\n"), c.next) {
+			t.Errorf("%s, %v: got %v, next %q", c.kind, c.err, err, told.Next)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	dir := t.TempDir()
+	script := func(text string) []string {
+		file := filepath.Join(dir, "tells")
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return []string{file}
+	}
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	var wall time.Duration
+	get := func(command []string, vars ...string) (string, error) {
+		tok := (&Access{Settings: config.Trackers{Linear: config.Tracker{TokenCommand: command}}, Env: append(env, vars...), Dir: dir}).token(Linear)
+		tok.Wall = wall
+		token, _, err := tok.Get(t.Context())
+		return token, err
+	}
+	if got, err := get(script("echo by-command; echo second"), "LINEAR_API_KEY= by-variable\n"); got != "by-variable" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := get(script("echo ' by-command '; echo second; echo noise >&2"), "LINEAR_API_KEY="); got != "by-command" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for name, c := range map[string]struct {
+		command []string
+		vars    string
+	}{
+		"none": {nil, "X=1"}, "fails": {script("echo secret-1; exit 1"), "X=1"}, "missing": {[]string{"no-such-program"}, "X=1"}, "a header in it": {nil, "LINEAR_API_KEY=secret-1\r\nX-Evil: 1"},
+	} {
+		if got, err := get(c.command, c.vars); err == nil || strings.Contains(err.Error(), "secret-1") {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	for name, text := range map[string]string{"nothing": "exit 0", "an empty line": "echo; echo secret-1", "a sentence": "echo secret-1 is it"} {
+		if got, err := get(script(text)); err == nil || strings.Contains(err.Error(), "secret-1") {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	wall = 100 * time.Millisecond
+	if got, err := get(script("sleep 60; echo late")); err == nil {
+		t.Errorf("too slow: got %q", got)
+	}
+}
+
+// A token of GitHub goes to github.com, and to another host only when the person says so.
+func TestTokenOfGitHub(t *testing.T) {
+	ref, err := Parse("https://evil.example.org/o/r/issues/1", Sites{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + t.TempDir(), "GITHUB_TOKEN=" + token}
+	if tr, _, err := (&Access{Env: env}).open(t.Context(), ref); err == nil {
+		t.Errorf("got %+v", tr)
+	}
+	tr, _, err := (&Access{Env: append(env, "GH_HOST=evil.example.org")}).open(t.Context(), ref)
+	if g, is := tr.(*githubREST); !is || err != nil || g.server.Base != "https://evil.example.org/api/v3" {
+		t.Errorf("got %+v, %v", tr, err)
+	}
+}
+
+func TestFlatten(t *testing.T) {
+	raw := `{"type":"doc","version":1,"content":[
+	 {"type":"heading","attrs":{"level":2},"content":[{"type":"text","text":"Why"}]},
+	 {"type":"paragraph","content":[{"type":"text","text":"It is "},{"type":"text","text":"slow","marks":[{"type":"strong"}]},{"type":"hardBreak"},{"type":"text","text":"here","marks":[{"type":"link","attrs":{"href":"https://x.org"}}]},{"type":"mention","attrs":{"text":"@ada"}}]},
+	 {"type":"orderedList","content":[{"type":"listItem","content":[{"type":"paragraph","content":[{"type":"text","text":"one"}]},{"type":"bulletList","content":[{"type":"listItem","content":[{"type":"paragraph","content":[{"type":"text","text":"inner"}]}]}]}]},{"type":"listItem","content":[{"type":"paragraph","content":[{"type":"text","text":"two"}]}]}]},
+	 {"type":"codeBlock","attrs":{"language":"go"},"content":[{"type":"text","text":"a()\n` + "```" + `"}]},
+	 {"type":"table","content":[{"type":"tableRow","content":[{"type":"tableHeader","content":[{"type":"paragraph","content":[{"type":"text","text":"k"}]}]}]},{"type":"tableRow","content":[{"type":"tableCell","content":[{"type":"paragraph","content":[{"type":"text","text":"v"}]}]}]}]},
+	 {"type":"unheardOf","content":[{"type":"paragraph","content":[{"type":"text","text":"still read"}]}]},
+	 {"type":"mediaSingle","content":[{"type":"media"}]}]}`
+	want := "## Why\n\nIt is **slow**\n[here](https://x.org)@ada\n\n1. one\n\n   - inner\n2. two\n\n````go\na()\n```\n````\n\n| k |\n| --- |\n| v |\n\nstill read\n\n(an attachment)"
+	if got := flatten([]byte(raw)); got != want {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+	for _, raw := range []string{`null`, `"plain"`, `[]`, `{}`, `3`, `{"type":"doc","content":"x"}`} {
+		if got := flatten([]byte(raw)); got != "" && got != "plain" {
+			t.Errorf("%s: got %q", raw, got)
+		}
+	}
+	deep := strings.Repeat(`{"type":"blockquote","content":[`, 5000) + `{"type":"text","text":"x"}` + strings.Repeat(`]}`, 5000)
+	if got := flatten([]byte(deep)); len(got) > 10000 {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -1,0 +1,195 @@
+package tracker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// node is a part of a text in Atlassian's document format, a tree.
+type node struct {
+	Type    string
+	Text    string
+	Content []node
+	Marks   []struct {
+		Type  string
+		Attrs struct{ Href string }
+	}
+	Attrs struct {
+		Level     int
+		Language  string
+		Text, URL string
+		ShortName string
+		State     string
+		Order     int
+	}
+}
+
+// maxDeep is how deep a document is followed: people write no deeper.
+const maxDeep = 50
+
+// flatten is a text as Jira tells it, as Markdown: a tree, or a text of old servers, which stays as it is. What is not known
+// gives its texts.
+func flatten(raw json.RawMessage) string {
+	var plain string
+	if json.Unmarshal(raw, &plain) == nil {
+		return plain
+	}
+	var doc node
+	if json.Unmarshal(raw, &doc) != nil {
+		return ""
+	}
+	return strings.TrimRight(doc.blocks(0), "\n")
+}
+
+// blocks are the parts of a node that stand below each other.
+func (n node) blocks(deep int) string {
+	if deep > maxDeep {
+		return ""
+	}
+	var b strings.Builder
+	for i, c := range n.Content {
+		s := c.block(i, n, deep+1)
+		if s == "" {
+			continue
+		}
+		b.WriteString(s)
+		if !strings.HasSuffix(s, "\n") {
+			b.WriteString("\n")
+		}
+		if c.Type != "listItem" && c.Type != "taskItem" && c.Type != "tableRow" {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func (n node) block(at int, in node, deep int) string {
+	switch n.Type {
+	case "paragraph":
+		return n.inline(deep)
+	case "heading":
+		return strings.Repeat("#", min(max(n.Attrs.Level, 1), 6)) + " " + n.inline(deep)
+	case "codeBlock":
+		code := n.inline(deep)
+		fence := "```"
+		for strings.Contains(code, fence) {
+			fence += "`"
+		}
+		return fence + n.Attrs.Language + "\n" + code + "\n" + fence
+	case "blockquote", "panel":
+		return before("> ", "> ", n.blocks(deep))
+	case "rule":
+		return "---"
+	case "listItem":
+		mark := "- "
+		if in.Type == "orderedList" {
+			mark = fmt.Sprintf("%d. ", max(in.Attrs.Order, 1)+at)
+		}
+		return before(mark, strings.Repeat(" ", len(mark)), n.blocks(deep))
+	case "taskItem":
+		return map[bool]string{true: "- [x] ", false: "- [ ] "}[n.Attrs.State == "DONE"] + n.inline(deep)
+	case "tableRow":
+		var cells []string
+		for _, c := range n.Content {
+			cells = append(cells, strings.Join(strings.Fields(c.blocks(deep)), " "))
+		}
+		row := "| " + strings.Join(cells, " | ") + " |"
+		if at == 0 {
+			row += "\n|" + strings.Repeat(" --- |", len(cells))
+		}
+		return row
+	case "bulletList", "orderedList", "taskList", "table":
+		return strings.TrimRight(n.blocks(deep), "\n") + "\n"
+	case "mediaSingle", "mediaGroup", "media":
+		return "(an attachment)"
+	}
+	if len(n.Content) > 0 && n.Text == "" {
+		return strings.TrimRight(n.blocks(deep), "\n")
+	}
+	return n.span(deep)
+}
+
+// inline are the parts of a node that stand in one line.
+func (n node) inline(deep int) string {
+	if deep > maxDeep {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range n.Content {
+		b.WriteString(c.span(deep + 1))
+	}
+	return b.String()
+}
+
+func (n node) span(deep int) string {
+	switch n.Type {
+	case "text":
+		s := n.Text
+		for _, m := range n.Marks {
+			switch m.Type {
+			case "code":
+				s = "`" + s + "`"
+			case "strong":
+				s = "**" + s + "**"
+			case "em":
+				s = "*" + s + "*"
+			case "strike":
+				s = "~~" + s + "~~"
+			case "link":
+				if m.Attrs.Href != "" && m.Attrs.Href != n.Text {
+					s = "[" + s + "](" + m.Attrs.Href + ")"
+				}
+			}
+		}
+		return s
+	case "hardBreak":
+		return "\n"
+	case "emoji", "mention", "status", "date":
+		if n.Attrs.Text != "" {
+			return n.Attrs.Text
+		}
+		return n.Attrs.ShortName
+	case "inlineCard", "blockCard", "embedCard":
+		return n.Attrs.URL
+	}
+	return n.inline(deep)
+}
+
+// before puts a mark before the first line of a text, and as much space or another mark before the others.
+func before(first, rest, s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, l := range lines {
+		switch {
+		case i == 0:
+			lines[i] = first + l
+		case l == "":
+			lines[i] = strings.TrimRight(rest, " ")
+		default:
+			lines[i] = rest + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// document is a plain text as a tree: a paragraph for each of its own, addresses as links.
+func document(text string) map[string]any {
+	var list []any
+	for _, p := range strings.Split(text, "\n\n") {
+		var spans []any
+		for i, word := range strings.Split(p, " ") {
+			if i > 0 {
+				spans = append(spans, map[string]any{"type": "text", "text": " "})
+			}
+			span := map[string]any{"type": "text", "text": word}
+			if strings.HasPrefix(word, "https://") || strings.HasPrefix(word, "http://") {
+				span["marks"] = []any{map[string]any{"type": "link", "attrs": map[string]any{"href": word}}}
+			}
+			if word != "" { // an empty text is refused
+				spans = append(spans, span)
+			}
+		}
+		list = append(list, map[string]any{"type": "paragraph", "content": spans})
+	}
+	return map[string]any{"type": "doc", "version": 1, "content": list}
+}

@@ -1,0 +1,171 @@
+package tracker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// gh is GitHub by its own program. Nothing of what that is given goes through a shell. It does not tell what blocks an issue.
+type gh struct {
+	dir string
+	env []string
+	ref Ref // as it was named
+}
+
+const (
+	ghFields  = "number,title,body,author,comments,url,state,labels"
+	ghWall    = time.Minute
+	maxGHSays = 8 * taskdir.MaxRequirement // JSON writes some letters with six
+)
+
+// ghIssue is an issue as the program tells it.
+type ghIssue struct {
+	Number   int
+	URL      string
+	State    string
+	Title    string
+	Body     string
+	Author   struct{ Login string }
+	Labels   []struct{ Name string }
+	Comments []struct {
+		Author      struct{ Login string }
+		Body        string
+		CreatedAt   string
+		IsMinimized bool // hidden by those who look after the project
+	}
+}
+
+// arguments name the issue: 12, --repo=owner/repo 12, or its address.
+func (g *gh) arguments(key string) []string {
+	repo, number, named := strings.Cut(key, "#")
+	switch {
+	case !named:
+		return []string{key}
+	case g.ref.Site != "":
+		return []string{g.ref.Site + "/" + repo + "/issues/" + number}
+	}
+	return []string{"--repo=" + repo, number}
+}
+
+// told is how the issue is called in errors.
+func (g *gh) told(key string) string {
+	if g.ref.Site != "" {
+		return g.arguments(key)[0]
+	}
+	return key
+}
+
+func (g *gh) Issue(ctx context.Context, key string) (*Issue, error) {
+	from, err := g.view(ctx, key, ghFields)
+	if err != nil {
+		return nil, err
+	}
+	if from.Number < 1 || strings.TrimSpace(from.Title) == "" {
+		return nil, fmt.Errorf("reading what gh says of issue %s: there is no number or no title", g.told(key))
+	}
+	i := &Issue{Ref: Ref{Kind: GitHub, Key: githubKey(from.URL)}, Name: fmt.Sprintf("#%d", from.Number), URL: from.URL, State: from.State, Title: from.Title, Body: from.Body, Author: from.Author.Login}
+	for _, l := range from.Labels {
+		i.Labels = append(i.Labels, l.Name)
+	}
+	i.Comments = from.comments()
+	i.Hidden = len(from.Comments) - len(i.Comments)
+	return i, nil
+}
+
+// githubKey is the key of the issue at an address, "" when it is none of an issue.
+func githubKey(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	m := paths()[GitHub].FindStringSubmatch(u.Path)
+	switch {
+	case m == nil:
+		return ""
+	case u.Host != "github.com":
+		return u.Host + "/" + m[1] + "#" + m[2]
+	}
+	return m[1] + "#" + m[2]
+}
+
+func (from *ghIssue) comments() (list []Comment) {
+	for _, c := range from.Comments {
+		if !c.IsMinimized {
+			list = append(list, Comment{c.Author.Login, c.Body, c.CreatedAt})
+		}
+	}
+	return list
+}
+
+func (g *gh) Comments(ctx context.Context, key string) ([]Comment, error) {
+	from, err := g.view(ctx, key, "comments")
+	if err != nil {
+		return nil, err
+	}
+	return from.comments(), nil
+}
+
+func (g *gh) view(ctx context.Context, key, fields string) (*ghIssue, error) {
+	out, err := g.run(ctx, key, "", append([]string{"gh", "issue", "view", "--json", fields}, g.arguments(key)...))
+	if err != nil {
+		return nil, err
+	}
+	var from ghIssue
+	if err := json.Unmarshal([]byte(out), &from); err != nil {
+		return nil, fmt.Errorf("reading what gh says of issue %s: %w", g.told(key), err)
+	}
+	return &from, nil
+}
+
+func (g *gh) Comment(ctx context.Context, key, text string) error {
+	_, err := g.run(ctx, key, text, append([]string{"gh", "issue", "comment", "--body-file=-"}, g.arguments(key)...))
+	return err
+}
+
+// run runs gh and returns what it prints.
+func (g *gh) run(ctx context.Context, key, stdin string, argv []string) (string, error) {
+	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
+	c := proc.Command{Argv: argv, Dir: g.dir, Env: ghEnv(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
+	if stdin != "" {
+		c.Stdin = strings.NewReader(stdin)
+	}
+	res, err := proc.Run(ctx, c)
+	said := strings.TrimSpace(told.String())
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", noGH
+	case err != nil:
+		return "", err
+	case res.TimedOut:
+		return "", fmt.Errorf("gh issue view %s gave no answer within %s", g.told(key), ghWall)
+	case res.Code == 4: // as gh says that nobody is signed in
+		return "", &Error{fmt.Errorf("gh can't show issue %s: %s", g.told(key), said), []string{"gh auth login"}}
+	case res.Code != 0:
+		return "", fmt.Errorf("gh can't show issue %s (exit %d): %s", g.told(key), res.Code, said)
+	case out.Cut():
+		return "", fmt.Errorf("issue %s is longer than the %d bytes that a requirement may have", g.told(key), taskdir.MaxRequirement)
+	}
+	return out.String(), nil
+}
+
+var noGH = &Error{errors.New("there is no gh in PATH, the program that --from-issue reads issues with"),
+	[]string{"install it from https://cli.github.com, and type gh auth login", "export GITHUB_TOKEN=…, and name the repository: --from-issue github:owner/repo#12", "trellis plan --requirement-file FILE, with the issue's text in it"}}
+
+// ghEnv is an environment with gh told to ask nothing and to print plain JSON.
+func ghEnv(vars []string) (env []string) {
+	for _, kv := range vars {
+		if !strings.HasPrefix(kv, "GH_FORCE_TTY=") && !strings.HasPrefix(kv, "CLICOLOR_FORCE=") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1")
+}

@@ -1,0 +1,151 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/rest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// linearSite is Linear's API. There is one.
+const linearSite = "https://api.linear.app"
+
+// linear is Linear, by its GraphQL. It answers 200 to what it refuses, too.
+type linear struct{ server *rest.Server }
+
+// newLinear asks with a personal API key, which stands in the header as it is; only tokens of OAuth have a Bearer before them.
+func newLinear(base, token string) *linear {
+	return &linear{&rest.Server{Name: "Linear", Base: base, Sign: func(h http.Header) { h.Set("Authorization", token) }}}
+}
+
+const linearIssue = `query Issue($id: String!) { issue(id: $id) { id identifier title description url priority state { name } creator { name }
+  labels(first: 50) { nodes { name } }
+  inverseRelations(first: 50) { nodes { type issue { identifier state { type } } } } } }`
+
+const linearComments = `query Comments($id: String!, $first: Int!, $after: String) { issue(id: $id) { id
+  comments(first: $first, after: $after) { nodes { body createdAt user { name } } pageInfo { hasNextPage endCursor } } } }`
+
+const linearWrite = `mutation Comment($input: CommentCreateInput!) { commentCreate(input: $input) { success } }`
+
+// ask sends a query. What Linear says of errors is an error, whatever the status.
+func (l *linear) ask(ctx context.Context, query string, variables map[string]any, data any) error {
+	answer := struct {
+		Data   any
+		Errors []struct {
+			Message    string
+			Extensions struct {
+				Code                   string
+				UserPresentableMessage string
+			}
+		}
+	}{Data: data}
+	h, err := l.server.Do(ctx, http.MethodPost, "/graphql", map[string]any{"query": query, "variables": variables}, &answer)
+	if err != nil || len(answer.Errors) == 0 {
+		return err
+	}
+	first := answer.Errors[0]
+	no := &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusBadRequest, Said: trellis.VisibleLine(first.Message), Header: h}
+	switch {
+	case strings.HasPrefix(first.Message, "Entity not found"):
+		no.Status = http.StatusNotFound
+	case first.Extensions.Code == "AUTHENTICATION_ERROR":
+		no.Status = http.StatusUnauthorized
+	case first.Extensions.Code == "RATELIMITED":
+		no.Status = http.StatusTooManyRequests
+	}
+	return no
+}
+
+func (l *linear) Issue(ctx context.Context, key string) (*Issue, error) {
+	var data struct {
+		Issue *struct {
+			Identifier, Title, Description, URL string
+			Priority                            float64
+			State                               struct{ Name string }
+			Creator                             struct{ Name string }
+			Labels                              struct{ Nodes []struct{ Name string } }
+			InverseRelations                    struct {
+				Nodes []struct {
+					Type  string
+					Issue struct {
+						Identifier string
+						State      struct{ Type string }
+					}
+				}
+			}
+		}
+	}
+	if err := l.ask(ctx, linearIssue, map[string]any{"id": key}, &data); err != nil {
+		return nil, err
+	}
+	from := data.Issue
+	if from == nil {
+		return nil, &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusNotFound}
+	}
+	i := &Issue{Ref: Ref{Kind: Linear, Key: from.Identifier}, Name: from.Identifier, URL: from.URL, State: from.State.Name, Title: from.Title, Body: from.Description, Author: from.Creator.Name}
+	if p := int(from.Priority); p >= 1 && p <= 4 { // 0 is none
+		i.Urgency = fmt.Sprintf("P%d", p-1)
+	}
+	for _, n := range from.Labels.Nodes {
+		i.Labels = append(i.Labels, n.Name)
+	}
+	for _, r := range from.InverseRelations.Nodes {
+		if r.Type == "blocks" {
+			i.Blockers = append(i.Blockers, Blocker{Ref{Kind: Linear, Key: r.Issue.Identifier}, r.Issue.State.Type == "completed" || r.Issue.State.Type == "canceled"})
+		}
+	}
+	return withComments(ctx, l, i, key)
+}
+
+func (l *linear) Comments(ctx context.Context, key string) (list []Comment, err error) {
+	for after := any(nil); len(list) < maxComments; {
+		var data struct {
+			Issue struct {
+				Comments struct {
+					Nodes []struct {
+						Body, CreatedAt string
+						User            struct{ Name string }
+					}
+					PageInfo struct {
+						HasNextPage bool
+						EndCursor   string
+					}
+				}
+			}
+		}
+		if err := l.ask(ctx, linearComments, map[string]any{"id": key, "first": pageSize, "after": after}, &data); err != nil {
+			return nil, err
+		}
+		page := data.Issue.Comments
+		for _, c := range page.Nodes {
+			list = append(list, Comment{c.User.Name, c.Body, c.CreatedAt})
+		}
+		if !page.PageInfo.HasNextPage {
+			break
+		}
+		after = page.PageInfo.EndCursor
+	}
+	return inOrder(list), nil
+}
+
+func (l *linear) Comment(ctx context.Context, key, text string) error {
+	var issue struct{ Issue *struct{ ID string } }
+	if err := l.ask(ctx, `query Id($id: String!) { issue(id: $id) { id } }`, map[string]any{"id": key}, &issue); err != nil {
+		return err
+	}
+	if issue.Issue == nil {
+		return &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusNotFound}
+	}
+	var made struct{ CommentCreate struct{ Success bool } }
+	if err := l.ask(ctx, linearWrite, map[string]any{"input": map[string]any{"issueId": issue.Issue.ID, "body": text}}, &made); err != nil {
+		return err
+	}
+	if !made.CommentCreate.Success {
+		return errors.New("Linear took no comment, and does not say why")
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package tracker
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Kind is a tracker that is known.
+type Kind string
+
+// The trackers, as a reference begins.
+const (
+	Linear Kind = "linear"
+	Jira   Kind = "jira"
+	GitLab Kind = "gitlab"
+	GitHub Kind = "github"
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{Linear, Jira, GitLab, GitHub}
+
+// Forms are how an issue is named, for help and completion.
+var Forms = []string{"linear:ABC-12", "jira:ABC-12", "gitlab:group/project#4", "github:owner/repo#7"}
+
+// Ref names an issue: linear:ABC-12. It is also what task.json says that a task came from.
+type Ref struct {
+	Kind Kind
+	Key  string // ABC-12, group/project#4, owner/repo#7, host/owner/repo#7, or for gh the number alone
+	Site string // where it was found, as https://acme.atlassian.net; "": where the settings say, or the one that all use
+}
+
+func (r Ref) String() string { return string(r.Kind) + ":" + r.Key }
+
+// RefError says that a text names no issue.
+type RefError struct {
+	Text string
+	Why  string   // "" when it is nothing like it
+	Next []string // what to type
+}
+
+func (e *RefError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("%q names no issue: %s", e.Text, e.Why)
+	}
+	return fmt.Sprintf("%q names no issue", e.Text)
+}
+
+var keys = sync.OnceValue(func() map[Kind]*regexp.Regexp {
+	return map[Kind]*regexp.Regexp{
+		Linear: regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,31}-[1-9][0-9]{0,9}$`),
+		Jira:   regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,31}-[1-9][0-9]{0,9}$`),
+		GitLab: regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.][A-Za-z0-9_.-]*){1,20}#[1-9][0-9]{0,9}$`),
+		GitHub: regexp.MustCompile(`^(?:(?:[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+){1,2})?#)?[1-9][0-9]{0,9}$`),
+	}
+})
+
+// Sites are the addresses of the servers that a project's settings name.
+type Sites struct{ Jira, GitLab string }
+
+// Parse reads what a person calls an issue: linear:ABC-12, jira:KEY, gitlab:group/project#4, github:owner/repo#7, the address
+// of one, or what gh takes: 12, #12, owner/repo#12.
+func Parse(text string, sites Sites) (Ref, error) {
+	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
+		return parseAddress(text, sites)
+	}
+	if keys()[GitHub].MatchString(text) {
+		return Ref{Kind: GitHub, Key: strings.TrimPrefix(text, "#")}, nil
+	}
+	if kind, key, named := strings.Cut(text, ":"); named {
+		return parseNamed(text, Kind(strings.ToLower(kind)), key)
+	}
+	if keys()[Jira].MatchString(text) {
+		key := strings.ToUpper(text)
+		return Ref{}, &RefError{text, "it does not say whose", []string{"--from-issue linear:" + key, "--from-issue jira:" + key}}
+	}
+	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(Forms[:3], ", ")}}
+}
+
+func parseNamed(text string, kind Kind, key string) (Ref, error) {
+	form, known := keys()[kind]
+	if !known {
+		if near := trellis.Nearest(string(kind), trellis.Strings(Kinds)); near != "" {
+			return Ref{}, &RefError{text, fmt.Sprintf("did you mean %s:%s?", near, key), []string{"--from-issue " + near + ":" + key}}
+		}
+		return Ref{}, &RefError{text, "no tracker is called so", []string{"--from-issue " + strings.Join(Forms, ", ")}}
+	}
+	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") {
+		for i, k := range Kinds {
+			if k == kind {
+				return Ref{}, &RefError{text, "it is spelled as " + Forms[i], []string{"--from-issue " + Forms[i]}}
+			}
+		}
+	}
+	if kind == Linear || kind == Jira {
+		key = strings.ToUpper(key)
+	}
+	return Ref{Kind: kind, Key: key}, nil
+}
+
+var paths = sync.OnceValue(func() map[Kind]*regexp.Regexp {
+	return map[Kind]*regexp.Regexp{
+		Linear: regexp.MustCompile(`^/[^/]+/issue/([A-Za-z][A-Za-z0-9_]*-[1-9][0-9]*)(?:/[^/]*)?$`),
+		Jira:   regexp.MustCompile(`^(?:/.*)?/browse/([A-Za-z][A-Za-z0-9_]*-[1-9][0-9]*)$`),
+		GitLab: regexp.MustCompile(`^/([^?#]+)/-/(?:issues|work_items)/([1-9][0-9]*)$`),
+		GitHub: regexp.MustCompile(`^/([^/]+/[^/]+)/issues/([1-9][0-9]*)$`),
+	}
+})
+
+// parseAddress reads the address of an issue. Which tracker is meant is said by the host, of those that people run themselves
+// by the settings: a token goes to no other.
+func parseAddress(text string, sites Sites) (Ref, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return Ref{}, &RefError{Text: text}
+	}
+	path, site := strings.TrimSuffix(u.Path, "/"), u.Scheme+"://"+u.Host
+	match := func(kind Kind, below string) []string {
+		rest, is := strings.CutPrefix(path, below)
+		if !is {
+			return nil
+		}
+		return paths()[kind].FindStringSubmatch(rest)
+	}
+	if u.Host == "linear.app" {
+		if m := match(Linear, ""); m != nil {
+			return Ref{Kind: Linear, Key: strings.ToUpper(m[1])}, nil
+		}
+		return Ref{}, &RefError{Text: text, Next: []string{"--from-issue " + Forms[0]}}
+	}
+	if m := match(Jira, below(sites.Jira, site)); m != nil {
+		switch {
+		case sameHost(sites.Jira, site):
+			return Ref{Kind: Jira, Key: strings.ToUpper(m[1])}, nil
+		case sites.Jira == "" && u.Scheme == "https" && strings.HasSuffix(u.Host, ".atlassian.net"):
+			return Ref{Kind: Jira, Key: strings.ToUpper(m[1]), Site: site}, nil
+		}
+		return Ref{}, &RefError{text, "no setting says that a Jira is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.jira.url " + trellis.ShellWord(site)}}
+	}
+	if m := match(GitLab, below(sites.GitLab, site)); m != nil {
+		key := m[1] + "#" + m[2]
+		switch {
+		case !keys()[GitLab].MatchString(key):
+			return Ref{}, &RefError{Text: text}
+		case sameHost(sites.GitLab, site), sites.GitLab == "" && site == gitlabSite:
+			return Ref{Kind: GitLab, Key: key}, nil
+		}
+		return Ref{}, &RefError{text, "no setting says that a GitLab is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.gitlab.url " + trellis.ShellWord(site)}}
+	}
+	if m := match(GitHub, ""); m != nil {
+		return Ref{Kind: GitHub, Key: m[1] + "#" + m[2], Site: site}, nil
+	}
+	return Ref{}, &RefError{Text: text, Next: []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address"}}
+}
+
+// sameHost reports whether two addresses are of the same server.
+func sameHost(setting, site string) bool {
+	u, err := url.Parse(setting)
+	return err == nil && setting != "" && strings.EqualFold(u.Scheme+"://"+u.Host, site)
+}
+
+// below is the path that everything of a server is below, when it is the one of the setting.
+func below(setting, site string) string {
+	u, err := url.Parse(setting)
+	if err != nil || !sameHost(setting, site) {
+		return ""
+	}
+	return strings.TrimSuffix(u.Path, "/")
+}
