@@ -87,8 +87,11 @@ func (t *Tracer) Close(patience time.Duration, tell func(string)) {
 	t.to.close()
 }
 
-// rest is how long nothing is sent after that could not be done.
-const rest = time.Minute
+// How long nothing is sent after something was, so that what comes close together goes together, and after that could not be done.
+const (
+	apart = time.Second
+	rest  = time.Minute
+)
 
 // work sends until the end. What could not be sent is tried again with what comes next, but not at once.
 func (t *Tracer) work() {
@@ -102,13 +105,13 @@ func (t *Tracer) work() {
 			return
 		case <-t.wake:
 		}
-		select { // both cases may hold: then a wait more or less is no matter
+		select {
 		case <-t.over:
 			t.round()
 			return
 		case <-resting.C:
 		}
-		pause := time.Duration(0)
+		pause := apart
 		if !t.round() {
 			pause = rest
 			select {
