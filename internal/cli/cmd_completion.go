@@ -245,6 +245,9 @@ func flagValues(a *command.Console, name string, line *commandLine, last string)
 	case "run":
 		return []string{"all"}
 	case "agent":
+		if slices.Equal(line.path, []string{"init"}) {
+			return append(agentNames(a), agents.Known()...)
+		}
 		return agentNames(a)
 	case "step":
 		if slices.Equal(line.path, []string{"objective", "plan"}) {

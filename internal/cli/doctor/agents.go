@@ -38,6 +38,10 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		}
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
 	}
+	for _, f := range agents.Unused(ctx, o) {
+		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is no agent of this project"),
+			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+commandLine(f.Name)+"; docs/reference/agents.md")
+	}
 	named := namedAgents(c)
 	d.apis(ctx, o, named)
 	for _, name := range named {
@@ -51,6 +55,12 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	if !usable {
 		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
 	}
+}
+
+// commandLine is what settings say of a known program.
+func commandLine(name string) string {
+	c, _ := agents.KnownCommand(name)
+	return fmt.Sprintf("{type: %s, command: [%s], env_pass: [%s]}", c.Type, strings.Join(c.Argv, ", "), strings.Join(c.EnvPass, ", "))
 }
 
 // namedAgents are the agents that config asks for, each once.

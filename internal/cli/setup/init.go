@@ -42,7 +42,7 @@ func Command(a *command.Console) *cli.Command {
 		Name:  "init",
 		Usage: "set up .trellis in a repository",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode)"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode, gemini)"},
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
 		},
 		Description: command.Manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
@@ -195,7 +195,7 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	set, _ := p.Config() // what is wrong in it is said later
 	if agent == "" {
 		agent = cmd.installedAgent()
-	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) {
+	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) && !slices.Contains(agents.Known(), agent) {
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
 	found := lookAt(p.Root)
@@ -250,6 +250,16 @@ func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
 	if agent != "" {
 		filled = strings.Replace(filled, `default: ""`, "default: "+quoted(agent), 1)
 	}
+	if c, known := agents.KnownCommand(agent); known {
+		flow := func(words []string) string {
+			var list []string
+			for _, w := range words {
+				list = append(list, quoted(w))
+			}
+			return "[" + strings.Join(list, ", ") + "]"
+		}
+		filled = strings.Replace(filled, "#  commands:\n", fmt.Sprintf("  commands:\n    %s: {type: %s, command: %s, env_pass: %s}\n", agent, c.Type, flow(c.Argv), flow(c.EnvPass)), 1)
+	}
 	if len(w.verify) > 0 {
 		filled = strings.Replace(filled, "verify: []", "verify:"+list(w.verify, "  "), 1)
 	}
@@ -268,7 +278,7 @@ func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
 
 // installedAgent is the first agent program on the search path.
 func (cmd setups) installedAgent() string {
-	for _, name := range []string{"claude", "codex", "opencode"} {
+	for _, name := range append([]string{agents.Claude, agents.Codex, agents.OpenCode}, agents.Known()...) {
 		if cmd.Caller().LookPath(name) == nil {
 			return name
 		}
