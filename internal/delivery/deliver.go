@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -18,6 +19,7 @@ type Work struct {
 	Path          string // of the task's folder, from the top of the repository
 	StackedBranch string // on which the work began, "" when it did on its base
 	PR            string // address of the pull request that was opened before, "" for none
+	Source        taskdir.Source
 
 	above string // the commit that people pushed on top of it, "" for none
 	parts []Part // what is delivered before it
@@ -28,7 +30,7 @@ func NewWork(store taskdir.Store, in pipeline.DeliverIn) Work {
 	dir := filepath.Join(store.Tasks(), in.Task)
 	w := Work{DeliverIn: in, Path: filepath.ToSlash(store.Rel(dir))}
 	if t, err := store.Load(dir); err == nil {
-		w.PR = t.PRURL
+		w.PR, w.Source = t.PRURL, t.Source
 	}
 	if dir, err := store.Find(in.Report.Stacked); in.Report.Stacked != "" && err == nil {
 		if on, err := store.Load(dir); err == nil {
@@ -52,8 +54,9 @@ type Delivered struct {
 type Deliverer struct {
 	Repo   *git.Repo
 	GitHub *github.Client
-	Redact mask   // nil: nothing is hidden
-	Dir    string // of the task, which remembers what pull requests were opened and given
+	Issues *tracker.Access // where work comes from; nil: no issue is told of it
+	Redact mask            // nil: nothing is hidden
+	Dir    string          // of the task, which remembers what pull requests were opened and given
 	Disk   *durable.Disk
 }
 
@@ -86,8 +89,9 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 		return out, nil
 	}
 	out, err = d.open(ctx, w, out)
-	if err == nil {
-		d.link(ctx, w, first, &out)
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	d.link(ctx, w, first, &out)
+	return out, d.tellIssue(ctx, w, &out)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -369,5 +370,6 @@ func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*deli
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}
 	gh := &github.Client{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)}
-	return &delivery.Deliverer{Repo: s.Repo, GitHub: gh, Redact: mask, Dir: dir, Disk: s.Disk}, nil
+	issues := &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
+	return &delivery.Deliverer{Repo: s.Repo, GitHub: gh, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
 }

@@ -123,3 +123,49 @@ func TestFlatten(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
+
+// With gh a comment is looked for and written by that, and its text is never an argument.
+func TestCommentByGH(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/sh
+echo "$@" >> ` + dir + `/asked
+case "$2" in
+view) echo "{\"comments\": [$(cat ` + dir + `/comments 2>/dev/null)]}" ;;
+comment) cat > ` + dir + `/said; echo '{"body": "Pull request: https://x/pull/3 Trellis, task a"}' > ` + dir + `/comments ;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "gh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := &Access{Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Dir: dir}
+	ref, err := From("github:acme/shop#7", "", Sites{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		wrote, err := a.CommentOnce(t.Context(), ref, "Pull request: https://x/pull/3\n\nTrellis, task a", "https://x/pull/3", "Trellis, task a")
+		if wrote != want || err != nil {
+			t.Errorf("wrote %v, %v", wrote, err)
+		}
+	}
+	said, _ := os.ReadFile(filepath.Join(dir, "said"))
+	asked, _ := os.ReadFile(filepath.Join(dir, "asked"))
+	if want := "issue view --json comments --repo=acme/shop 7\nissue comment --body-file=- --repo=acme/shop 7\nissue view --json comments --repo=acme/shop 7\n"; string(asked) != want || !strings.Contains(string(said), "https://x/pull/3") {
+		t.Errorf("asked\n%s, said %q", asked, said)
+	}
+}
+
+// The address says where a Jira is that no setting names, when it is of the same issue.
+func TestFrom(t *testing.T) {
+	if ref, err := From("jira:SHOP-3", "https://acme.atlassian.net/browse/SHOP-3", Sites{}); err != nil || ref.Site != "https://acme.atlassian.net" {
+		t.Errorf("got %+v, %v", ref, err)
+	}
+	for _, address := range []string{"", "https://evil.example.org/browse/SHOP-3", "https://acme.atlassian.net/browse/SHOP-4", "http://acme.atlassian.net/browse/SHOP-3"} {
+		if ref, err := From("jira:SHOP-3", address, Sites{}); err == nil {
+			t.Errorf("%q: got %+v", address, ref)
+		}
+	}
+	if ref, err := From("jira:SHOP-3", "https://evil.example.org/browse/SHOP-3", Sites{Jira: "https://jira.example.org"}); err != nil || ref.Site != "" {
+		t.Errorf("got %+v, %v", ref, err)
+	}
+}

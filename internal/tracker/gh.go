@@ -115,7 +115,7 @@ func (g *gh) Comments(ctx context.Context, key string) ([]Comment, error) {
 }
 
 func (g *gh) view(ctx context.Context, key, fields string) (*ghIssue, error) {
-	out, err := g.run(ctx, key, "", append([]string{"gh", "issue", "view", "--json", fields}, g.arguments(key)...))
+	out, err := g.run(ctx, key, "show", "", append([]string{"gh", "issue", "view", "--json", fields}, g.arguments(key)...))
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +127,12 @@ func (g *gh) view(ctx context.Context, key, fields string) (*ghIssue, error) {
 }
 
 func (g *gh) Comment(ctx context.Context, key, text string) error {
-	_, err := g.run(ctx, key, text, append([]string{"gh", "issue", "comment", "--body-file=-"}, g.arguments(key)...))
+	_, err := g.run(ctx, key, "comment on", text, append([]string{"gh", "issue", "comment", "--body-file=-"}, g.arguments(key)...))
 	return err
 }
 
-// run runs gh and returns what it prints.
-func (g *gh) run(ctx context.Context, key, stdin string, argv []string) (string, error) {
+// run runs gh to do something with an issue, and returns what it prints.
+func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (string, error) {
 	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
 	c := proc.Command{Argv: argv, Dir: g.dir, Env: ghEnv(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
 	if stdin != "" {
@@ -146,11 +146,11 @@ func (g *gh) run(ctx context.Context, key, stdin string, argv []string) (string,
 	case err != nil:
 		return "", err
 	case res.TimedOut:
-		return "", fmt.Errorf("gh issue view %s gave no answer within %s", g.told(key), ghWall)
+		return "", fmt.Errorf("gh gave no answer about issue %s within %s", g.told(key), ghWall)
 	case res.Code == 4: // as gh says that nobody is signed in
-		return "", &Error{fmt.Errorf("gh can't show issue %s: %s", g.told(key), said), []string{"gh auth login"}}
+		return "", &Error{fmt.Errorf("gh can't %s issue %s: %s", do, g.told(key), said), []string{"gh auth login"}}
 	case res.Code != 0:
-		return "", fmt.Errorf("gh can't show issue %s (exit %d): %s", g.told(key), res.Code, said)
+		return "", fmt.Errorf("gh can't %s issue %s (exit %d): %s", do, g.told(key), res.Code, said)
 	case out.Cut():
 		return "", fmt.Errorf("issue %s is longer than the %d bytes that a requirement may have", g.told(key), taskdir.MaxRequirement)
 	}

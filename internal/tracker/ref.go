@@ -81,6 +81,20 @@ func Parse(text string, sites Sites) (Ref, error) {
 	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(Forms[:3], ", ")}}
 }
 
+// From is the issue that a task came from, as task.json names it. Where no setting says where a Jira is, its address does, as it
+// did when it was read.
+func From(issue, address string, sites Sites) (Ref, error) {
+	ref, err := Parse(issue, sites)
+	if err != nil || ref.Kind != Jira || sites.Jira != "" {
+		return ref, err
+	}
+	at, err := Parse(address, sites)
+	if err != nil || at.Kind != Jira || at.Key != ref.Key {
+		return ref, &RefError{Text: issue, Why: "its address is not one of it"}
+	}
+	return at, nil
+}
+
 func parseNamed(text string, kind Kind, key string) (Ref, error) {
 	form, known := keys()[kind]
 	if !known {

@@ -1,0 +1,38 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/tracker"
+)
+
+// tellIssue writes the address of the pull request into the issue that the work came from, when that is wanted. It does so
+// once: who takes the comment away does not get it back, and one is looked for before it is written, for a process may have
+// died between that and the record of it. What does not work is noted: the pull request is there.
+func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error {
+	if d.Issues == nil || out.PRURL == "" || w.Source.Issue == "" || !w.Source.Comment && !d.Issues.Settings.Comment {
+		return nil
+	}
+	known, err := ReadRecord(d.Dir)
+	if err != nil {
+		return err
+	}
+	what := "comment " + w.Source.Issue
+	if known.given(out.PRURL, what) {
+		return nil
+	}
+	ref, err := tracker.From(w.Source.Issue, w.Source.URL, d.Issues.Sites())
+	if err == nil {
+		mark := "Trellis, task " + w.Task
+		_, err = d.Issues.CommentOnce(ctx, ref, fmt.Sprintf("Pull request: %s\n\n%s", out.PRURL, mark), out.PRURL, mark)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		out.Notes = append(out.Notes, fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.words(err)))
+		return nil
+	}
+	return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
+}
