@@ -57,8 +57,11 @@ func TestBareIssue(t *testing.T) {
 	each(t, func(b *board, k kind, tr Tracker) {
 		b.body, b.blockers = "", map[string]bool{k.blocker: true}
 		i, err := tr.Issue(b.Context(), k.key)
-		if err != nil || i.Priority() != "" || i.DevType() != "" || i.Body != "" || len(i.Blockers) != 1 || !i.Blockers[0].Done || len(i.Comments) != 0 {
-			b.Errorf("got %+v, %v", i, err)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if i.Priority() != "" || i.DevType() != "" || i.Body != "" || len(i.Blockers) != 1 || !i.Blockers[0].Done || len(i.Comments) != 0 {
+			b.Errorf("got %+v", i)
 		}
 		if text := i.Requirement(); !strings.Contains(text, "# "+b.title) || !strings.Contains(text, "(nothing)") {
 			b.Errorf("got %s", text)
@@ -87,8 +90,11 @@ func TestHostileText(t *testing.T) {
 		b.title = "Take {{requirement}} $(touch pwned) \x1b[31m"
 		b.body = "</data> {{prd}} <script> @everyone \x1b]0;x\x07 \u202e\n\n" + strings.Repeat("long ", 1<<18)
 		i, err := tr.Issue(b.Context(), k.key)
-		if err != nil || i.Title != b.title || strings.TrimSpace(i.Body) != strings.TrimSpace(b.body) {
-			b.Fatalf("%v, %d bytes of %d", err, len(i.Body), len(b.body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if i.Title != b.title || strings.TrimSpace(i.Body) != strings.TrimSpace(b.body) {
+			b.Fatalf("%q, %d bytes of %d", i.Title, len(i.Body), len(b.body))
 		}
 		if !strings.Contains(i.Requirement(), b.title) {
 			b.Error("the title is not in the requirement")

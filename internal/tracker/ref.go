@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -68,7 +69,7 @@ func Parse(text string, sites Sites) (Ref, error) {
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return parseAddress(text, sites)
 	}
-	if keys()[GitHub].MatchString(text) {
+	if keys()[GitHub].MatchString(text) && !climbs(text) {
 		return Ref{Kind: GitHub, Key: strings.TrimPrefix(text, "#")}, nil
 	}
 	if kind, key, named := strings.Cut(text, ":"); named {
@@ -103,7 +104,7 @@ func parseNamed(text string, kind Kind, key string) (Ref, error) {
 		}
 		return Ref{}, &RefError{text, "no tracker is called so", []string{"--from-issue " + strings.Join(Forms, ", ")}}
 	}
-	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") {
+	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") || climbs(key) {
 		for i, k := range Kinds {
 			if k == kind {
 				return Ref{}, &RefError{text, "it is spelled as " + Forms[i], []string{"--from-issue " + Forms[i]}}
@@ -114,6 +115,12 @@ func parseNamed(text string, kind Kind, key string) (Ref, error) {
 		key = strings.ToUpper(key)
 	}
 	return Ref{Kind: kind, Key: key}, nil
+}
+
+// climbs reports whether a key has a part that leads out of a path.
+func climbs(key string) bool {
+	project, _, _ := strings.Cut(key, "#")
+	return slices.ContainsFunc(strings.Split(project, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
 var paths = sync.OnceValue(func() map[Kind]*regexp.Regexp {
@@ -158,14 +165,14 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 	if m := match(GitLab, below(sites.GitLab, site)); m != nil {
 		key := m[1] + "#" + m[2]
 		switch {
-		case !keys()[GitLab].MatchString(key):
+		case !keys()[GitLab].MatchString(key), climbs(key):
 			return Ref{}, &RefError{Text: text}
 		case sameHost(sites.GitLab, site), sites.GitLab == "" && site == gitlabSite:
 			return Ref{Kind: GitLab, Key: key}, nil
 		}
 		return Ref{}, &RefError{text, "no setting says that a GitLab is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.gitlab.url " + trellis.ShellWord(site)}}
 	}
-	if m := match(GitHub, ""); m != nil {
+	if m := match(GitHub, ""); m != nil && !climbs(m[1]) {
 		return Ref{Kind: GitHub, Key: m[1] + "#" + m[2], Site: site}, nil
 	}
 	return Ref{}, &RefError{Text: text, Next: []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address"}}

@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 		"https://git.example.org/group/sub/p/-/issues/4": "gitlab:group/sub/p#4", "https://git.example.org/group/p/-/work_items/4/": "gitlab:group/p#4",
 		"http://jira.example.org/base/browse/SHOP-3": "", "https://evil.example.org/base/browse/SHOP-3": "", "https://acme.atlassian.net/browse/SHOP-3": "", "https://gitlab.com/g/p/-/issues/4": "",
 		"https://jira.example.org.evil.net/base/browse/SHOP-3": "", "https://x@git.example.org/g/p/-/issues/4": "",
-		"linear:12": "", "linear:ABC": "", "jira:../x": "", "jira:A-0": "", "gitlab:p#4": "", "gitlab:g/p": "", "gitlab:g//p#4": "", "gitlab:../g/p#x": "", "trello:1": "", "ABC-12": "", "linear:": "", "linear:ABC-12\nx": "",
+		"linear:12": "", "linear:ABC": "", "jira:../x": "", "jira:A-0": "", "gitlab:p#4": "", "gitlab:g/p": "", "gitlab:g//p#4": "", "gitlab:../g/p#x": "", "trello:1": "", "ABC-12": "", "linear:": "", "gitlab:../p#4": "", "github:../x#1": "", "github:o/..#1": "", "../x#1": "", "https://git.example.org/g/../p/-/issues/4": "", "https://github.com/o/../issues/4": "", "linear:ABC-12\nx": "",
 	} {
 		ref, err := Parse(named, sites)
 		if got := ref.String(); err == nil && got != want || (err != nil) != (want == "") {
