@@ -59,6 +59,11 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Busy reports whether the server was asked too often: GitHub says so with the status of what is forbidden, too.
+func (e *Error) Busy() bool {
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && (e.Wait > 0 || e.Header.Get("X-RateLimit-Remaining") == "0")
+}
+
 // StatusOf is the status of the answer in an error, 0 when there is none.
 func StatusOf(err error) int {
 	var e *Error
@@ -95,7 +100,7 @@ func (s *Server) Do(ctx context.Context, method, path string, in, out any) (http
 	for try := 1; ; try++ {
 		h, err := s.once(ctx, method, path, body, out)
 		var no *Error
-		if !errors.As(err, &no) || no.Status != http.StatusTooManyRequests || no.Wait > patience || try == tries {
+		if !errors.As(err, &no) || !no.Busy() || no.Wait > patience || try == tries {
 			return h, err
 		}
 		select {

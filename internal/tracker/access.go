@@ -170,8 +170,14 @@ func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) e
 		}
 		return &Error{fmt.Errorf("reading %s: %w", ref, err), nil}
 	}
-	switch no.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	switch {
+	case no.Busy():
+		wait := "in a minute"
+		if no.Wait > 0 {
+			wait = "in " + no.Wait.Round(time.Second).String()
+		}
+		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, " + wait}}
+	case no.Status == http.StatusUnauthorized, no.Status == http.StatusForbidden:
 		if reason := no.Header.Get("X-Seraph-LoginReason"); strings.Contains(reason, "AUTHENTICATION_DENIED") {
 			return &Error{fmt.Errorf("reading %s: Jira wants a captcha of this account before it takes its token again", ref), []string{"sign in with a browser once, and out: " + firstOf(a.Settings.Jira.URL, ref.Site)}}
 		}
@@ -180,14 +186,8 @@ func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) e
 			next = append(next, "export JIRA_EMAIL=…, whose token it is; none of a data center")
 		}
 		return &Error{fmt.Errorf("reading %s: %s does not take the token of %s: %w", ref, name, from, err), next}
-	case http.StatusNotFound:
+	case no.Status == http.StatusNotFound:
 		return &Error{fmt.Errorf("%s has no %s, or the token of %s can't see it", name, ref.Key, from), []string{"open it in a browser with the account of that token"}}
-	case http.StatusTooManyRequests:
-		wait := "in a minute"
-		if no.Wait > 0 {
-			wait = "in " + no.Wait.Round(time.Second).String()
-		}
-		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, " + wait}}
 	}
 	return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{file}}
 }

@@ -16,7 +16,7 @@ import (
 // What goes wrong says what it is and what to type, and never the token.
 func TestExplain(t *testing.T) {
 	a := &Access{}
-	captcha := http.Header{}
+	spent, captcha := http.Header{"X-Ratelimit-Remaining": {"0"}}, http.Header{}
 	captcha.Set("X-Seraph-LoginReason", "AUTHENTICATION_DENIED")
 	for _, c := range []struct {
 		kind       Kind
@@ -29,6 +29,8 @@ func TestExplain(t *testing.T) {
 		{Jira, &rest.Error{Status: 403, Header: captcha}, "captcha", "browser"},
 		{GitLab, &rest.Error{Status: 404}, "GitLab has no KEY, or the token of VAR can't see it", "browser"},
 		{GitHub, &rest.Error{Status: 429, Wait: time.Minute}, "asks to wait 1m0s", "in 1m0s"},
+		{GitHub, &rest.Error{Status: 403, Header: spent}, "answers 403", "in a minute"},
+		{GitHub, &rest.Error{Status: 403}, "does not take the token of VAR", "export GITHUB_TOKEN="},
 		{GitHub, &rest.Error{Status: 500}, "answers 500", "--requirement-file"},
 		{Linear, rest.ErrAway, "no answer", "network"},
 	} {

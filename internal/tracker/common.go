@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -29,6 +30,6 @@ func inOrder(list []Comment) []Comment {
 
 // missing reports whether a server has no such thing, or shows it to others alone.
 func missing(err error) bool {
-	s := rest.StatusOf(err)
-	return s == http.StatusNotFound || s == http.StatusForbidden
+	var no *rest.Error
+	return errors.As(err, &no) && !no.Busy() && (no.Status == http.StatusNotFound || no.Status == http.StatusForbidden)
 }
