@@ -66,7 +66,7 @@ func TestObjectiveJSON(t *testing.T) {
 		{"reconcile --dry-run", under("[].", "changes code error objective planned problems steps why")},
 		{"plan y", under("", "objective code step cell known issue "+
 			"calls category commands confidence contexts decision details dir estimate failure files goals id judge "+
-			"retries seconds size skipped status steps suggestions taskspec title usage usage.cached_tokens usage.cost_usd usage.input_tokens usage.output_tokens usage.seconds warnings why")},
+			"retries seconds size skipped source status steps suggestions taskspec title usage usage.cached_tokens usage.cost_usd usage.input_tokens usage.output_tokens usage.seconds warnings why")},
 		{"check x", under("", "checked fixed ok problems problems[].column problems[].file problems[].hint problems[].line problems[].message problems[].warning")},
 	} {
 		var out bytes.Buffer
