@@ -68,6 +68,7 @@ type Notifier struct {
 	begin      time.Time         // of the file
 	closing    bool              // nothing is gathered any more
 	unrecorded map[string]bool   // what was sent and could not be written to the file
+	budgets    map[string]bool   // that people were told are nearly used up, by this process
 	due        bool              // there is something to send
 	wake       chan struct{}     // nil: nothing sends in the background
 	stop       context.CancelFunc

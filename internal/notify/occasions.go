@@ -13,18 +13,33 @@ import (
 // nearly is the share of a budget from which on people are told.
 const nearly = 0.8
 
-// Spent takes in what agents used: today, and for a task. Of each budget that is nearly used up people are told once, a
-// day's and a task's run.
+// Spent takes in what agents used: today, and for a task. People are told once for a day, and once for a run of a task, of the
+// first budget that is nearly used up.
 func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
 	now := n.Now().Local().Format("2006-01-02")
-	if why := nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0); why != "" {
+	if why := nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0); why != "" && n.firstHeard(now) {
 		n.occasion(&Event{ID: "budget:" + now, Title: "budget of " + now, Event: config.Spent, Failure: Failure{Detail: why}}, now)
 	}
-	if why := nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds); why != "" {
+	if why := nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds); why != "" && n.firstHeard(fmt.Sprint(t.ID, "@", t.Pipeline.Revision)) {
 		n.occasion(&Event{ID: t.ID + "@budget:" + n.Now().UTC().Format("20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.Title, t.ID), Event: config.Spent,
 			Status: t.Status, Failure: Failure{Detail: why}}, "")
 	}
 }
+
+// firstHeard reports whether this process has not looked into the book for a budget yet: agents tell what they use many times a minute.
+func (n *Notifier) firstHeard(budget string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.budgets == nil || len(n.budgets) > maxBudgets {
+		n.budgets = map[string]bool{}
+	}
+	first := !n.budgets[budget]
+	n.budgets[budget] = true
+	return first
+}
+
+// maxBudgets is how many budgets are remembered.
+const maxBudgets = 1000
 
 // nearlyUsed says which budget is nearly used up; empty: none. A limit of 0 is none.
 func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) string {

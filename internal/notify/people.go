@@ -173,19 +173,35 @@ func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
 	}
 	r := record{Kind: kindSent, IDs: ids, Hook: h.key, Name: h.name}
 	if err := h.people.send(ctx, n, compose(digest(ids), events)); err != nil {
-		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstPause<<(2*(tries-1)))
+		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstPause<<(2*(min(tries, Tries-1)-1)))
 		var wait later
 		if errors.As(err, &wait) && n.Now().Add(wait.after).After(r.Until) {
 			r.Until = n.Now().UTC().Add(wait.after)
 		}
-		if errors.As(err, new(refused)) || errors.As(err, new(uncertain)) || tries >= Tries {
+		if errors.As(err, new(refused)) || errors.As(err, new(uncertain)) {
 			r.Kind = kindDropped
 		}
 		if _, known := n.read().failing[h.key]; !known {
 			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, h.name)
 		}
 	}
+	if r.Kind == kindFailed {
+		n.dropTried(r, list)
+	}
 	n.note(r)
+}
+
+// dropTried drops what of a message that failed was tried often enough; what came to it later is tried on.
+func (n *Notifier) dropTried(r record, list []pending) {
+	r.Kind, r.IDs = kindDropped, nil
+	for _, p := range list {
+		if p.tries+1 >= Tries {
+			r.IDs = append(r.IDs, p.event.ID)
+		}
+	}
+	if len(r.IDs) > 0 {
+		n.note(r)
+	}
 }
 
 // note writes down what came of a message. When that fails, the events are left alone by this process.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 const (
@@ -97,7 +98,8 @@ func Remove(root string) error {
 // Left is the last beat of the watcher before, for the one that has its lock now and gave no beat yet; false: that ended well.
 func Left(root string) (b Beat, ok bool) {
 	data, err := durable.Read(File(root), durable.MaxDocument)
-	ok = err == nil && json.Unmarshal(data, &b) == nil && b.PID != 0 && b.PID != os.Getpid()
+	own := proc.Self() // in a container the one before may have had the same number
+	ok = err == nil && json.Unmarshal(data, &b) == nil && b.PID != 0 && (b.PID != own.PID || b.Start != own.Start)
 	return b, ok
 }
 

@@ -100,7 +100,7 @@ func (s *Server) Do(ctx context.Context, method, path string, in, out any) (http
 	for try := 1; ; try++ {
 		h, err := s.once(ctx, method, path, body, out)
 		var no *Error
-		if !errors.As(err, &no) || !no.Busy() || no.Wait > patience || try == tries {
+		if !errors.As(err, &no) || !no.Busy() || no.Wait > patience || no.Wait == 0 && no.Header.Get("X-RateLimit-Remaining") == "0" || try == tries {
 			return h, err
 		}
 		select {
@@ -181,12 +181,18 @@ func host(res *http.Response) string {
 	return trellis.VisibleLine(u.Host)
 }
 
-// pause is how long an answer asks to wait, 0 when it does not: by the header that all servers know.
+// pause is how long an answer asks to wait, 0 when it does not: by the header that all servers know, or by the one in which GitHub
+// says when what was used up is there again, by the server's own clock.
 func pause(res *http.Response) time.Duration {
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
 	}
-	return 0
+	reset, err := strconv.ParseInt(res.Header.Get("X-RateLimit-Reset"), 10, 64)
+	now, dateErr := http.ParseTime(res.Header.Get("Date"))
+	if err != nil || dateErr != nil || res.Header.Get("X-RateLimit-Remaining") != "0" {
+		return 0
+	}
+	return max(0, time.Unix(reset, 0).Sub(now))
 }
 
 // said is what a server says of an error: of JSON the texts in it that are for people, else nothing, since a page of HTML

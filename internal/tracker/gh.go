@@ -51,6 +51,7 @@ func (g *gh) arguments(key string) []string {
 	case !named:
 		return []string{key}
 	case g.ref.Site != "":
+		_, repo, number := githubParts(key)
 		return []string{g.ref.Site + "/" + repo + "/issues/" + number}
 	}
 	return []string{"--repo=" + repo, number}

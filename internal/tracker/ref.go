@@ -173,7 +173,11 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 		return Ref{}, &RefError{text, "no setting says that a GitLab is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.gitlab.url " + trellis.ShellWord(site)}}
 	}
 	if m := match(GitHub, ""); m != nil && !climbs(m[1]) {
-		return Ref{Kind: GitHub, Key: m[1] + "#" + m[2], Site: site}, nil
+		key := m[1] + "#" + m[2]
+		if u.Host != "github.com" { // what is kept is the key, and it says whose the issue is
+			key = u.Host + "/" + key
+		}
+		return Ref{Kind: GitHub, Key: key, Site: site}, nil
 	}
 	return Ref{}, &RefError{Text: text, Next: []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address"}}
 }

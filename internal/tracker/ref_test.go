@@ -105,3 +105,19 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// An issue of another GitHub than github.com is that one's wherever it is named later: a token of its goes to no other.
+func TestAnotherGitHubStaysItself(t *testing.T) {
+	const address = "https://ghe.example.org/acme/shop/issues/7"
+	ref, err := Parse(address, Sites{})
+	if err != nil || ref.Key != "ghe.example.org/acme/shop#7" {
+		t.Fatalf("got %+v %v", ref, err)
+	}
+	if got := (&gh{ref: ref}).arguments(ref.Key); len(got) != 1 || got[0] != address {
+		t.Errorf("gh is asked for %q", got)
+	}
+	again, err := From(string(ref.Kind)+":"+ref.Key, address, Sites{})
+	if host, _, _ := githubParts(again.Key); err != nil || host != "ghe.example.org" {
+		t.Errorf("got %+v %v", again, err)
+	}
+}
