@@ -28,6 +28,8 @@ type acp struct {
 	say    *letters
 	hangUp func() // ends a program that was told to stop
 
+	onlooker bool // decides nothing: what was allowed stands nowhere in what the program said
+
 	auth    []acpMethod
 	tried   bool // to sign in
 	session string
@@ -68,6 +70,7 @@ func newACP(r Request, env []string) *acp {
 // acpLooksOn only reads.
 func acpLooksOn() *acp {
 	c := newACP(Request{}, nil)
+	c.onlooker = true
 	c.say.end()
 	return c
 }

@@ -40,6 +40,9 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 	var asked acpPermission
 	decode(string(m.Params), &asked)
 	call := c.tool(asked.Call.acpToolCall, asked.Call.Content, t)
+	if c.onlooker {
+		return
+	}
 	allowed := acpPermits(c.r.Permission, call.ToolKind) && (c.r.Permission == trellis.PermitFull || c.inside(call, asked.Call.Content))
 	kinds := []string{"reject_once", "reject_always"}
 	if allowed {

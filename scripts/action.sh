@@ -18,8 +18,9 @@ plan() {
 	task=$(tail -n 1 <<<"$said")
 	output plan-exit "$plan_exit"
 	output task "$task"
-	if [ -n "$task" ] && [ -f "$task/REJECTED.md" ]; then
-		summary '## The requirement was rejected' '' "$(cat "$task/REJECTED.md")" ''
+	rejected=$(git rev-parse --show-toplevel)/$task/REJECTED.md # the task is told from there
+	if [ -n "$task" ] && [ -f "$rejected" ]; then
+		summary '## The requirement was rejected' '' "$(cat "$rejected")" ''
 	elif [ "$plan_exit" != 0 ]; then
 		summary "## Planning ended with exit code $plan_exit" '' "[What that means](https://github.com/trellis-tasks/trellis#exit-codes)." ''
 	fi

@@ -26,7 +26,7 @@ sum() { if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 
 signed() {
 	if command -v minisign >/dev/null; then
 		minisign -Vqm checksums.txt -P "$key" >/dev/null
-	elif openssl version 2>/dev/null | grep -q '^OpenSSL 3'; then
+	elif openssl version 2>/dev/null | grep -q '^OpenSSL \([3-9]\|[1-9][0-9]\)\.'; then
 		# Ed25519 over the BLAKE2b of the file; behind two letters and the eight bytes of the key's number.
 		sed -n 2p checksums.txt.minisig | openssl base64 -d -A >signature
 		test "$(head -c 2 signature)" = ED || return 1
@@ -50,6 +50,7 @@ main() {
 	case $system in linux | darwin) ;; *) die "there is no release for $system; on Windows use WSL2" ;; esac
 	test "${#key}" = 56 || die 'this copy has no key: take the install.sh of a release'
 	mkdir -p "$prefix/bin"
+	prefix=$(cd "$prefix" && pwd)
 	work=$(mktemp -d "$prefix/bin/.trellis-install.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	trap 'exit 130' INT TERM

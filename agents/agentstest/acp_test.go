@@ -84,6 +84,11 @@ func TestGeminiTellsWhatItUsed(t *testing.T) {
 	if a, b := wordsAndTools(events), wordsAndTools(seen); a != b {
 		t.Errorf("who looks on sees\n%s\nwant\n%s", b, a)
 	}
+	for _, e := range seen {
+		if e.Kind == agents.EventNotice && strings.HasPrefix(e.Text, "refused: ") {
+			t.Errorf("who looks on is told %q of what was allowed", e.Text)
+		}
+	}
 }
 
 // wordsAndTools are the words and tools of events.

@@ -90,7 +90,7 @@ func (i *installer) add() error {
 		return i.unfit(err)
 	}
 	if change.There {
-		i.say("%s has the server already; next: trellis mcp install %s --undo", i.entry.File, i.entry.Name)
+		i.say("%s has the server already, and stays as it is; next: trellis mcp install %s --undo", i.entry.File, i.entry.Name)
 		return nil
 	}
 	if agreed, err := i.agree("would-add", "gets", change, "put it there?"); err != nil || !agreed {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net"
+	"net/textproto"
 	"strconv"
 
 	"github.com/wneessen/go-mail"
@@ -24,13 +25,17 @@ func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	if err != nil {
 		return refused{err}
 	}
-	client, err := e.client(n)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	client, err := e.client(ctx, n)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	if err := client.DialWithContext(ctx); err != nil {
+		var no *textproto.Error
+		if errors.As(err, &no) && no.Code >= 500 { // the sign-in, say: trying it again can lock an account
+			return refused{err}
+		}
 		return unreachable{err}
 	}
 	defer client.Close()
@@ -65,7 +70,9 @@ func (e email) letter(m message, n *Notifier) (*mail.Msg, error) {
 	return letter, nil
 }
 
-func (e email) client(n *Notifier) (*mail.Client, error) {
+// client makes a client. Its connection ends with ctx, in whatever the server keeps it waiting, but for one that is TLS from the
+// first byte, which its own time ends.
+func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	host, service, err := net.SplitHostPort(e.Server)
 	if err != nil {
 		return nil, fmt.Errorf("reading server: %w", err)
@@ -76,7 +83,15 @@ func (e email) client(n *Notifier) (*mail.Client, error) {
 	}
 	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(patience), mail.WithTLSPolicy(mail.TLSMandatory)}
 	if e.TLS == "tls" {
-		options = append(options, mail.WithSSL())
+		options = append(options, mail.WithSSL()) // with a dialer of ours the library would take the connection for a plain one
+	} else {
+		options = append(options, mail.WithDialContextFunc(func(dialing context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(dialing, network, address)
+			if err == nil {
+				context.AfterFunc(ctx, func() { c.Close() })
+			}
+			return c, err
+		}))
 	}
 	if e.User != "" {
 		password, err := n.secret(e.PasswordEnv)
