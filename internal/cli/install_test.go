@@ -46,6 +46,11 @@ func newScriptInstall(t *testing.T, programs ...string) *scriptInstall {
 	return i
 }
 
+// alters has the server send something else for a file.
+func (i *scriptInstall) alters(name string, how func([]byte) []byte) {
+	i.server.Change(func(s *upgradetest.Server) { s.Alter[name] = how })
+}
+
 // run pipes the script into a shell and returns whether it did its work, and what it said.
 func (i *scriptInstall) run(env ...string) (bool, string) {
 	cmd := exec.Command("/bin/sh")
@@ -90,7 +95,7 @@ func TestInstallScript(t *testing.T) {
 			if checker == "neither" {
 				return
 			}
-			i.server.Alter["checksums.txt"] = func(b []byte) []byte { return append(b, '\n') }
+			i.alters("checksums.txt", func(b []byte) []byte { return append(b, '\n') })
 			if ok, said := i.run(); ok || !strings.Contains(said, "the key of the releases did not sign ") {
 				t.Errorf("a list that was changed was taken: %s", said)
 			}
@@ -107,8 +112,8 @@ func TestInstallScriptThatFails(t *testing.T) {
 		env   string
 		says  string
 	}{
-		"archive cut":     {fault: func(i *scriptInstall) { i.server.Cut = []string{archive} }, says: "could not be downloaded, so nothing was installed"},
-		"archive changed": {fault: func(i *scriptInstall) { i.server.Alter[archive] = func(b []byte) []byte { return append(b, 0) } }, says: "has not the checksum"},
+		"archive cut":     {fault: func(i *scriptInstall) { i.server.Change(func(s *upgradetest.Server) { s.Cut = []string{archive} }) }, says: "could not be downloaded, so nothing was installed"},
+		"archive changed": {fault: func(i *scriptInstall) { i.alters(archive, func(b []byte) []byte { return append(b, 0) }) }, says: "has not the checksum"},
 		"another key": {fault: func(i *scriptInstall) {
 			i.script = strings.ReplaceAll(i.script, upgradetest.Key(), "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
 		}, says: "did not sign"},

@@ -62,11 +62,11 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("it said %s", said)
 	}
 	archive := "trellis_99.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
-	server.Alter[archive] = func(b []byte) []byte { return b[:len(b)-1] }
+	server.Change(func(s *upgradetest.Server) { s.Alter[archive] = func(b []byte) []byte { return b[:len(b)-1] } })
 	if said := u.run(command.ExitUnmet); !strings.Contains(said, "trellis: nothing was changed: ") || !strings.Contains(said, "trellis: next: ") {
 		t.Errorf("it said %s", said)
 	}
-	delete(server.Alter, archive)
+	server.Change(func(s *upgradetest.Server) { delete(s.Alter, archive) })
 	before, err := os.ReadFile(u.path)
 	if err != nil {
 		t.Fatal(err)

@@ -131,10 +131,11 @@ func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 // of its session go on. They are dead when it returns: what hides is the agent's child until then, and would be found as that.
 func killAll(t *testing.T, cmd *exec.Cmd, pids map[string]int) {
 	t.Helper()
-	syscall.Kill(pids["guard"], syscall.SIGSTOP)
 	who := []string{"reaper", "worker", "agent", "guard"}
-	for _, name := range who {
-		syscall.Kill(pids[name], syscall.SIGKILL)
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped before any of them dies, which the others would see
+		for _, name := range who {
+			syscall.Kill(pids[name], sig)
+		}
 	}
 	cmd.Wait()
 	eventually(t, "they are dead", func() bool {

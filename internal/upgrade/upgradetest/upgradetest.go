@@ -34,7 +34,7 @@ var keys = sync.OnceValue(func() (k struct {
 // Key is the public key of all releases of this process, in one line.
 func Key() string { return keys().public.String() }
 
-// Server serves releases. Its fields are for faults, and may be changed between requests.
+// Server serves releases. Its fields are for faults, and are changed by Change where another process asks.
 type Server struct {
 	URL string
 	// Alter changes what is sent for a file, by its name.
@@ -103,6 +103,13 @@ func pack(t testing.TB, files map[string]string) []byte {
 
 // Program is what stands in for the program of a version: it says that it is.
 func Program(version string) string { return "#!/bin/sh\necho trellis " + version + "\n" }
+
+// Change changes what the server does wrong, between two of its answers.
+func (s *Server) Change(change func(*Server)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
 
 // Asked are the paths that were asked for so far.
 func (s *Server) Asked() []string {
