@@ -86,7 +86,7 @@ func TestKillFreesTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	cmd, _ := startHolder(t, path)
 	cmd.Process.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l, err := durable.WaitLock(ctx, path, durable.Holder{PID: 1})
 	if err != nil {

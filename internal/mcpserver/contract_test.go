@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -351,11 +350,7 @@ func TestSlowCallIsAnswered(t *testing.T) {
 		return open(ctx)
 	}
 	c := serve(t, mcpserver.New(o))
-	began := time.Now()
-	c.refused("task_list", `{}`, "takes longer than 1.8s", "next: ")
-	if took := time.Since(began); took > 5*time.Second { // with room for a busy machine
-		t.Errorf("it took %v", took)
-	}
+	c.refused("task_list", `{}`, "takes longer than 1.8s", "next: ") // while it can't be done
 	<-first
 	close(release)
 	c.until("task_list", `{}`, `"total":1`)

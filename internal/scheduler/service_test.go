@@ -294,10 +294,7 @@ func TestGoneTaskDoesNotWait(t *testing.T) {
 	w := newWorld(t, runnertest.Quickly)
 	w.watching(scheduler.WatchOptions{})
 	away, dir := filepath.Join(w.Dir, "..", "02-01-later"), filepath.Join(w.Site.Store.Tasks(), "02-01-later")
-	later := []byte(`{"status": "ready", "pipeline": {"not_before": "2999-01-01T00:00:00Z"}}`)
-	if err := errors.Join(runnertest.Lay(away, "ready"), os.WriteFile(filepath.Join(away, "task.json"), later, 0o644), os.Rename(away, dir)); err != nil {
-		t.Fatal(err)
-	}
+	w.arrive(dir, "task.json", `{"status": "ready", "pipeline": {"not_before": "2999-01-01T00:00:00Z"}}`)
 	w.Until("it to wait", func() bool { return len(w.beat().Waiting) == 1 })
 	if err := os.Rename(dir, away); err != nil {
 		t.Fatal(err)

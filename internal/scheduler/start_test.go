@@ -67,7 +67,7 @@ func TestFollowUntaken(t *testing.T) {
 			if err := errors.Join(runnertest.Lay(dir, "ready"), c.spoil(w, dir), os.Rename(dir, filepath.Join(w.Site.Store.Tasks(), "02-01-mine"))); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), runnertest.Hang)
 			defer cancel()
 			if res, err := w.Site.Starter().Follow(ctx, filepath.Join(w.Site.Store.Tasks(), "02-01-mine")); !c.want(res, err) {
 				t.Errorf("got %+v, %v", res, err)

@@ -146,20 +146,24 @@ func TestWatcherSeesDirectories(t *testing.T) {
 	}
 }
 
+// arrive moves a ready directory to the tasks, in which a file has the given text: no watcher sees it with another.
+func (w *world) arrive(dir, name, text string) {
+	w.Helper()
+	from := filepath.Join(w.Dir, "..", filepath.Base(dir))
+	if err := errors.Join(runnertest.Lay(from, "ready"), os.WriteFile(filepath.Join(from, name), []byte(text), 0o644), os.Rename(from, dir)); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // A broken directory is reported once, with its line and what to do, stops nobody else, and runs once it is mended.
 func TestBrokenAndMended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.watching(scheduler.WatchOptions{})
 	tasks := w.Site.Store.Tasks()
-	bad := filepath.Join(tasks, "02-01-bad")
-	if err := errors.Join(runnertest.Lay(bad, "ready"), os.WriteFile(filepath.Join(bad, "check.jsonl"), []byte("{\"file\": \"../secret\", \"reason\": \"x\"}\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	torn := filepath.Join(tasks, "02-02-torn")
-	if err := errors.Join(runnertest.Lay(torn, "ready"), os.WriteFile(filepath.Join(torn, "task.json"), []byte("{\n  \"status\": ready\n}\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	bad, torn := filepath.Join(tasks, "02-01-bad"), filepath.Join(tasks, "02-02-torn")
+	w.arrive(bad, "check.jsonl", "{\"file\": \"../secret\", \"reason\": \"x\"}\n")
+	w.arrive(torn, "task.json", "{\n  \"status\": ready\n}\n")
 	if err := runnertest.Lay(filepath.Join(tasks, "02-03-good"), "ready"); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestTimeLimitEndsTheGroup(t *testing.T) {
 	heard := b.hears()
 	began := time.Now()
 	rep := b.do(workflow.Options{})
-	if took := time.Since(began); worst(rep).Code != 124 || took < 5*time.Second || took > 15*time.Second {
+	if took := time.Since(began); worst(rep).Code != 124 || took < 5*time.Second || took > 2*time.Minute {
 		t.Errorf("after %v: %+v", took, rep)
 	}
 	var pid int
