@@ -88,10 +88,11 @@ func threeTasks(t *testing.T, width int) *pane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, sockets := t.TempDir(), ""
-	if sockets, err = os.MkdirTemp("/tmp", "tmux"); err != nil { // the name of a socket must be short
+	sockets, err := os.MkdirTemp("/tmp", "tmux") // the name of a socket must be short
+	if err != nil {
 		t.Fatal(err)
 	}
+	root := filepath.Join(sockets, "threetasks") // with this it is long enough for a screen to break it at the same place each time
 	home, bin := filepath.Join(root, "home"), filepath.Join(root, "bin")
 	p := &pane{T: t, dir: filepath.Join(root, "app"), socket: filepath.Join(sockets, "s"),
 		env: []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C.UTF-8", "TERM=xterm-256color", "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + os.TempDir()}}

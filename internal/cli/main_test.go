@@ -28,18 +28,22 @@ import (
 func asMain() { os.Exit(Main()) }
 
 func TestMain(m *testing.M) {
-	gittest.OnDisk() // /dev/shm is another in the sandbox
+	memory := os.TempDir()
+	gittest.OnDisk() // for what the sandbox has to see: /dev/shm is another in there
 	if code, entered := sandbox.Entered(os.Args[1:]); entered {
 		os.Exit(code)
 	}
-	testscript.Main(tidy{m}, map[string]func(){"trellis": asMain, "trellis-faulty": faulty, "gh": gh})
+	testscript.Main(tidy{m, memory}, map[string]func(){"trellis": asMain, "trellis-faulty": faulty, "gh": gh})
 }
 
-// shared is a folder for what tests make once for all of them.
+// shared is a folder on the disk for what tests make once for all of them.
 var shared string
 
-// tidy runs the tests with a folder that all share.
-type tidy struct{ *testing.M }
+// tidy runs the tests with a folder that all share, and with their own in memory.
+type tidy struct {
+	*testing.M
+	memory string // where temporary files go
+}
 
 func (t tidy) Run() int {
 	gittest.HearSignals()
@@ -50,8 +54,9 @@ func (t tidy) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	shared = dir
-	for name, folder := range map[string]string{"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"} { // those of whoever runs the tests stay as they are
-		if err := os.Setenv(name, filepath.Join(dir, folder)); err != nil {
+	// Settings of whoever runs the tests stay as they are.
+	for name, value := range map[string]string{"XDG_STATE_HOME": filepath.Join(dir, "state"), "XDG_CONFIG_HOME": filepath.Join(dir, "config"), "TMPDIR": t.memory} {
+		if err := os.Setenv(name, value); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -84,12 +89,20 @@ func gh() {
 // TestScripts runs what a user types, one txtar file a matter.
 func TestScripts(t *testing.T) {
 	collect := &collecting{T: t}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
-		RequireExplicitExec: true,
-		Setup:               prepareScript,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped, "collector": collect.begin, "collected": collect.has, "issues": issues},
-	})
+	all, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxed := filepath.Join("testdata", "sandbox.txtar")
+	for root, files := range map[string][]string{"": slices.DeleteFunc(all, func(file string) bool { return file == boxed }), shared: {boxed}} {
+		testscript.Run(t, testscript.Params{
+			Files:               files,
+			WorkdirRoot:         root,
+			RequireExplicitExec: true,
+			Setup:               prepareScript,
+			Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key, "scraped": scraped, "collector": collect.begin, "collected": collect.has, "issues": issues},
+		})
+	}
 }
 
 // raced are the scripts whose commands do most at the same time: they run the tests' own program, with the race detector

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
 )
 
 // look is how a letter looks on a terminal.
@@ -236,8 +238,12 @@ func keepPicture(t *testing.T, path, picture string) {
 			t.Fatal(err)
 		}
 	}
-	if was, err := os.ReadFile(path); err != nil || string(was) != picture {
-		t.Errorf("%s is not what is shown now, %v: TRELLIS_UPDATE_DOCS=1 makes another", filepath.Base(path), err)
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := diff.Diff("docs", was, "now", []byte(picture)); d != nil {
+		t.Errorf("%s is not what is shown now; TRELLIS_UPDATE_DOCS=1 makes another:\n%s", filepath.Base(path), d)
 	}
 }
 

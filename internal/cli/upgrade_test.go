@@ -24,8 +24,13 @@ type upgrader struct {
 
 func newUpgrader(t *testing.T, server *upgradetest.Server) *upgrader {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "trellis")
-	if err := os.Link(realTrellis(t), path); err != nil {
+	program := realTrellis(t)
+	dir, err := os.MkdirTemp(shared, "upgrade") // where a link to it can be
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "trellis")
+	if err := os.Link(program, path); err != nil {
 		t.Fatal(err)
 	}
 	return &upgrader{t, path, []string{"HOME=" + t.TempDir(), "PATH=/bin:/usr/bin", releasesVar + "=" + server.URL, "GORACE=atexit_sleep_ms=0"}}
