@@ -21,7 +21,7 @@ func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, erro
 	if errors.As(err, &none) {
 		return nil, WithHints(Usagef("--from-issue %w", err), none.Next...)
 	}
-	settings, err := trackerSettings(ctx, p)
+	settings, err := TrackerSettings(ctx, p)
 	if ref.Kind == tracker.GitHub && errors.Is(err, trust.ErrUntrusted) {
 		settings, err = config.Trackers{}, nil
 	}
@@ -39,8 +39,8 @@ func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, erro
 	return i, err
 }
 
-// trackerSettings are those that are trusted.
-func trackerSettings(ctx context.Context, p *Project) (config.Trackers, error) {
+// TrackerSettings are those of a project that are trusted.
+func TrackerSettings(ctx context.Context, p *Project) (config.Trackers, error) {
 	q, err := p.InForce(ctx)
 	if err != nil {
 		return config.Trackers{}, err

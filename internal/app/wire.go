@@ -90,7 +90,7 @@ func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	s, err := p.SiteWith(ctx)
 	if err == nil {
-		s.Config.Hooks, s.Config.Notify = config.Hooks{}, nil
+		s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // of which the last say where a token goes
 	}
 	return s, err
 }

@@ -29,7 +29,7 @@ func deliverCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
 goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
-its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
+its sign-in, or GitLab's token, the commands to type are shown. The address of the pull request goes to stdout.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			s, err := p.Site(c.Context)

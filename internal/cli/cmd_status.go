@@ -26,8 +26,8 @@ func statusCommand(a *command.Console) *cli.Command {
 		Usage:     "show where things stand, of one task or of all that are not over",
 		ArgsUsage: "[TASKDIR|RUN]",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, command.JSONFlag()},
-		Description: command.Manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
-requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
+		Description: command.Manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh or GitLab
+for pull requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
 reviewers ask for changes, a run to mend that is begun with delivery.react, for a watcher or trellis start to go on with;
 without it that is only said. With --json the answer for one task is an object as those of trellis list, for all a list of
 them.`,

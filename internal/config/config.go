@@ -139,7 +139,7 @@ type Limits struct {
 // Delivery is what becomes of the commit.
 type Delivery struct {
 	Push       bool     `yaml:"push" doc:"push the branch"`
-	PR         bool     `yaml:"pr" doc:"open a pull request, with gh; pushes the branch too"`
+	PR         bool     `yaml:"pr" doc:"open a pull request with gh, or a merge request on GitLab; pushes the branch too"`
 	Draft      bool     `yaml:"draft" doc:"as a draft"`
 	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
 	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"bring the branch up to its base before it is delivered, when that has moved: none, merge, or rebase"`

@@ -166,7 +166,7 @@ func facts(w Work) string {
 }
 
 // escape makes one line of people's or a model's text show as it is: no markup, no row of a table, no mention of
-// somebody, no reference to an issue and so none that closes one.
+// somebody, no reference to an issue and so none that closes one, and no order, as GitLab takes a line that begins with a slash.
 func escape(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -175,6 +175,9 @@ func escape(s string) string {
 		return r
 	}, s)
 	s = marks().Replace(s)
+	if strings.HasPrefix(s, "/") {
+		s = `\` + s
+	}
 	return reference().ReplaceAllString(s, "${1}\u200b${2}")
 }
 
@@ -186,9 +189,9 @@ var marks = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(list...)
 })
 
-// reference matches what is taken for the number of an issue: #12, GH-12, and addresses of them.
+// reference matches what is taken for the number of an issue or a merge request: #12, GH-12, !12, and addresses of them.
 var reference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(#|gh-|/(?:issues|pull|discussions)/)(\d)`)
+	return regexp.MustCompile(`(?i)(#|gh-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
 })
 
 func cell(s string) string { return escape(short(s)) }
@@ -213,17 +216,20 @@ func code(s string) string {
 
 func short(s string) string { return text.Cut(text.OneLine(s), maxCell) }
 
+// gitlabTemplates is where GitLab's templates are, of which default.md is taken when nobody chooses.
+const gitlabTemplates = ".gitlab/merge_request_templates"
+
 // template is the repository's own for pull requests, as its main checkout has it, "" without one. Links that lead
 // elsewhere are not followed.
 func template(main string) string {
-	for _, dir := range []string{".github", ".", "docs"} {
+	for _, dir := range []string{".github", gitlabTemplates, ".", "docs"} {
 		entries, err := durable.ReadDirBelow(main, dir)
 		if err != nil {
 			continue
 		}
 		i := slices.IndexFunc(entries, func(e fs.DirEntry) bool {
 			name := strings.ToLower(e.Name())
-			return e.Type().IsRegular() && (name == "pull_request_template.md" || name == "pull_request_template.txt")
+			return e.Type().IsRegular() && (name == "pull_request_template.md" || name == "pull_request_template.txt" || dir == gitlabTemplates && name == "default.md")
 		})
 		if i < 0 {
 			continue

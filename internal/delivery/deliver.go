@@ -7,7 +7,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -53,7 +52,7 @@ type Delivered struct {
 // Deliverer delivers work of a repository.
 type Deliverer struct {
 	Repo   *git.Repo
-	GitHub *github.Client
+	Forges Forges
 	Issues *tracker.Access // where work comes from; nil: no issue is told of it
 	Redact mask            // nil: nothing is hidden
 	Dir    string          // of the task, which remembers what pull requests were opened and given
@@ -75,6 +74,10 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	if err != nil || !ready {
 		return out, err
 	}
+	f, err := d.Forges.Of(ctx, d.Repo, out.Remote)
+	if err != nil {
+		return out, err
+	}
 	if err := d.openModules(ctx, w, first, &out); err != nil {
 		return out, d.Redact.prFailure(ctx, err)
 	}
@@ -85,13 +88,15 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	}
 	out.Pushed = true
 	if !w.Job.Delivery.PR {
-		out.Commands = append(out.Commands, create(w, out))
+		out.Commands = append(out.Commands, create(f, w, out))
 		return out, nil
 	}
-	out, err = d.open(ctx, w, out)
+	out, err = d.open(ctx, f, w, out)
 	if err != nil {
 		return out, err
 	}
-	d.link(ctx, w, first, &out)
+	if err := d.link(ctx, w, first, &out); err != nil {
+		return out, err
+	}
 	return out, d.tellIssue(ctx, w, &out)
 }

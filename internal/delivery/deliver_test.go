@@ -8,14 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/soak"
@@ -39,29 +40,34 @@ const (
 	summary = "# Say bye\n\ngreet.sh says bye.\n\n## Acceptance Criteria\n\n- [ ] it does\n"
 )
 
-// bench is a clone with a bare origin, the branch feature/bye one commit above main, and a gh.
+// bench is a clone with a bare origin, the branch feature/bye one commit above main, and a forge.
 type bench struct {
 	*testing.T
 	Dir, Bare string
-	GH        *githubtest.GH
+	Host      host
+	Env       []string // what who delivers needs besides its own environment
 	D         *delivery.Deliverer
 	Work      delivery.Work
+	origin    string // its address, as the clone has it
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { t.Helper(); return newBenchAt(t, onGitHub) }
+
+func newBenchAt(t *testing.T, at place) *bench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, Dir: filepath.Join(root, "repo"), Bare: filepath.Join(root, "bare.git"), GH: githubtest.Install(t, githubtest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
+	b := &bench{T: t, Dir: filepath.Join(root, "repo"), Bare: filepath.Join(root, "bare.git"), origin: "../bare.git"}
 	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.write("../run/.keep", "")
 	b.git("init -q --bare -b main ../bare.git")
 	b.git("init -q -b main")
-	b.git("remote add origin ../bare.git")
+	at.host(b, githubtest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})
+	b.git("remote add origin " + b.origin)
 	b.commit("first")
 	b.git("push -q origin main")
 	b.git("checkout -q -b feature/bye")
@@ -88,11 +94,11 @@ func deliverer(dir string, env []string) *delivery.Deliverer {
 		panic(err)
 	}
 	repo.Env = env
-	return &delivery.Deliverer{Repo: repo, GitHub: &github.Client{Dir: dir, Env: env}, Dir: filepath.Dir(dir), Disk: &durable.Disk{}}
+	return &delivery.Deliverer{Repo: repo, Forges: forges(dir, env), Dir: filepath.Dir(dir), Disk: &durable.Disk{}}
 }
 
 func (b *bench) environ() []string {
-	return append(append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"), b.GH.Env...)
+	return append(append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"), b.Env...)
 }
 
 func (b *bench) git(words string) string {
@@ -155,178 +161,184 @@ func (b *bench) received() int {
 	return strings.Count(string(data), "refs/heads/feature/bye")
 }
 
-func (b *bench) prs() []map[string]any { b.Helper(); return b.GH.State(b.T).PRs }
+func (b *bench) prs() []map[string]any { b.Helper(); return b.Host.State(b.T).PRs }
 
 func has(list []string, part string) bool { return strings.Contains(strings.Join(list, "\n"), part) }
 
 func TestDeliver(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.write(".github/Pull_Request_Template.md", "## Checklist\n\n- [ ] I read @ann's rules\n")
-	got := b.deliver()
-	if !got.Pushed || got.Remote != "origin" || got.Number != 1 || got.Into != "main" || got.PRURL != b.prs()[0]["url"] {
-		t.Errorf("got %+v", got)
-	}
-	pr := b.prs()[0]
-	if pr["isDraft"] != true || pr["title"] != "feat: Say bye" || pr["headRefOid"] != b.Work.Report.Commit || fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" {
-		t.Errorf("the pull request is %v", pr)
-	}
-	body := pr["body"].(string)
-	for _, want := range []string{"greet.sh says bye.\n", "| A1 | it says bye | must | met | greet.sh:1 |\n", "| `sh test.sh` | 0 | 0.5 |\n", "- Task: `.trellis/tasks/02-01-bye`\n", "- Rounds: 2\n", "- Agents: 3 s, ",
-		"<!-- trellis:end -->\n\n## Checklist\n\n- [ ] I read @ann's rules"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("there is no %q in\n%s", want, body)
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.write(".github/Pull_Request_Template.md", "## Checklist\n\n- [ ] I read @ann's rules\n")
+		got := b.deliver()
+		if !got.Pushed || got.Remote != "origin" || got.Number != 1 || got.Into != "main" || got.PRURL != b.prs()[0]["url"] {
+			t.Errorf("got %+v", got)
 		}
-	}
-	if strings.Contains(body, "executed") || !has(got.Notes, "no label nope: ") || !has(got.Notes, "ghost was not asked") {
-		t.Errorf("notes %q, body\n%s", got.Notes, body)
-	}
-	// A person ticks a box; another round follows: the same pull request, theirs kept, ours renewed.
-	b.GH.Change(t, func(s *githubtest.State) {
-		s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
+		pr := b.prs()[0]
+		if pr["isDraft"] != true || pr["title"] != "feat: Say bye" || pr["headRefOid"] != b.Work.Report.Commit || fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" {
+			t.Errorf("the pull request is %v", pr)
+		}
+		body := pr["body"].(string)
+		for _, want := range []string{"greet.sh says bye.\n", "| A1 | it says bye | must | met | greet.sh:1 |\n", "| `sh test.sh` | 0 | 0.5 |\n", "- Task: `.trellis/tasks/02-01-bye`\n", "- Rounds: 2\n", "- Agents: 3 s, ",
+			"<!-- trellis:end -->\n\n## Checklist\n\n- [ ] I read @ann's rules"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("there is no %q in\n%s", want, body)
+			}
+		}
+		if strings.Contains(body, "executed") || !has(got.Notes, "no label nope: ") || !has(got.Notes, "ghost was not asked") {
+			t.Errorf("notes %q, body\n%s", got.Notes, body)
+		}
+		// A person ticks a box; another round follows: the same pull request, theirs kept, ours renewed.
+		b.Host.Change(t, func(s *githubtest.State) {
+			s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
+		})
+		b.git("commit -q --amend --allow-empty -m second")
+		b.Work.Report.Commit, b.Work.Report.Executed = b.rev("HEAD"), false
+		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || b.git("ls-remote origin refs/heads/feature/bye") != b.Work.Report.Commit+"\trefs/heads/feature/bye" {
+			t.Errorf("got %+v, %v", got, b.prs())
+		}
+		body = b.prs()[0]["body"].(string)
+		if !strings.HasPrefix(body, "Seen.\r\n<!--") || !strings.Contains(body, "[x] I read") || !strings.Contains(body, "**Nothing was executed**") || !strings.Contains(body, b.Work.Report.Commit) || strings.Count(body, "trellis:begin") != 1 {
+			t.Errorf("the body is\n%s", body)
+		}
+		calls := len(b.Host.State(t).Calls)
+		b.deliver()
+		for _, call := range b.Host.State(t).Calls[calls:] {
+			if slices.ContainsFunc(at.writes, func(word string) bool { return has(call, word) }) {
+				t.Errorf("nothing changed, and gh was called with %q", call)
+			}
+		}
+		b.Host.Change(t, func(s *githubtest.State) { s.PRs[0]["body"] = "mine" })
+		if got := b.deliver(); b.prs()[0]["body"] != "mine" || !has(got.Notes, "left as it is") {
+			t.Errorf("got %q, %v", got.Notes, b.prs()[0]["body"])
+		}
 	})
-	b.git("commit -q --amend --allow-empty -m second")
-	b.Work.Report.Commit, b.Work.Report.Executed = b.rev("HEAD"), false
-	if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || b.git("ls-remote origin refs/heads/feature/bye") != b.Work.Report.Commit+"\trefs/heads/feature/bye" {
-		t.Errorf("got %+v, %v", got, b.prs())
-	}
-	body = b.prs()[0]["body"].(string)
-	if !strings.HasPrefix(body, "Seen.\r\n<!--") || !strings.Contains(body, "[x] I read") || !strings.Contains(body, "**Nothing was executed**") || !strings.Contains(body, b.Work.Report.Commit) || strings.Count(body, "trellis:begin") != 1 {
-		t.Errorf("the body is\n%s", body)
-	}
-	calls := len(b.GH.State(t).Calls)
-	b.deliver()
-	for _, call := range b.GH.State(t).Calls[calls:] {
-		if has(call, "--method=PATCH") || has(call, "create") {
-			t.Errorf("nothing changed, and gh was called with %q", call)
-		}
-	}
-	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["body"] = "mine" })
-	if got := b.deliver(); b.prs()[0]["body"] != "mine" || !has(got.Notes, "left as it is") {
-		t.Errorf("got %q, %v", got.Notes, b.prs()[0]["body"])
-	}
 }
 
 // What keeps Trellis from delivering is no failure of the work: it says what to type.
 func TestWhatToType(t *testing.T) {
-	t.Parallel()
-	const create = "gh pr create --draft --base main --head feature/bye --title 'feat: Say bye' --body-file .trellis/tasks/02-01-bye/report.md"
-	for name, c := range map[string]struct {
-		do       func(*bench)
-		pushed   bool
-		note     string
-		commands []string
-	}{
-		"no remote":      {func(b *bench) { b.git("remote remove origin") }, false, "no remote", []string{"git remote add origin URL", "git push origin feature/bye", create}},
-		"no gh":          {func(b *bench) { b.D.GitHub.Env = []string{"PATH=" + b.TempDir()} }, true, "there is no gh in PATH", []string{"gh auth login", create}},
-		"not signed in":  {func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.SignedOut = true }) }, true, "not signed in", []string{"gh auth login", create}},
-		"base not there": {func(b *bench) { b.git("push -q origin main:old :main") }, true, "origin has no branch main", []string{"git push origin main", create}},
-		"only push":      {func(b *bench) { b.Work.Job.Delivery.PR = false }, true, "", []string{create}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.git("-C ../bare.git config receive.denyDeleteCurrent ignore")
-			c.do(b)
-			got := b.deliver()
-			if got.Pushed != c.pushed || got.PRURL != "" || len(b.prs()) != 0 || !has(got.Notes, c.note) || strings.Join(got.Commands, "\n") != strings.Join(c.commands, "\n") {
-				t.Errorf("got %+v", got)
-			}
-			if there := b.Bare; c.pushed && b.git("-C "+there+" rev-parse feature/bye") != b.Work.Report.Commit {
-				t.Error("it is not pushed")
-			}
-		})
-	}
+	everywhere(t, func(t *testing.T, at place) {
+		for name, c := range map[string]struct {
+			do       func(*bench)
+			pushed   bool
+			note     string
+			commands []string
+		}{
+			"no remote":      {func(b *bench) { b.git("remote remove origin") }, false, "no remote", []string{"git remote add origin URL", "git push origin feature/bye", onGitHub.create}},
+			"no means":       {func(b *bench) { b.D.Forges = forges(b.Dir, without(b.environ(), b)) }, true, at.lacks, []string{at.signIn, at.create}},
+			"not signed in":  {func(b *bench) { b.Host.Change(b.T, func(s *githubtest.State) { s.SignedOut = true }) }, true, at.strange, []string{at.signIn, at.create}},
+			"base not there": {func(b *bench) { b.git("push -q origin main:old :main") }, true, "origin has no branch main", []string{"git push origin main", at.create}},
+			"only push":      {func(b *bench) { b.Work.Job.Delivery.PR = false }, true, "", []string{at.create}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b := newBenchAt(t, at)
+				b.git("-C ../bare.git config receive.denyDeleteCurrent ignore")
+				c.do(b)
+				got := b.deliver()
+				if got.Pushed != c.pushed || got.PRURL != "" || len(b.prs()) != 0 || !has(got.Notes, c.note) || strings.Join(got.Commands, "\n") != strings.Join(c.commands, "\n") {
+					t.Errorf("got %+v", got)
+				}
+				if there := b.Bare; c.pushed && b.git("-C "+there+" rev-parse feature/bye") != b.Work.Report.Commit {
+					t.Error("it is not pushed")
+				}
+			})
+		}
+	})
 }
 
 func TestFailures(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.git("remote set-url origin http://ann:hunter2@127.0.0.1:1/x.git")
-	b.fails("push_failed", true, "127.0.0.1")
-	if _, err := b.D.Deliver(context.Background(), b.Work); strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the password is told: %v", err)
-	}
-	b.git("remote set-url origin ../bare.git")
-	b.write(".git/hooks/pre-push", "#!/bin/sh\necho tests are red >&2\nexit 1\n")
-	b.fails("push_failed", false, "tests are red")
-	b.write(".git/hooks/pre-push", "#!/bin/sh\n")
-	b.GH.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 1, 2 })
-	b.fails("pr_failed", true, "HTTP 502")
-	b.fails("pr_failed", true, "HTTP 502")
-	if got := b.deliver(); got.Number != 1 || b.received() != 1 {
-		t.Errorf("got %+v, pushed %d times", got, b.received())
-	}
-	b.commit("one more")
-	b.fails("push_failed", false, "is not at")
-	b.Work.Report.Commit = b.rev("HEAD")
-	b.git("branch -f main feature/bye")
-	b.fails("empty_diff", false, "main has all")
-	b.git("branch -f main HEAD~2")
-	b.git("push -q origin feature/bye:main")
-	b.fails("empty_diff", false, "origin/main has all")
-	b.git("checkout -q --detach")
-	b.git("branch -q -D feature/bye")
-	b.fails("push_failed", false, "git branch feature/bye "+b.Work.Report.Commit)
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.git("remote set-url origin http://ann:hunter2@127.0.0.1:1/x.git")
+		b.fails("push_failed", true, "127.0.0.1")
+		if _, err := b.D.Deliver(context.Background(), b.Work); strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the password is told: %v", err)
+		}
+		b.git("remote set-url origin " + b.origin)
+		b.write(".git/hooks/pre-push", "#!/bin/sh\necho tests are red >&2\nexit 1\n")
+		b.fails("push_failed", false, "tests are red")
+		b.write(".git/hooks/pre-push", "#!/bin/sh\n")
+		b.Host.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 1, 2 })
+		b.fails("pr_failed", true, at.sick)
+		b.fails("pr_failed", true, at.sick)
+		if got := b.deliver(); got.Number != 1 || b.received() != 1 {
+			t.Errorf("got %+v, pushed %d times", got, b.received())
+		}
+		b.commit("one more")
+		b.fails("push_failed", false, "is not at")
+		b.Work.Report.Commit = b.rev("HEAD")
+		b.git("branch -f main feature/bye")
+		b.fails("empty_diff", false, "main has all")
+		b.git("branch -f main HEAD~2")
+		b.git("push -q origin feature/bye:main")
+		b.fails("empty_diff", false, "origin/main has all")
+		b.git("checkout -q --detach")
+		b.git("branch -q -D feature/bye")
+		b.fails("push_failed", false, "git branch feature/bye "+b.Work.Report.Commit)
+	})
 }
 
 // Who closed or merged a pull request does not get another one of the same commit.
 func TestClosedOrMerged(t *testing.T) {
-	t.Parallel()
-	for _, state := range []string{github.Closed, github.Merged} {
-		b := newBench(t)
-		b.deliver()
-		b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = state })
-		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) || has(got.Commands, "gh pr reopen 1") != (state == github.Closed) {
-			t.Errorf("got %+v", got)
+	everywhere(t, func(t *testing.T, at place) {
+		for _, state := range []string{forge.Closed, forge.Merged} {
+			b := newBenchAt(t, at)
+			b.deliver()
+			b.Host.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = state })
+			if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) || has(got.Commands, at.reopen) != (state == forge.Closed) {
+				t.Errorf("got %+v", got)
+			}
+			b.commit("one more")
+			b.Work.Report.Commit = b.rev("HEAD")
+			if got := b.deliver(); got.Number != 2 || len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of this branch was "+strings.ToLower(state)) {
+				t.Errorf("got %+v", got)
+			}
 		}
-		b.commit("one more")
-		b.Work.Report.Commit = b.rev("HEAD")
-		if got := b.deliver(); got.Number != 2 || len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of this branch was "+strings.ToLower(state)) {
-			t.Errorf("got %+v", got)
-		}
-	}
+	})
 }
 
 func TestStacked(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.git("branch feature/hello main")
-	b.Work.Report.Stacked, b.Work.StackedBranch = "02-01-hello", "feature/hello"
-	b.Work.Job.Delivery.Labels, b.Work.Job.Delivery.Reviewers = nil, nil
-	if got, err := b.D.Preview(context.Background(), b.Work); err != nil || got.Into != "main" || !has(got.Notes, "shows the work of both") || !strings.Contains(got.Body, "Stacked on `02-01-hello` (`feature/hello`): merge that first.") {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	b.git("push -q origin feature/hello")
-	if got := b.deliver(); got.Into != "feature/hello" || b.prs()[0]["baseRefName"] != "feature/hello" || len(got.Notes) != 0 {
-		t.Errorf("got %+v", got)
-	}
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.git("branch feature/hello main")
+		b.Work.Report.Stacked, b.Work.StackedBranch = "02-01-hello", "feature/hello"
+		b.Work.Job.Delivery.Labels, b.Work.Job.Delivery.Reviewers = nil, nil
+		if got, err := b.D.Preview(context.Background(), b.Work); err != nil || got.Into != "main" || !has(got.Notes, "shows the work of both") || !strings.Contains(got.Body, "Stacked on `02-01-hello` (`feature/hello`): merge that first.") {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		b.git("push -q origin feature/hello")
+		if got := b.deliver(); got.Into != "feature/hello" || b.prs()[0]["baseRefName"] != "feature/hello" || len(got.Notes) != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // Who takes a label or a reviewer off doesn't get it back; what gh refused is tried again.
 func TestGivenOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.deliver()
-	b.GH.Change(t, func(s *githubtest.State) {
-		s.PRs[0]["labels"], s.PRs[0]["reviewRequests"], s.Labels = []any{}, []any{}, append(s.Labels, "nope")
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.deliver()
+		b.Host.Change(t, func(s *githubtest.State) {
+			s.PRs[0]["labels"], s.PRs[0]["reviewRequests"], s.Labels = []any{}, []any{}, append(s.Labels, "nope")
+		})
+		b.deliver()
+		if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[nope] []" {
+			t.Errorf("got %v", pr)
+		}
 	})
-	b.deliver()
-	if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[nope] []" {
-		t.Errorf("got %v", pr)
-	}
 }
 
 func TestPreviewTouchesNothing(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	before := b.git("for-each-ref") + b.git("ls-remote origin")
-	got, err := b.D.Preview(context.Background(), b.Work)
-	if err != nil || got.Remote != "origin" || got.Title != "feat: Say bye" || !strings.Contains(got.Body, "it says bye") || got.Commands[0] != "git push origin feature/bye" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if after := b.git("for-each-ref") + b.git("ls-remote origin"); after != before || len(b.GH.State(t).Calls) != 0 {
-		t.Errorf("got\n%s\nwas\n%s", after, before)
-	}
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		before := b.git("for-each-ref") + b.git("ls-remote origin")
+		got, err := b.D.Preview(context.Background(), b.Work)
+		if err != nil || got.Remote != "origin" || got.Title != "feat: Say bye" || !strings.Contains(got.Body, "it says bye") || got.Commands[0] != "git push origin feature/bye" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		if after := b.git("for-each-ref") + b.git("ls-remote origin"); after != before || len(b.Host.State(t).Calls) != 0 {
+			t.Errorf("got\n%s\nwas\n%s", after, before)
+		}
+	})
 }
 
 // child delivers what the file says.
@@ -367,47 +379,48 @@ func (b *bench) apart() (killed bool) {
 // Killed before or after any call of gh, before or after the push reached the remote, and delivered again: one push, one
 // pull request with all that belongs to it.
 func TestKilled(t *testing.T) {
-	t.Parallel()
-	once := newBench(t)
-	once.apart()
-	calls := len(once.GH.State(t).Calls)
-	if calls != 7 || once.received() != 1 { // list, create, two looks for labels, one label, two reviewers
-		t.Fatalf("undisturbed, gh is called %d times and %d are pushed", calls, once.received())
-	}
-	type kill struct {
-		name string
-		do   func(*bench)
-	}
-	kills := []kill{
-		{"before the push", func(b *bench) {
-			b.killBefore(".git/hooks/pre-push")
-		}},
-		{"after the push", func(b *bench) { b.write("../kill", "after") }},
-	}
-	for n := 1; n <= calls; n++ {
-		if 2 < n && n < calls && !soak.Asked() { // labels and reviewers are alike
-			continue
+	everywhere(t, func(t *testing.T, at place) {
+		once := newBenchAt(t, at)
+		once.apart()
+		calls := len(once.Host.State(t).Calls)
+		if calls != at.calls || once.received() != 1 {
+			t.Fatalf("undisturbed, gh is called %d times and %d are pushed", calls, once.received())
 		}
-		kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.GH.Change(t, func(s *githubtest.State) { s.After = n }) }})
-		if n == 1 || soak.Asked() { // a kill before another one finds what a kill after the one before it finds
-			kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.GH.Change(t, func(s *githubtest.State) { s.Before = n }) }})
+		type kill struct {
+			name string
+			do   func(*bench)
 		}
-	}
-	for _, k := range kills {
-		t.Run(k.name, func(t *testing.T) {
-			b := newBench(t)
-			k.do(b)
-			if !b.apart() {
-				t.Fatal("it was not killed")
+		kills := []kill{
+			{"before the push", func(b *bench) {
+				b.killBefore(".git/hooks/pre-push")
+			}},
+			{"after the push", func(b *bench) { b.write("../kill", "after") }},
+		}
+		for n := 1; n <= calls; n++ {
+			if 2 < n && n < calls && !soak.Asked() { // labels and reviewers are alike
+				continue
 			}
-			b.write("../kill", "")
-			b.GH.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
-			if b.apart(); len(b.prs()) != 1 || b.received() != 1 {
-				t.Fatalf("pushed %d times, and there are %v", b.received(), b.prs())
+			kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.Host.Change(t, func(s *githubtest.State) { s.After = n }) }})
+			if n == 1 || soak.Asked() { // a kill before another one finds what a kill after the one before it finds
+				kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.Host.Change(t, func(s *githubtest.State) { s.Before = n }) }})
 			}
-			if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" || pr["headRefOid"] != b.Work.Report.Commit {
-				t.Errorf("got %v", pr)
-			}
-		})
-	}
+		}
+		for _, k := range kills {
+			t.Run(k.name, func(t *testing.T) {
+				b := newBenchAt(t, at)
+				k.do(b)
+				if !b.apart() {
+					t.Fatal("it was not killed")
+				}
+				b.write("../kill", "")
+				b.Host.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
+				if b.apart(); len(b.prs()) != 1 || b.received() != 1 {
+					t.Fatalf("pushed %d times, and there are %v", b.received(), b.prs())
+				}
+				if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[trellis] [bob]" || pr["headRefOid"] != b.Work.Report.Commit {
+					t.Errorf("got %v", pr)
+				}
+			})
+		}
+	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -22,14 +22,14 @@ type Findings struct {
 	head    string // the commit that the checks are about
 	past    pipeline.Reactions
 	again   bool // also what there was a reaction to
-	checks  []github.Check
-	reviews []github.Review
-	remarks []github.Remark
+	checks  []forge.Check
+	reviews []forge.Review
+	remarks []forge.Remark
 }
 
 // NewFindings are those of a pull request. past are the reactions to it; again counts what they were to as new.
 func NewFindings(pr OpenPR, past pipeline.Reactions, again bool) *Findings {
-	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v github.Review) bool { return !v.Trusted })
+	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v forge.Review) bool { return !v.Trusted })
 	return &Findings{head: pr.PR.HeadSHA, past: past, again: again, checks: pr.Status.Failed, reviews: reviews}
 }
 
@@ -59,8 +59,8 @@ func (f *Findings) New() (names []string) {
 	return slices.DeleteFunc(names, f.known)
 }
 
-func reviewName(v github.Review) string { return "review " + v.ID }
-func remarkName(m github.Remark) string { return "remark " + m.ID }
+func reviewName(v forge.Review) string { return "review " + v.ID }
+func remarkName(m forge.Remark) string { return "remark " + m.ID }
 
 // known reports whether there was a reaction to something that does for now.
 func (f *Findings) known(name string) bool {
@@ -68,12 +68,12 @@ func (f *Findings) known(name string) bool {
 }
 
 // Choose takes in the details. Where the base branch requires checks, others are no reason for a run.
-func (f *Findings) Choose(d github.Details) {
+func (f *Findings) Choose(d forge.Details) {
 	if len(d.Required) > 0 {
-		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c github.Check) bool { return !slices.Contains(d.Required, c.Name) })
+		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c forge.Check) bool { return !slices.Contains(d.Required, c.Name) })
 	}
-	f.reviews = slices.DeleteFunc(f.reviews, func(v github.Review) bool { return f.known(reviewName(v)) })
-	f.remarks = slices.DeleteFunc(d.Remarks, func(m github.Remark) bool { return !m.Trusted || f.known(remarkName(m)) })
+	f.reviews = slices.DeleteFunc(f.reviews, func(v forge.Review) bool { return f.known(reviewName(v)) })
+	f.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted || f.known(remarkName(m)) })
 }
 
 // Reactions are those that the task had, with one to these.
@@ -131,8 +131,8 @@ const (
 )
 
 // Write writes down what checks printed and reviewers wrote, for the agent of run number n of the task in dir.
-func (f *Findings) Write(ctx context.Context, gh *github.Client, redact func(string) string, disk *durable.Disk, dir string, n int) (agentcall.Ref, error) {
-	said := strings.TrimSpace(strings.ToValidUTF8(f.text(ctx, gh), "�"))
+func (f *Findings) Write(ctx context.Context, by Forge, redact func(string) string, disk *durable.Disk, dir string, n int) (agentcall.Ref, error) {
+	said := strings.TrimSpace(strings.ToValidUTF8(f.text(ctx, by), "�"))
 	if redact != nil {
 		said = redact(said)
 	}
@@ -145,12 +145,12 @@ func (f *Findings) Write(ctx context.Context, gh *github.Client, redact func(str
 	return agentcall.Ref{Path: path, SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}, disk.WriteFile(file, []byte(said), 0o600)
 }
 
-func (f *Findings) text(ctx context.Context, gh *github.Client) string {
+func (f *Findings) text(ctx context.Context, by Forge) string {
 	var b strings.Builder
 	for i, c := range f.checks {
 		fmt.Fprintf(&b, "The check %s failed.\n", inLine(c.Name, 200))
 		if i < maxLogs {
-			log, _ := gh.Log(ctx, c) // it is told without
+			log, _ := by.Log(ctx, c) // it is told without
 			b.WriteString(text.Tail(log, maxLog))
 		}
 		b.WriteString("\n")

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -30,8 +30,8 @@ type Part struct {
 	Into              string // the branch that its pull request is for, "" when none is to be opened
 	Title, Body       string
 
-	merged bool       // Into has the commit
-	pr     *github.PR // as it was found or made
+	merged bool      // Into has the commit
+	pr     *forge.PR // as it was found or made
 }
 
 type modules []module
@@ -113,9 +113,13 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 		return nil
 	}
 	for _, m := range list {
-		p, err := d.part(ctx, w, m, out)
+		f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+		if err != nil {
+			return err
+		}
+		p, err := d.part(ctx, f, w, m, out)
 		if err == nil && p.Into != "" {
-			err = d.openModule(ctx, w, m, &p, out)
+			err = d.openModule(ctx, f, w, m, &p, out)
 		}
 		if err != nil {
 			return fmt.Errorf("opening the pull request of the submodule %s: %w", m.Path, err)
@@ -127,13 +131,13 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 	return nil
 }
 
-func (d *Deliverer) openModule(ctx context.Context, w Work, m module, p *Part, out *Delivered) error {
+func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p *Part, out *Delivered) error {
 	last := len(out.Commands) - 1 // which opens it by hand
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
 	}
-	pr, err := request(ctx, d.GitHub.In(m.Main), github.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
+	pr, err := request(ctx, f, forge.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.Redact.words(err)))
 		return nil
@@ -143,18 +147,18 @@ func (d *Deliverer) openModule(ctx context.Context, w Work, m module, p *Part, o
 	}
 	out.Commands = slices.Delete(out.Commands, last, last+1)
 	p.URL, p.Number, p.pr = pr.URL, pr.Number, pr
-	if pr.State != github.Open {
+	if pr.State != forge.Open {
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
 	}
-	if pr.State == github.Closed {
-		out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr reopen %d)", trellis.ShellWord(m.folder), pr.Number))
+	if pr.State == forge.Closed {
+		out.Commands = append(out.Commands, m.typed(f.ReopenCommand(pr.Number)))
 	}
 	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
 }
 
 // part is what there is to open of a submodule, with the command for it: its pull request is for the branch that
 // the work stands on there, that .gitmodules names, or that the remote begins with.
-func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) (p Part, err error) {
+func (d *Deliverer) part(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p Part, err error) {
 	p = Part{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
 	if m.remote == "" {
 		return p, nil
@@ -171,8 +175,7 @@ func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) 
 		return p, err
 	}
 	p.Into, p.Body = base, d.Redact.hide(below(p.section(w, w.PR), template(m.Main)))
-	out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr create%s --base %s --head %s --title %s --body %s)",
-		trellis.ShellWord(m.folder), draft(w), trellis.ShellWord(base), trellis.ShellWord(w.Job.Branch), trellis.ShellWord(p.Title), trellis.ShellWord("Belongs to the task "+w.Path)))
+	out.Commands = append(out.Commands, m.typed(f.CreateCommand(forge.NewPR{Title: p.Title, Body: "Belongs to the task " + w.Path, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, "")))
 	return p, nil
 }
 
@@ -196,15 +199,25 @@ func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote str
 }
 
 // link makes the texts of the submodules' pull requests name the one that they come before.
-func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) {
+func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) error {
 	for i, m := range list {
 		p := &out.Parts[i]
-		if p.pr == nil || p.pr.State != github.Open {
+		if p.pr == nil || p.pr.State != forge.Open {
 			continue
 		}
+		f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+		if err != nil {
+			return err
+		}
 		name := fmt.Sprintf("pull request %d of %s", p.Number, p.Path)
-		p.Body = d.Redact.renew(ctx, d.GitHub.In(m.Main), p.pr, name, func(int) string { return p.section(w, out.PRURL) }, out)
+		p.Body = d.Redact.renew(ctx, f, p.pr, name, func(int) string { return p.section(w, out.PRURL) }, out)
 	}
+	return nil
+}
+
+// typed is a command as it is typed at the top of the main checkout, to work in the submodule.
+func (m module) typed(command string) string {
+	return "(cd " + trellis.ShellWord(m.folder) + " && " + command + ")"
 }
 
 // checkout is where the submodule's hook runs.
@@ -232,7 +245,7 @@ func (p Part) mention() string {
 		return ""
 	case p.pr == nil:
 		return fmt.Sprintf("Merge first: branch %s of %s.\n\n", code(p.Branch), name)
-	case p.pr.State != github.Open:
+	case p.pr.State != forge.Open:
 		return fmt.Sprintf("%s of %s was %s.\n\n", p.URL, name, strings.ToLower(p.pr.State))
 	}
 	return fmt.Sprintf("Merge first: %s of %s.\n\n", p.URL, name)

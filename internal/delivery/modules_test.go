@@ -4,18 +4,22 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
 )
 
 // newModularBench is a bench whose work has a commit in the submodule libs/cli, which has a bare origin of its own.
-func newModularBench(t *testing.T) *bench {
+func newModularBench(t *testing.T) *bench { t.Helper(); return newModularBenchAt(t, onGitHub) }
+
+func newModularBenchAt(t *testing.T, at place) *bench {
 	t.Helper()
-	b := newBench(t)
+	b := newBenchAt(t, at)
 	cli := filepath.Join(filepath.Dir(b.Dir), "cli.git")
 	b.git("init -q --bare -b main ../cli.git")
 	b.git("push -q ../cli.git main")
@@ -34,7 +38,7 @@ func newModularBench(t *testing.T) *bench {
 func (b *bench) linked() {
 	b.Helper()
 	prs := b.prs()
-	if len(prs) != 2 || prs[0]["repository"] != "cli" || prs[1]["repository"] != "greet" {
+	if len(prs) != 2 || path.Base(fmt.Sprint(prs[0]["repository"])) != "cli" || path.Base(fmt.Sprint(prs[1]["repository"])) != "greet" {
 		b.Fatalf("there are %v", prs)
 	}
 	if got, want := prs[0]["headRefOid"], b.git("-C libs/cli rev-parse feature/bye"); got != want || prs[1]["headRefOid"] != b.Work.Report.Commit {
@@ -49,6 +53,30 @@ func (b *bench) linked() {
 	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received-cli")) // there is none before the first push
 	if got := strings.Count(string(data), "refs/heads/feature/bye"); got != 1 || b.received() != 1 {
 		b.Errorf("the submodule was pushed %d times, the whole %d times", got, b.received())
+	}
+}
+
+// The merge request of a submodule is opened where that comes from: at the same GitLab as that of the whole, or at another place than it.
+func TestModulesOnGitLab(t *testing.T) {
+	t.Parallel()
+	b := newModularBenchAt(t, onGitLab)
+	lab := b.Host.(*gitlabtest.Lab)
+	bare := filepath.Join(filepath.Dir(b.Dir), "cli.git")
+	lab.Projects["ann/cli"] = bare
+	b.git("-C libs/cli remote set-url origin " + lab.Address("ann/cli"))
+	b.git("-C libs/cli config url." + bare + ".insteadOf " + lab.Address("ann/cli"))
+	for range 2 {
+		if got := b.deliver(); len(got.Parts) != 1 || got.Parts[0].Number != 1 || got.Number != 1 || len(got.Commands) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		b.linked()
+	}
+	if got := b.prs()[0]["url"]; got != lab.URL+"/ann/cli/-/merge_requests/1" {
+		t.Errorf("it is at %v", got)
+	}
+	b.git("-C libs/cli remote set-url origin " + bare)
+	if got := b.deliver(); !has(got.Notes, "no pull request of libs/cli was opened: there is no gh") && !has(got.Notes, "no pull request of libs/cli was opened: gh is not signed in") && !has(got.Notes, "no pull request of libs/cli was opened: no remote") {
+		t.Errorf("elsewhere: %q", got.Notes)
 	}
 }
 
@@ -69,7 +97,7 @@ func TestModules(t *testing.T) {
 			t.Errorf("kept is %+v, %v", r, err)
 		}
 	}
-	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
+	b.Host.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	b.git("-C libs/cli push -q origin feature/bye:main")
 	if got := b.deliver(); len(b.prs()) != 2 || strings.Contains(fmt.Sprint(b.prs()[1]["body"]), "Merge first") || got.Parts[0].Into != "" {
 		t.Errorf("got %+v, %v", got, b.prs()[1]["body"])
@@ -81,7 +109,7 @@ func TestClosedModule(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
 	b.deliver()
-	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "CLOSED" })
+	b.Host.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "CLOSED" })
 	b.git("-C libs/cli commit -q --allow-empty -m more")
 	b.git("add -A")
 	b.git("commit -q -m more")
@@ -100,7 +128,7 @@ func TestMergedModuleOfPeople(t *testing.T) {
 	b.git("clone -q -b feature/bye ../cli.git ../eve")
 	b.git("-C ../eve commit -q --allow-empty -m theirs")
 	b.git("-C ../eve push -q")
-	b.GH.Change(t, func(s *githubtest.State) {
+	b.Host.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["state"], s.PRs[0]["headRefOid"] = "MERGED", b.git("-C ../eve rev-parse HEAD")
 	})
 	if got := b.deliver(); len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of libs/cli was merged: no other one is opened") {
@@ -144,17 +172,17 @@ func TestModuleBase(t *testing.T) {
 func TestModuleWithoutForge(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
-	b.GH.Change(t, func(s *githubtest.State) { s.Elsewhere = []string{"cli"} })
+	b.Host.Change(t, func(s *githubtest.State) { s.Elsewhere = []string{"cli"} })
 	if got := b.deliver(); got.Number != 1 || !has(got.Notes, "no pull request of libs/cli was opened") || len(got.Commands) != 1 || !has(got.Commands, "(cd libs/cli && gh pr create") {
 		t.Errorf("got %+v", got)
 	}
 	b = newModularBench(t)
-	b.D.GitHub.Env = []string{"PATH=" + t.TempDir()}
+	b.D.Forges.Env = []string{"PATH=" + t.TempDir()}
 	if got := b.deliver(); !got.Pushed || len(got.Commands) != 3 || got.Commands[0] != "gh auth login" || !strings.HasPrefix(got.Commands[1], "(cd libs/cli && ") || !strings.HasPrefix(got.Commands[2], "gh pr create") {
 		t.Errorf("got %+v", got)
 	}
 	b = newModularBench(t)
-	b.GH.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 2, 2 })
+	b.Host.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 2, 2 })
 	b.fails("pr_failed", true, "the submodule libs/cli: gh pr create")
 	b.deliver()
 	b.linked()
@@ -166,7 +194,7 @@ func TestModulesKilled(t *testing.T) {
 	once := newModularBench(t)
 	once.apart()
 	once.linked()
-	calls := len(once.GH.State(t).Calls) // twice list and create, five for labels and reviewers of the whole, edit of the part
+	calls := len(once.Host.State(t).Calls) // twice list and create, five for labels and reviewers of the whole, edit of the part
 	if calls != 10 {
 		t.Fatalf("undisturbed, gh is called %d times", calls)
 	}
@@ -181,9 +209,9 @@ func TestModulesKilled(t *testing.T) {
 			continue
 		}
 		if os.Getenv("TRELLIS_SOAK") != "" {
-			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.Before = n }) }
+			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.Host.Change(b.T, func(s *githubtest.State) { s.Before = n }) }
 		}
-		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.After = n }) }
+		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.Host.Change(b.T, func(s *githubtest.State) { s.After = n }) }
 	}
 	for name, do := range kills {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +221,7 @@ func TestModulesKilled(t *testing.T) {
 				t.Fatal("it was not killed")
 			}
 			b.write("../kill", "")
-			b.GH.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
+			b.Host.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
 			b.apart()
 			b.linked()
 		})

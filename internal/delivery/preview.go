@@ -31,7 +31,11 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 	out.Commands = first.pushes(w)
 	if w.Job.Delivery.PR {
 		for _, m := range first {
-			p, err := d.part(ctx, w, m, &out)
+			f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+			if err != nil {
+				return out, err
+			}
+			p, err := d.part(ctx, f, w, m, &out)
 			if err != nil {
 				return out, err
 			}
@@ -43,12 +47,16 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 		return out, err
 	}
 	out.Commands = append(out.Commands, push(out.Remote, w.Job.Branch))
-	if err := d.into(ctx, w, &out); err != nil || out.Into == "" {
+	f, err := d.Forges.Of(ctx, d.Repo, out.Remote)
+	if err != nil {
+		return out, err
+	}
+	if err := d.into(ctx, f, w, &out); err != nil || out.Into == "" {
 		return out, err
 	}
 	out.Body = d.Redact.hide(body(d.Repo.Main, w))
 	if out.PRURL = w.PR; w.PR == "" {
-		out.Commands = append(out.Commands, create(w, out))
+		out.Commands = append(out.Commands, create(f, w, out))
 	}
 	return out, nil
 }

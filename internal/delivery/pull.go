@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -41,15 +41,15 @@ type PRState struct {
 }
 
 // stateOf asks for the checks and reviews of a pull request that is open.
-func stateOf(ctx context.Context, gh *github.Client, pr *github.PR) (p PRState, s github.PRStatus, err error) {
+func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRStatus, err error) {
 	p = PRState{Number: pr.Number, URL: pr.URL, State: strings.ToLower(pr.State), Failing: []string{}}
-	if pr.State != github.Open {
+	if pr.State != forge.Open {
 		return p, s, nil
 	}
 	if pr.Draft {
 		p.State = "draft"
 	}
-	s, err = gh.Status(ctx, pr.Number)
+	s, err = f.Status(ctx, pr)
 	p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
 	return p, s, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -69,7 +70,7 @@ func (b branches) assess(ctx context.Context, w Work) (out Delivered, err error)
 	}
 	out.Body = b.mask.hide(body(b.repo.Main, w))
 	out.Notes = []string{"nothing was pushed: no remote is followed by " + w.Job.BaseBranch + ", and there is no origin"}
-	out.Commands = []string{"git remote add origin URL", push("origin", w.Job.Branch), create(w, out)}
+	out.Commands = []string{"git remote add origin URL", push("origin", w.Job.Branch), create(&github.Client{}, w, out)}
 	return out, nil
 }
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -24,14 +24,14 @@ type Refreshed struct {
 	Cancelled []string // tasks whose pull request was closed without a merge
 	Notes     []string // what could not be found out
 	Open      []OpenPR // pull requests that are open
-	Silent    bool     // gh did not answer, or not to all
+	Silent    bool     // who was asked did not answer, or not to all
 }
 
 // OpenPR is the open pull request of a task in review.
 type OpenPR struct {
 	Dir    string // of the task
-	PR     *github.PR
-	Status github.PRStatus
+	PR     *forge.PR
+	Status forge.PRStatus
 }
 
 // fetchWall is the time that a remote has to answer.
@@ -40,7 +40,7 @@ const fetchWall = time.Minute
 // Remote asks where the work of tasks is meant to go.
 type Remote struct {
 	Cleaner *cleanup.Cleaner
-	GitHub  *github.Client // nil: git alone is asked
+	Forges  *Forges // nil: git alone is asked
 	Disk    *durable.Disk
 }
 
@@ -125,26 +125,31 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 	}
 }
 
-// pulls looks at the pull requests of tasks. Without a program to ask, or an account, nothing is known of them.
+// pulls looks at the pull requests of tasks. Without something to ask with, or an account, nothing is known of them.
 func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
 	for _, l := range list {
-		if r.GitHub == nil || ctx.Err() != nil {
+		if r.Forges == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, l.Base); err != nil || remote == "" && l.Task.PRURL == "" {
+		remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, l.Base)
+		if err != nil || remote == "" && l.Task.PRURL == "" {
 			continue
 		}
-		pr, err := r.GitHub.Find(ctx, l.Task.BranchName())
+		f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+		if err != nil {
+			return err
+		}
+		pr, err := f.Find(ctx, l.Task.BranchName())
 		switch {
-		case errors.Is(err, github.ErrNoProgram) && l.Task.PRURL == "":
+		case errors.Is(err, forge.ErrNoMeans) && l.Task.PRURL == "":
 			return nil
-		case errors.Is(err, github.ErrNoProgram), errors.Is(err, github.ErrNotSignedIn):
+		case errors.Is(err, forge.ErrNoMeans), errors.Is(err, forge.ErrNotSignedIn):
 			out.Notes, out.Silent = append(out.Notes, err.Error()+": pull requests were not looked at"), true
 			return nil
 		case err != nil:
 			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 		case pr != nil:
-			if err := r.take(ctx, l, pr, out); err != nil {
+			if err := r.take(ctx, f, l, pr, out); err != nil {
 				return err
 			}
 		}
@@ -152,26 +157,35 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 	return nil
 }
 
+// Forge is where the pull request of a task is.
+func (r *Remote) Forge(ctx context.Context, t *taskdir.Task) (Forge, error) {
+	remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, t.BaseBranch)
+	if err != nil {
+		return nil, err
+	}
+	return r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+}
+
 // take brings a task to where its pull request is. One of an earlier task, whose branch had the same name, is not its.
-func (r *Remote) take(ctx context.Context, l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
+func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	if pr.URL != l.Task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.Task.Commit {
-		if pr.State == github.Open {
+		if pr.State == forge.Open {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: pull request %s ends in another commit than its branch", l.ID, pr.URL))
 		}
 		return nil
 	}
-	if err := r.keep(ctx, l, pr, out); err != nil {
+	if err := r.keep(ctx, f, l, pr, out); err != nil {
 		return err
 	}
 	if _, held := cleanup.Holder(l.Dir); held {
 		return nil // another time
 	}
 	switch pr.State {
-	case github.Merged:
+	case forge.Merged:
 		done, err := r.Cleaner.Completer().Complete(l, pr.URL)
 		out.Completed = append(out.Completed, done...)
 		return err
-	case github.Closed:
+	case forge.Closed:
 		return r.cancel(l, pr, out)
 	}
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -184,11 +198,11 @@ func (r *Remote) take(ctx context.Context, l cleanup.Leftover, pr *github.PR, ou
 }
 
 // keep writes down how a pull request stands.
-func (r *Remote) keep(ctx context.Context, l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
-	state, status, err := stateOf(ctx, r.GitHub, pr)
+func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
+	state, status, err := stateOf(ctx, f, pr)
 	if err != nil {
 		out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
-	} else if pr.State == github.Open {
+	} else if pr.State == forge.Open {
 		out.Open = append(out.Open, OpenPR{l.Dir, pr, status})
 	}
 	p := Pull{PRState: state, At: r.Cleaner.Now().UTC().Format(time.RFC3339)}
@@ -205,7 +219,7 @@ func (r *Remote) keep(ctx context.Context, l cleanup.Leftover, pr *github.PR, ou
 }
 
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.
-func (r *Remote) cancel(l cleanup.Leftover, pr *github.PR, out *Refreshed) error {
+func (r *Remote) cancel(l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	cancelled := false
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if cancelled = t.Status == trellis.Review; !cancelled {
@@ -303,7 +317,14 @@ func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*
 	if err != nil {
 		return nil, err
 	}
-	f := r.GitHub.In(m.Main)
+	remote, err := m.Remotes().Remote(ctx, l.Base)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.Forges.Of(ctx, m.Repo, remote)
+	if err != nil {
+		return nil, err
+	}
 	pr, err := f.Find(ctx, l.Task.BranchName())
 	if err != nil || pr == nil {
 		return nil, err
@@ -317,9 +338,9 @@ func (p ModulePull) wrong() string {
 	switch {
 	case p.State == "closed":
 		return "was closed without a merge"
-	case p.Checks == github.Failed:
+	case p.Checks == forge.Failed:
 		return "has checks that fail (" + strings.Join(p.Failing, ", ") + ")"
-	case p.Review == github.ChangesWanted:
+	case p.Review == forge.ChangesWanted:
 		return "is to be changed, as its reviewers say"
 	}
 	return ""

@@ -1,23 +1,26 @@
 package delivery_test
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/cleanup/cleanuptest"
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
 )
 
 type house struct{ *cleanuptest.House }
 
 func newHouse(t *testing.T) house { t.Helper(); return house{cleanuptest.New(t)} }
 
-// refresh asks the remote with this gh.
-func (h house) refresh(f *github.Client) delivery.Refreshed {
+// refresh asks the remote with these forges.
+func (h house) refresh(f *delivery.Forges) delivery.Refreshed {
 	h.Helper()
-	out, err := (&delivery.Remote{Cleaner: h.Cleaner, GitHub: f}).Refresh(h.Context(), "")
+	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forges: f}).Refresh(h.Context(), "")
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -47,7 +50,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 		}
 		prs = append(prs, pr)
 	}
-	gh := &github.Client{Dir: h.Dir, Env: append(h.Env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
+	gh := &delivery.Forges{Env: append(h.Env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
 	for range 2 {
 		out := h.refresh(gh)
 		if len(out.Notes) > 0 {
@@ -73,12 +76,46 @@ func TestRefreshByPullRequest(t *testing.T) {
 	h.Keeps("02-01-merged", true, "not in main") // the pull request says so, git does not
 }
 
+// So does one whose merge request is on a GitLab.
+func TestRefreshByMergeRequest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Git("init", "-q", "--bare", "../far")
+	lab := gitlabtest.Serve(t, githubtest.State{}, map[string]string{"ann/greet": filepath.Join(h.Dir, "../far")})
+	h.Git("remote", "add", "origin", lab.Address("ann/greet"))
+	h.Git("config", "url.../far.insteadOf", lab.Address("ann/greet"))
+	for i, name := range []string{"merged", "closed", "open"} {
+		h.Done("02-01-" + name)
+		state := map[string]string{"merged": "MERGED", "closed": "CLOSED", "open": "OPEN"}[name]
+		lab.Change(t, func(s *githubtest.State) {
+			s.PRs = append(s.PRs, map[string]any{"number": i + 1, "url": fmt.Sprintf("%s/ann/greet/-/merge_requests/%d", lab.URL, i+1), "state": state, "headRefName": "feature/" + name, "headRefOid": h.Git("rev-parse", "feature/"+name),
+				"pipeline": map[string]any{"id": i + 1, "status": "running"}})
+		})
+	}
+	env := append(h.Env(), labVar+"="+lab.URL)
+	none := forges(h.Dir, env)
+	if out := h.refresh(&none); len(out.Notes) > 0 || len(lab.State(t).Calls) > 0 {
+		t.Errorf("without a token: %+v, asked %q", out, lab.State(t).Calls)
+	}
+	f := forges(h.Dir, append(env, "GITLAB_TOKEN="+gitlabtest.Token))
+	if out := h.refresh(&f); len(out.Notes) > 0 || strings.Join(out.Completed, " ") != "02-01-merged" || strings.Join(out.Cancelled, " ") != "02-01-closed" || len(out.Open) != 1 {
+		t.Errorf("got %+v", out)
+	}
+	if p, err := delivery.ReadPull(h.Load("02-01-open").Dir); err != nil || p == nil || p.State != "open" || p.Checks != forge.Pending || p.URL != lab.URL+"/ann/greet/-/merge_requests/3" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	wrong := forges(h.Dir, append(env, "GITLAB_TOKEN=glpat-wrong"))
+	if out := h.refresh(&wrong); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "does not take the token of GITLAB_TOKEN") || !out.Silent {
+		t.Errorf("with a wrong token: %+v", out)
+	}
+}
+
 // Without gh, an account or a remote git alone tells, and what can't be asked is a note.
 func TestRefreshByGit(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.Done("02-01-open")
-	none := &github.Client{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
+	none := &delivery.Forges{Env: []string{"PATH=" + t.TempDir()}}
 	if out := h.refresh(none); len(out.Notes)+len(out.Completed) > 0 {
 		t.Errorf("without a remote: got %+v", out)
 	}
@@ -90,7 +127,7 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
 	}
-	signedOut := &github.Client{Dir: h.Dir, Env: append(h.Env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
+	signedOut := &delivery.Forges{Env: append(h.Env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}

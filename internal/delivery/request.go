@@ -7,20 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
 // one that was mended when somebody closed it: whoever did that gets no other one.
-func request(ctx context.Context, f *github.Client, n github.NewPR, commits []string, mended string, out *Delivered) (*github.PR, error) {
+func request(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
 		return nil, err
-	case there != nil && (there.State == github.Open || slices.Contains(commits, there.HeadSHA) || there.State == github.Closed && there.URL == mended):
+	case there != nil && (there.State == forge.Open || slices.Contains(commits, there.HeadSHA) || there.State == forge.Closed && there.URL == mended):
 		return there, nil
 	case there != nil:
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
@@ -29,8 +28,8 @@ func request(ctx context.Context, f *github.Client, n github.NewPR, commits []st
 }
 
 // open finds or makes the pull request of the work.
-func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered, error) {
-	if err := d.into(ctx, w, &out); err != nil {
+func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (Delivered, error) {
+	if err := d.into(ctx, f, w, &out); err != nil {
 		return out, d.Redact.prFailure(ctx, err)
 	}
 	if out.Into == "" {
@@ -41,25 +40,25 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := request(ctx, d.GitHub, github.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
+	pr, err := request(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
 	if err != nil {
-		return d.without(ctx, w, out, err)
+		return d.without(ctx, f, w, out, err)
 	}
 	out.PRURL, out.Number = pr.URL, pr.Number
-	if pr.State != github.Open {
+	if pr.State != forge.Open {
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d was %s: no other one is opened", pr.Number, strings.ToLower(pr.State)))
-		if pr.State == github.Closed {
-			out.Commands = append(out.Commands, fmt.Sprintf("gh pr reopen %d", pr.Number))
+		if pr.State == forge.Closed {
+			out.Commands = append(out.Commands, f.ReopenCommand(pr.Number))
 		}
 		return out, nil
 	}
-	out.Body = d.Redact.renew(ctx, d.GitHub, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
-	return out, d.Redact.prFailure(ctx, d.adorn(ctx, w.Job.Delivery, &out))
+	out.Body = d.Redact.renew(ctx, f, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
+	return out, d.Redact.prFailure(ctx, d.adorn(ctx, f, w.Job.Delivery, &out))
 }
 
 // into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
 // base. It is "" when the remote has neither.
-func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
+func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) error {
 	base := strings.TrimPrefix(w.Job.BaseBranch, out.Remote+"/")
 	names := []string{base}
 	if w.StackedBranch != "" {
@@ -77,7 +76,7 @@ func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
 	tip := tips[out.Into]
 	if tip == "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
-		out.Commands = append(out.Commands, push(out.Remote, base), create(w, *out))
+		out.Commands = append(out.Commands, push(out.Remote, base), create(f, w, *out))
 		out.Into = ""
 		return nil
 	}
@@ -98,7 +97,7 @@ func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) 
 
 // renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:
 // without the marks it is left as it is.
-func (m mask) renew(ctx context.Context, f *github.Client, there *github.PR, name string, section func(room int) string, out *Delivered) string {
+func (m mask) renew(ctx context.Context, f Forge, there *forge.PR, name string, section func(room int) string, out *Delivered) string {
 	body, ok := m.renewed(there.Body, section)
 	switch {
 	case !ok:
@@ -111,9 +110,9 @@ func (m mask) renew(ctx context.Context, f *github.Client, there *github.PR, nam
 	return body
 }
 
-// adorn gives the pull request its labels and reviewers, each once: a person may take one off again. What gh refuses is
+// adorn gives the pull request its labels and reviewers, each once: a person may take one off again. What is refused is
 // noted: the pull request is there.
-func (d *Deliverer) adorn(ctx context.Context, want pipeline.Delivering, out *Delivered) error {
+func (d *Deliverer) adorn(ctx context.Context, f Forge, want pipeline.Delivering, out *Delivered) error {
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
@@ -129,13 +128,13 @@ func (d *Deliverer) adorn(ctx context.Context, want pipeline.Delivering, out *De
 		return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
 	}
 	for _, l := range want.Labels {
-		label := func() error { return d.GitHub.Label(ctx, out.PRURL, l) }
+		label := func() error { return f.Label(ctx, out.PRURL, l) }
 		if err := give("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
 			return err
 		}
 	}
 	for _, who := range want.Reviewers {
-		ask := func() error { return d.GitHub.AskReview(ctx, out.PRURL, who) }
+		ask := func() error { return f.AskReview(ctx, out.PRURL, who) }
 		if err := give("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
 			return err
 		}
@@ -145,31 +144,24 @@ func (d *Deliverer) adorn(ctx context.Context, want pipeline.Delivering, out *De
 
 // away reports whether there is no place, or no way, for pull requests: that is no failure.
 func away(err error) bool {
-	return errors.Is(err, github.ErrNoProgram) || errors.Is(err, github.ErrNotSignedIn) || errors.Is(err, github.ErrNoRemote)
+	return errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrElsewhere)
 }
 
-// without is the end without a pull request: a failure, or for want of gh what to type.
-func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err error) (Delivered, error) {
+// without is the end without a pull request: a failure, or for want of a way to ask for one what to type.
+func (d *Deliverer) without(ctx context.Context, f Forge, w Work, out Delivered, err error) (Delivered, error) {
 	if !away(err) {
 		return out, d.Redact.prFailure(ctx, err)
 	}
-	next, what := create(w, out), "no pull request was opened: "
+	next, what := create(f, w, out), "no pull request was opened: "
 	if w.PR != "" {
 		out.PRURL, next, what = w.PR, "trellis deliver "+w.Task, "the pull request was not brought up to date: "
 	}
-	out.Commands = append(append([]string{"gh auth login"}, out.Commands...), next)
+	out.Commands = append(append([]string{f.SignInCommand()}, out.Commands...), next)
 	out.Notes = append(out.Notes, what+d.Redact.words(err))
 	return out, nil
 }
 
 // create is the command that opens the pull request.
-func create(w Work, out Delivered) string {
-	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s --body-file %s", draft(w), trellis.ShellWord(out.Into), trellis.ShellWord(w.Job.Branch), trellis.ShellWord(out.Title), trellis.ShellWord(w.Path+"/report.md"))
-}
-
-func draft(w Work) string {
-	if w.Job.Delivery.Draft {
-		return " --draft"
-	}
-	return ""
+func create(f typed, w Work, out Delivered) string {
+	return f.CreateCommand(forge.NewPR{Title: out.Title, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, w.Path+"/report.md")
 }

@@ -36,6 +36,23 @@ func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error)
 	return list, nil
 }
 
+// Written are the addresses of a remote as the configuration has them: by the names that people know the places by, whatever
+// url.<base>.insteadOf makes of them.
+func (r Remotes) Written(ctx context.Context, remote string) ([]string, error) {
+	if strings.ContainsAny(remote, ":/") {
+		return []string{withoutSecret(remote)}, nil
+	}
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get-all", "remote." + remote + ".url"}, Accept: []int{1}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the address of %s: %w", remote, err)
+	}
+	list := strings.Split(out, "\n")
+	for i, address := range list {
+		list[i] = withoutSecret(address)
+	}
+	return list, nil
+}
+
 // withoutSecret is an address without the user of https, who may be a token, and without any password.
 func withoutSecret(address string) string {
 	u, err := url.Parse(address)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
@@ -81,9 +82,9 @@ func (w *world) has(list ...m) {
 }
 
 // create makes the pull request of work.
-func (w *world) create() *github.PR {
+func (w *world) create() *forge.PR {
 	w.Helper()
-	pr, err := w.Create(w.Context(), github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"})
+	pr, err := w.Create(w.Context(), forge.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -101,12 +102,12 @@ func TestCreateFindEdit(t *testing.T) {
 			w.Fatalf("got %+v, %v before there is one", pr, err)
 		}
 		text := "--title $(touch x) `id`\n\"quoted\"\n"
-		made, err := w.Create(ctx, github.NewPR{Title: "-n \"$HOME\"", Body: text, Base: "main", Head: "work", Draft: true})
+		made, err := w.Create(ctx, forge.NewPR{Title: "-n \"$HOME\"", Body: text, Base: "main", Head: "work", Draft: true})
 		if err != nil {
 			w.Fatal(err)
 		}
 		found, err := w.Find(ctx, "work")
-		if err != nil || found.Number != 1 || found.Number != made.Number || found.URL != made.URL || found.URL != w.Home+"/pull/1" || !found.Draft || !made.Draft || found.State != github.Open ||
+		if err != nil || found.Number != 1 || found.Number != made.Number || found.URL != made.URL || found.URL != w.Home+"/pull/1" || !found.Draft || !made.Draft || found.State != forge.Open ||
 			found.Body != text || found.Title != "-n \"$HOME\"" || found.BaseRef != "main" || len(found.HeadSHA) != 40 {
 			w.Fatalf("got %+v, made %+v, %v", found, made, err)
 		}
@@ -141,8 +142,8 @@ func TestRefused(t *testing.T) {
 			"Not Found (HTTP 404)":                              w.Label(ctx, url, "nope"),
 			"Reviews may only be requested from collaborators.": w.AskReview(ctx, url, "ghost"),
 			"gh: Not Found (HTTP 404)":                          w.EditBody(ctx, w.Home+"/pull/9", "x"),
-			"No commits between main and main":                  second(w.Create(ctx, github.NewPR{Title: "T", Body: "B", Base: "main", Head: "main"})),
-			"number of 9":                                       second(w.Status(ctx, 9)),
+			"No commits between main and main":                  second(w.Create(ctx, forge.NewPR{Title: "T", Body: "B", Base: "main", Head: "main"})),
+			"number of 9":                                       second(w.Status(ctx, &forge.PR{Number: 9})),
 			"PullRequest with the number of 9":                  second(w.Details(ctx, w.Home+"/pull/9")),
 		} {
 			var failed *github.Error
@@ -184,7 +185,7 @@ func TestCreateIsEnded(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- second(w.Create(ctx, github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
+			ended <- second(w.Create(ctx, forge.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
 		}()
 		for len(w.State(w.T).PRs) == 0 && len(ended) == 0 { // until it is made
 			time.Sleep(time.Millisecond)
@@ -220,7 +221,7 @@ func TestFindTheRightOne(t *testing.T) {
 			}
 		}
 		w.has(w.pr(1, m{"state": "MERGED", "headRefOid": "4567"}))
-		if got, err := w.Find(w.Context(), "work"); err != nil || got.HeadSHA != "4567" || got.State != github.Merged {
+		if got, err := w.Find(w.Context(), "work"); err != nil || got.HeadSHA != "4567" || got.State != forge.Merged {
 			w.Errorf("got %+v, %v", got, err)
 		}
 	})
@@ -235,9 +236,9 @@ func TestOutOfOrder(t *testing.T) {
 			"signed in": func() error { return w.SignedIn(w.Context()) },
 			"find":      func() error { return second(w.Find(w.Context(), "work")) },
 			"create": func() error {
-				return second(w.Create(w.Context(), github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
+				return second(w.Create(w.Context(), forge.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
 			},
-			"look":    func() error { return second(w.Status(w.Context(), 1)) },
+			"look":    func() error { return second(w.Status(w.Context(), &forge.PR{Number: 1})) },
 			"details": func() error { return second(w.Details(w.Context(), url)) },
 			"body":    func() error { return w.EditBody(w.Context(), url, "new") },
 			"label":   func() error { return w.Label(w.Context(), url, "new") },

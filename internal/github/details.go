@@ -7,20 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
 )
-
-// Details are what one wants to know of a pull request only when there is something to be done about it.
-type Details struct {
-	Remarks  []Remark // that nobody resolved
-	Required []string // names of the checks that its base branch requires
-}
-
-// Remark is what somebody wrote to a line of a pull request. Trusted: somebody who belongs to the repository.
-type Remark struct {
-	ID, Author, Path, Text string
-	Line                   int // 0: to the file as a whole
-	Trusted                bool
-}
 
 // query asks for what gh pr view does not tell.
 const query = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
@@ -43,7 +32,7 @@ type thread struct {
 }
 
 // Details asks for the remarks and the required checks of the pull request with that address.
-func (gh *Client) Details(ctx context.Context, address string) (d Details, err error) {
+func (gh *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
 	p, number, err := parsePullURL(address)
 	if err != nil {
 		return d, err
@@ -89,12 +78,12 @@ func (gh *Client) Details(ctx context.Context, address string) (d Details, err e
 	return d, nil
 }
 
-func (t thread) remarks() (list []Remark) {
+func (t thread) remarks() (list []forge.Remark) {
 	if t.IsResolved {
 		return nil
 	}
 	for _, c := range t.Comments.Nodes {
-		list = append(list, Remark{c.ID, c.Author.Login, t.Path, c.Body, cmp.Or(t.Line, t.OriginalLine), trusted(c.AuthorAssociation)})
+		list = append(list, forge.Remark{ID: c.ID, Author: c.Author.Login, Path: t.Path, Text: c.Body, Line: cmp.Or(t.Line, t.OriginalLine), Trusted: trusted(c.AuthorAssociation)})
 	}
 	return list
 }
@@ -103,7 +92,7 @@ var job = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/act
 
 // Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
 // keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.
-func (gh *Client) Log(ctx context.Context, c Check) (string, error) {
+func (gh *Client) Log(ctx context.Context, c forge.Check) (string, error) {
 	m := job().FindStringSubmatch(c.URL)
 	if m == nil {
 		return "", nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
@@ -31,9 +31,9 @@ func TestWhatIsWrong(t *testing.T) {
 				review("R4", "bob", "MEMBER", "CHANGES_REQUESTED", early), review("R5", "bob", "MEMBER", "APPROVED", late), review("R6", "eve", "NONE", "CHANGES_REQUESTED", early),
 				review("R7", "joe", "MEMBER", "DISMISSED", early)},
 		}))
-		s, err := w.Status(w.Context(), 7)
-		want := github.PRStatus{Checks: github.Failed, Failing: []string{"test", "old"}, Review: github.ChangesWanted, Waits: true, Failed: []github.Check{{Name: "test", URL: url}},
-			Wanted: []github.Review{{ID: "R6", Author: "eve", Text: "R6!"}, {ID: "R2", Author: "ann", Text: "R2!", Trusted: true}}}
+		s, err := w.Status(w.Context(), &forge.PR{Number: 7})
+		want := forge.PRStatus{Checks: forge.Failed, Failing: []string{"test", "old"}, Review: forge.ChangesWanted, Waits: true, Failed: []forge.Check{{Name: "test", URL: url}},
+			Wanted: []forge.Review{{ID: "R6", Author: "eve", Text: "R6!"}, {ID: "R2", Author: "ann", Text: "R2!", Trusted: true}}}
 		if err != nil || !reflect.DeepEqual(s, want) {
 			w.Errorf("got %+v, %v\nwant %+v", s, err, want)
 		}
@@ -56,7 +56,7 @@ func TestDetails(t *testing.T) {
 		}))
 		run(t, w.Client.Dir, "remote add upstream "+w.Home+"-of-others.git") // which gh api would take before origin
 		d, err := w.Details(w.Context(), w.Home+"/pull/7")
-		want := github.Details{Required: []string{"test", "old"}, Remarks: []github.Remark{{ID: "C2", Author: "ann", Path: "b.go", Text: "C2?", Line: 4, Trusted: true}, {ID: "C3", Author: "eve", Path: "b.go", Text: "C3?", Line: 4}}}
+		want := forge.Details{Required: []string{"test", "old"}, Remarks: []forge.Remark{{ID: "C2", Author: "ann", Path: "b.go", Text: "C2?", Line: 4, Trusted: true}, {ID: "C3", Author: "eve", Path: "b.go", Text: "C3?", Line: 4}}}
 		slices.Sort(d.Required)
 		slices.Sort(want.Required)
 		if err != nil || !reflect.DeepEqual(d, want) {
@@ -70,18 +70,18 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	const printed = "2026-02-01T10:00:01Z go test\n2026-02-01T10:00:02Z it is broken\n"
 	each(t, githubtest.State{Logs: map[string]string{"2": printed, "4": printed}}, func(w *world) {
-		log, err := w.Log(w.Context(), github.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"})
+		log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"})
 		if want := "test\tRun\t2026-02-01T10:00:01Z go test\ntest\tRun\t2026-02-01T10:00:02Z it is broken\n"; err != nil || log != want {
 			w.Errorf("got %q, %v, want %q", log, err, want)
 		}
 		w.Change(w.T, func(s *githubtest.State) { s.Stepless = true })
-		if log, err := w.Log(w.Context(), github.Check{URL: "https://github.example/o/r/actions/runs/4/job/4"}); err != nil || !strings.Contains(log, "it is broken\n") {
+		if log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/4/job/4"}); err != nil || !strings.Contains(log, "it is broken\n") {
 			w.Errorf("got %q, %v of a job without steps", log, err)
 		}
-		if log, err := w.Log(w.Context(), github.Check{URL: "https://ci.example/2"}); err != nil || log != "" {
+		if log, err := w.Log(w.Context(), forge.Check{URL: "https://ci.example/2"}); err != nil || log != "" {
 			w.Errorf("got %q, %v of a check elsewhere", log, err)
 		}
-		if log, err := w.Log(w.Context(), github.Check{URL: "https://github.example/o/r/actions/runs/2/job/3"}); err == nil {
+		if log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/3"}); err == nil {
 			w.Errorf("got %q of a job that is gone", log)
 		}
 	})

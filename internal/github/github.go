@@ -17,16 +17,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 var (
 	// ErrNoProgram says that gh is not in PATH.
-	ErrNoProgram = errors.New("there is no gh in PATH (https://cli.github.com)")
+	ErrNoProgram error = &forge.Obstacle{Kind: forge.ErrNoMeans, Said: "there is no gh in PATH (https://cli.github.com)"}
 	// ErrNotSignedIn says that gh knows no account to work with.
-	ErrNotSignedIn = errors.New("gh is not signed in")
+	ErrNotSignedIn error = &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: "gh is not signed in"}
 	// ErrNoRemote says that no remote of the repository is on a host that gh knows.
-	ErrNoRemote = errors.New("no remote of the repository is at a place that gh knows")
+	ErrNoRemote error = &forge.Obstacle{Kind: forge.ErrElsewhere, Said: "no remote of the repository is at a place that gh knows"}
 )
 
 // Client asks for, makes and changes the pull requests and issues of a repository. The zero value works in the current folder. Its methods may be
@@ -38,43 +39,16 @@ type Client struct {
 	Wall   time.Duration // of one call; 0: a minute
 }
 
-// In is a client for the repository of another checkout.
-func (gh *Client) In(dir string) *Client {
-	other := *gh
-	other.Dir = dir
-	return &other
-}
-
-// States of a pull request.
-const (
-	Open   = "OPEN"
-	Closed = "CLOSED"
-	Merged = "MERGED"
-)
-
-// PR is a pull request, as gh tells it. Of one that was just made HeadSHA is not known.
-type PR struct {
-	Number  int
-	URL     string
-	State   string
-	Draft   bool   `json:"isDraft"`
-	HeadSHA string `json:"headRefOid"`
-	HeadRef string `json:"headRefName"`
-	BaseRef string `json:"baseRefName"`
-	Title   string
-	Body    string
-	Fork    bool `json:"isCrossRepository"` // its branch is not of this repository
+// pull is a pull request as gh tells it.
+type pull struct {
+	Number                               int
+	URL, State, Title, Body              string
+	IsDraft, IsCrossRepository           bool
+	HeadRefName, HeadRefOid, BaseRefName string
 }
 
 // fields are what is asked of a pull request.
 const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,isCrossRepository"
-
-// NewPR is a pull request to be made.
-type NewPR struct {
-	Title, Body string
-	Base, Head  string // branches
-	Draft       bool
-}
 
 // Error is a call of gh that failed, in its own words.
 type Error struct {
@@ -106,36 +80,37 @@ var unknownToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 
 // Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
 // nil when there was none.
-func (gh *Client) Find(ctx context.Context, head string) (best *PR, err error) {
+func (gh *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
 	what := "the pull requests of " + head
-	var list []PR
+	var list []pull
 	if err := gh.ask(ctx, what, &list, "pr", "list", "--head="+head, "--state=all", "--limit=30", "--json="+fields); err != nil {
 		return nil, err
 	}
-	for _, pr := range list {
-		if pr.Fork || pr.HeadRef != head {
+	for _, p := range list {
+		if p.IsCrossRepository || p.HeadRefName != head {
 			continue
 		}
-		if err := pr.check(); err != nil {
+		pr, err := p.checked()
+		if err != nil {
 			return nil, fmt.Errorf("reading what gh says of %s: %w", what, err)
 		}
-		if best == nil || pr.State == Open && best.State != Open || (pr.State == Open) == (best.State == Open) && pr.Number > best.Number {
-			best = &pr
+		if best == nil || pr.State == forge.Open && best.State != forge.Open || (pr.State == forge.Open) == (best.State == forge.Open) && pr.Number > best.Number {
+			best = pr
 		}
 	}
 	return best, nil
 }
 
-func (pr *PR) check() error {
+func (p *pull) checked() (*forge.PR, error) {
 	switch {
-	case pr.Number < 1:
-		return errors.New("one has no number")
-	case !address(pr.URL):
-		return fmt.Errorf("%q is no address", pr.URL)
-	case pr.State != Open && pr.State != Closed && pr.State != Merged:
-		return fmt.Errorf("%q is no state", pr.State)
+	case p.Number < 1:
+		return nil, errors.New("one has no number")
+	case !address(p.URL):
+		return nil, fmt.Errorf("%q is no address", p.URL)
+	case p.State != forge.Open && p.State != forge.Closed && p.State != forge.Merged:
+		return nil, fmt.Errorf("%q is no state", p.State)
 	}
-	return nil
+	return &forge.PR{Number: p.Number, URL: p.URL, State: p.State, Draft: p.IsDraft, HeadSHA: p.HeadRefOid, HeadRef: p.HeadRefName, BaseRef: p.BaseRefName, Title: p.Title, Body: p.Body, Fork: p.IsCrossRepository}, nil
 }
 
 func address(s string) bool {
@@ -144,7 +119,7 @@ func address(s string) bool {
 
 // Create makes a pull request. Callers ask Find first; when gh says no although there is an open one by now, made by a
 // call that was cut off, that one is returned.
-func (gh *Client) Create(ctx context.Context, n NewPR) (*PR, error) {
+func (gh *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	args := []string{"pr", "create", "--head=" + n.Head, "--base=" + n.Base, "--title=" + n.Title, "--body-file=-"}
 	if n.Draft {
 		args = append(args, "--draft")
@@ -155,12 +130,12 @@ func (gh *Client) Create(ctx context.Context, n NewPR) (*PR, error) {
 	}
 	if err == nil {
 		if url, number := createdPR(out); number > 0 {
-			return &PR{Number: number, URL: url, State: Open, Draft: n.Draft, HeadRef: n.Head, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
+			return &forge.PR{Number: number, URL: url, State: forge.Open, Draft: n.Draft, HeadRef: n.Head, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
 		}
 	}
 	pr, findErr := gh.Find(ctx, n.Head)
 	switch {
-	case findErr == nil && pr != nil && pr.State == Open:
+	case findErr == nil && pr != nil && pr.State == forge.Open:
 		return pr, nil
 	case err != nil:
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
@@ -17,7 +18,7 @@ func TestEnsureIssue(t *testing.T) {
 	each(t, githubtest.State{}, func(w *world) {
 		for range 2 {
 			i, err := w.EnsureIssue(w.Context(), plan)
-			if err != nil || i.Number != 101 || i.URL != w.Home+"/issues/101" || i.State != github.Open {
+			if err != nil || i.Number != 101 || i.URL != w.Home+"/issues/101" || i.State != forge.Open {
 				w.Fatalf("got %+v, %v", i, err)
 			}
 		}
@@ -49,7 +50,7 @@ func TestIssueAmongMany(t *testing.T) {
 				s.Issues = append(s.Issues, i)
 			}
 		})
-		if i, err := w.EnsureIssue(w.Context(), plan); err != nil || i.Number != 103 || i.State != github.Closed || len(w.State(w.T).Issues) != 120 {
+		if i, err := w.EnsureIssue(w.Context(), plan); err != nil || i.Number != 103 || i.State != forge.Closed || len(w.State(w.T).Issues) != 120 {
 			w.Errorf("got %+v, %v", i, err)
 		}
 	})

@@ -7,77 +7,39 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
 )
-
-// What checks and reviewers say of a pull request. "" is nothing yet.
-const (
-	Passed  = "passed"
-	Failed  = "failed"
-	Pending = "pending"
-
-	Approved       = "approved"
-	ChangesWanted  = "changes_requested"
-	ReviewRequired = "review_required"
-)
-
-// PRStatus is what checks and reviewers say of a pull request.
-type PRStatus struct {
-	Checks  string   // Passed, Failed, Pending or ""
-	Failing []string // names of the checks that failed
-	Review  string   // Approved, ChangesWanted, ReviewRequired or ""
-	Failed  []Check  // those of Failing in which a command failed: a change of the code may mend them
-	Wanted  []Review // that ask for changes: of each reviewer the last word
-	Waits   bool     // some check is not at its end, whatever the others said
-}
-
-// Check is a check of a pull request.
-type Check struct{ Name, URL string }
-
-// Review is what a reviewer said of a pull request as a whole. Trusted: by somebody who belongs to the repository.
-type Review struct {
-	ID, Author, Text string
-	Trusted          bool
-}
 
 // Status asks for the checks and reviews of a pull request.
-func (gh *Client) Status(ctx context.Context, number int) (s PRStatus, err error) {
+func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, err error) {
 	var answer struct {
 		StatusCheckRollup []check
 		ReviewDecision    string
 		Reviews           []review
 	}
-	if err := gh.ask(ctx, fmt.Sprint("pull request ", number), &answer, "pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"); err != nil {
+	if err := gh.ask(ctx, fmt.Sprint("pull request ", pr.Number), &answer, "pr", "view", strconv.Itoa(pr.Number), "--json=statusCheckRollup,reviewDecision,reviews"); err != nil {
 		return s, err
 	}
 	var approved, refused bool // by somebody who belongs to the repository
 	for _, r := range lastWords(answer.Reviews) {
 		trusted := trusted(r.AuthorAssociation)
 		if r.State == changesRequested {
-			s.Wanted = append(s.Wanted, Review{r.ID, r.Author.Login, r.Body, trusted})
+			s.Wanted = append(s.Wanted, forge.Review{ID: r.ID, Author: r.Author.Login, Text: r.Body, Trusted: trusted})
 		}
 		refused = refused || trusted && r.State == changesRequested
 		approved = approved || trusted && r.State == "APPROVED"
 	}
-	s.Review = map[string]string{"APPROVED": Approved, changesRequested: ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
+	s.Review = map[string]string{"APPROVED": forge.Approved, changesRequested: forge.ChangesWanted, "REVIEW_REQUIRED": forge.ReviewRequired}[answer.ReviewDecision]
 	switch { // where the base asks for no reviews there is no decision
 	case s.Review != "":
 	case refused:
-		s.Review = ChangesWanted
+		s.Review = forge.ChangesWanted
 	case approved:
-		s.Review = Approved
+		s.Review = forge.Approved
 	}
 	for _, c := range newest(answer.StatusCheckRollup) {
-		verdict := c.verdict()
-		s.Waits = s.Waits || verdict == Pending
-		switch {
-		case verdict == Failed:
-			s.Checks, s.Failing = Failed, append(s.Failing, c.Name+c.Context)
-			if c.fixable() {
-				s.Failed = append(s.Failed, Check{c.Name + c.Context, c.DetailsURL + c.TargetURL})
-			}
-		case s.Checks != Failed && (verdict == Pending || s.Checks == ""):
-			s.Checks = verdict
-		}
+		s.Note(c.verdict(), forge.Check{Name: c.Name + c.Context, URL: c.DetailsURL + c.TargetURL}, c.fixable())
 	}
 	return s, nil
 }
@@ -114,15 +76,15 @@ func (c check) said() string {
 
 func (c check) verdict() string {
 	if c.Context == "" && c.Status != "COMPLETED" {
-		return Pending
+		return forge.Pending
 	}
 	switch c.said() {
 	case "SUCCESS", "NEUTRAL", "SKIPPED":
-		return Passed
+		return forge.Passed
 	case "PENDING", "EXPECTED", "":
-		return Pending
+		return forge.Pending
 	}
-	return Failed // what is not known to be good
+	return forge.Failed // what is not known to be good
 }
 
 // fixable reports whether a change of the code may make a failed check pass: not when it was cancelled, never started,

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
@@ -28,7 +29,7 @@ func TestStatus(t *testing.T) {
 			"run again":       {[]any{m{"context": "c", "state": "SUCCESS", "startedAt": late}, m{"context": "c", "state": "ERROR", "startedAt": early}}, "", "passed  "},
 		} {
 			w.has(w.pr(7, m{"statusCheckRollup": c.checks, "reviewDecision": c.review}))
-			s, err := w.Status(w.Context(), 7)
+			s, err := w.Status(w.Context(), &forge.PR{Number: 7})
 			if got := s.Checks + " " + s.Review + " " + strings.Join(s.Failing, ","); err != nil || got != c.want {
 				w.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 			}

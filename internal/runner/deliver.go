@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -251,8 +251,12 @@ func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
 	if t.Status != trellis.Review || t.PRURL == "" {
 		return nil
 	}
-	pr, err := s.PullRequests().Remote().GitHub.Find(ctx, t.BranchName())
-	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == github.Open {
+	f, err := s.PullRequests().Remote().Forge(ctx, t)
+	if err != nil {
+		return err
+	}
+	pr, err := f.Find(ctx, t.BranchName())
+	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
 		return context.Cause(ctx) // unless it is to end
 	}
 	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + t.ID}

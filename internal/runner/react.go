@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
-	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -33,7 +33,7 @@ func (s *Site) PullRequests() PullRequests { return PullRequests{s} }
 // Remote is what asks.
 func (s PullRequests) Remote() *delivery.Remote {
 	clean := &cleanup.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.Clock}
-	return &delivery.Remote{Cleaner: clean, GitHub: &github.Client{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk}
+	return &delivery.Remote{Cleaner: clean, Forges: &delivery.Forges{Env: s.Environ, GitLab: s.trackers()}, Disk: s.Disk}
 }
 
 // Refresh asks the remote what became of the work in review, in dir or with "" of all, and reacts to it.
@@ -83,7 +83,7 @@ func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Re
 // sayMergeable shows a task whose pull request can be merged as it is.
 func (s PullRequests) sayMergeable(seen delivery.OpenPR) error {
 	st := seen.Status
-	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != github.Approved || st.Checks != github.Passed || st.Waits || len(st.Wanted) > 0 {
+	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != forge.Approved || st.Checks != forge.Passed || st.Waits || len(st.Wanted) > 0 {
 		return nil
 	}
 	t, err := s.Store.Load(seen.Dir)
@@ -178,8 +178,11 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 }
 
 func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
-	gh := r.Remote().GitHub
-	d, err := gh.Details(ctx, r.pr.PR.URL)
+	f, err := r.Remote().Forge(ctx, r.task)
+	if err != nil {
+		return false, "", err
+	}
+	d, err := f.Details(ctx, r.pr.PR.URL)
 	if err != nil {
 		return false, "what is wrong with it could not be read: " + err.Error(), nil
 	}
@@ -198,7 +201,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 	if err != nil {
 		return false, "", err
 	}
-	text, err := r.found.Write(ctx, gh, r.Redact, r.Disk, r.pr.Dir, h.Number+1)
+	text, err := r.found.Write(ctx, f, r.Redact, r.Disk, r.pr.Dir, h.Number+1)
 	if err != nil {
 		return false, "", err
 	}
@@ -251,7 +254,7 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 func (r *reaction) well() error {
 	st, code := r.pr.Status, r.task.Pipeline.Failure.Code
 	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // else it says something else
-	if st.Waits || st.Checks == github.Failed || !ours || r.unpushed() {
+	if st.Waits || st.Checks == forge.Failed || !ours || r.unpushed() {
 		return nil
 	}
 	return r.leave(r.task, "", "")

@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
-	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
@@ -369,7 +368,12 @@ func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*deli
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}
-	gh := &github.Client{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)}
-	issues := &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
-	return &delivery.Deliverer{Repo: s.Repo, GitHub: gh, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
+	issues := s.trackers()
+	forges := delivery.Forges{Env: s.Environ, Marker: runlock.Marker(dir), GitLab: issues}
+	return &delivery.Deliverer{Repo: s.Repo, Forges: forges, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
+}
+
+// trackers are what issues are read with, and a GitLab is asked with.
+func (s *Site) trackers() *tracker.Access {
+	return &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
 }

@@ -31,7 +31,7 @@ var faces = map[string][]string{
 	"internal/engine/journal": {"doctor", "outcome"},                                                                                                      // ErrFenced; doctor looks for damage
 	"internal/eval":           {"eval"},                                                                                                                   // the set and its marks
 	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "task", "trust"},                                                              // errors; doctor, eval and --context open repositories
-	"internal/github":         {"doctor", "objective"},                                                                                                    // whether somebody is signed in
+	"internal/github":         {"objective"},                                                                                                              // whether somebody is signed in
 	"internal/pipeline":       {"", "doctor", "watch"},                                                                                                    // Standing, its roles; doctor reads how far a run was
 	"internal/plan":           {"runfile"},                                                                                                                // reads a file of steps
 	"internal/planner":        {"", "eval", "outcome"},                                                                                                    // Report, its roles

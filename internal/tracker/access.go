@@ -101,7 +101,7 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 			return nil, "", &Error{errors.New("no setting says where Jira is"), []string{"trellis config set trackers.jira.url https://NAME.atlassian.net"}}
 		}
 	case GitLab:
-		site = strings.TrimSuffix(firstOf(a.Settings.GitLab.URL, gitlabSite), "/")
+		site = a.GitLabSite()
 	}
 	token, from, err := a.token(ref.Kind).Get(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 		email, _ := proc.Getenv(a.Env, "JIRA_EMAIL")
 		return newJira(site, firstOf(email, a.Settings.Jira.Email), token), from, nil
 	case GitLab:
-		return newGitLab(site, token), from, nil
+		return &gitlab{gitlabServer(site, token)}, from, nil
 	}
 	host, _, _ := githubParts(ref.Key)
 	host = firstOf(host, strings.TrimPrefix(ref.Site, "https://"))
@@ -122,6 +122,18 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 		return nil, from, &Error{fmt.Errorf("the token of %s is given to github.com alone, and not to %s", from, trellis.VisibleLine(host)), []string{"export GH_HOST=" + trellis.ShellWord(host)}}
 	}
 	return newGitHub(githubBase(host), token), from, nil
+}
+
+// GitLabSite is the address of the one GitLab that the token is for, without a slash at its end: the one of the settings, else the one
+// that all use who run none.
+func (a *Access) GitLabSite() string {
+	return strings.TrimSuffix(firstOf(a.Settings.GitLab.URL, gitlabSite), "/")
+}
+
+// GitLab is that one, asked with the token, and where the token comes from.
+func (a *Access) GitLab(ctx context.Context) (*rest.Server, string, error) {
+	token, from, err := a.token(GitLab).Get(ctx)
+	return gitlabServer(a.GitLabSite(), token), from, err
 }
 
 func firstOf(a, b string) string {

@@ -51,7 +51,7 @@ var kinds = map[string]kind{
 	"jira cloud": {"SHOP-3", "SHOP-99", "SHOP-2", func(base, token string) Tracker { return newJira(base, "ada@example.org", token) }, serveJira(true),
 		[]func(http.Header){header("Authorization", "Bearer "+token), header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(token)))}},
 	"jira data center": {"SHOP-3", "SHOP-99", "SHOP-2", func(base, token string) Tracker { return newJira(base, "", token) }, serveJira(false), []func(http.Header){header("Authorization", token)}},
-	"gitlab":           {"group/sub/shop#4", "group/sub/shop#99", "group/sub/shop#2", func(base, token string) Tracker { return newGitLab(base, token) }, serveGitLab, []func(http.Header){header("Authorization", token)}},
+	"gitlab":           {"group/sub/shop#4", "group/sub/shop#99", "group/sub/shop#2", func(base, token string) Tracker { return &gitlab{gitlabServer(base, token)} }, serveGitLab, []func(http.Header){header("Authorization", token)}},
 	"github":           {"acme/shop#7", "acme/shop#99", "acme/shop#2", func(base, token string) Tracker { return newGitHub(base, token) }, serveGitHub, []func(http.Header){header("Authorization", token)}},
 }
 

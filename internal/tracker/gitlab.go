@@ -16,8 +16,8 @@ const gitlabSite = "https://gitlab.com"
 // gitlab is a GitLab, by its REST API of version 4.
 type gitlab struct{ server *rest.Server }
 
-func newGitLab(site, token string) *gitlab {
-	return &gitlab{&rest.Server{Name: "GitLab", Base: site + "/api/v4", Sign: func(h http.Header) { h.Set("PRIVATE-TOKEN", token) }}}
+func gitlabServer(site, token string) *rest.Server {
+	return &rest.Server{Name: "GitLab", Base: site + "/api/v4", Sign: func(h http.Header) { h.Set("PRIVATE-TOKEN", token) }}
 }
 
 // gitlabPath is where an issue is: a project stands in one part of a path, with its slashes escaped.

@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"context"
-	"errors"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/github"
 )
 
 // delivery looks whether branches can be pushed and pull requests opened, when they are to be. What is in the way fails no
@@ -31,14 +29,12 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch err := (&github.Client{Dir: p.Root, Env: d.console.Caller().CommandEnv()}).SignedIn(ctx); {
-	case errors.Is(err, github.ErrNoProgram):
-		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, and type gh auth login")
-	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoRemote):
-		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
+	switch s, err := app.LookAtForge(ctx, p, remote); {
 	case err != nil:
-		d.add(stateWarning, "delivery", err.Error()+": no pull request can be opened now", "gh repo view")
+		d.add(stateWarning, "delivery", err.Error(), "")
+	case s.Wrong != "":
+		d.add(stateWarning, "delivery", s.Wrong, s.Next)
 	default:
-		d.add(stateOK, "delivery", "branches go to "+remote+", pull requests are opened with gh", "")
+		d.add(stateOK, "delivery", "branches go to "+remote+", pull requests are opened "+s.Means, "")
 	}
 }

@@ -51,7 +51,7 @@ func (s *State) restPR(pr m, what string, in m) reply {
 			if name := fmt.Sprint(l); !slices.Contains(s.Labels, name) {
 				s.Labels = append(s.Labels, name)
 			}
-			add(pr, "labels", l)
+			Add(pr, "labels", l)
 		}
 		return reply{code: http.StatusOK, body: []any{}}
 	case "POST pulls requested_reviewers":
@@ -62,14 +62,15 @@ func (s *State) restPR(pr m, what string, in m) reply {
 			}
 		}
 		for _, who := range all {
-			add(pr, "reviewRequests", who)
+			Add(pr, "reviewRequests", who)
 		}
 		return reply{code: http.StatusCreated, body: m{"number": pr["number"]}}
 	}
 	return missing()
 }
 
-func add(pr m, field string, what any) {
+// Add adds something to a list of a pull request, unless that has it.
+func Add(pr m, field string, what any) {
 	have, _ := pr[field].([]any)
 	if !slices.Contains(have, what) {
 		pr[field] = append(have, what)

@@ -1,0 +1,148 @@
+package delivery_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
+	"github.com/trellis-tasks/trellis/internal/tracker"
+)
+
+// host is a forge that plays its part: it keeps pull requests, and is told what to do wrong.
+type host interface {
+	Change(testing.TB, func(*githubtest.State))
+	State(testing.TB) githubtest.State
+}
+
+// place is a forge that deliveries are held against, with the words that it has for things.
+type place struct {
+	name    string
+	create  string // what makes the pull request of a bench by hand
+	reopen  string // what opens the first one again
+	signIn  string
+	lacks   string   // what is said where there is nothing to ask with
+	strange string   // what is said where the account is not taken
+	sick    string   // what is said of a server that is out of order
+	writes  []string // how it is called to make and to change something
+	calls   int      // of one delivery: a look for what is there, create, two looks for labels, one label, reviewers
+	host    func(*bench, githubtest.State)
+}
+
+var onGitHub = place{
+	name:   "GitHub",
+	create: "gh pr create --draft --base main --head feature/bye --title 'feat: Say bye' --body-file .trellis/tasks/02-01-bye/report.md",
+	reopen: "gh pr reopen 1", signIn: "gh auth login", lacks: "there is no gh in PATH", strange: "not signed in", sick: "HTTP 502", writes: []string{"--method=PATCH", "create"}, calls: 7,
+	host: func(b *bench, s githubtest.State) {
+		gh := githubtest.Install(b, s)
+		b.Host, b.Env = gh, gh.Env
+	},
+}
+
+var onGitLab = place{
+	name:   "GitLab",
+	create: `glab mr create --draft --target-branch main --source-branch feature/bye --title 'feat: Say bye' --description "$(cat .trellis/tasks/02-01-bye/report.md)"`,
+	reopen: "glab mr reopen 1", signIn: "export GITLAB_TOKEN=…", lacks: "there is no token", strange: "does not take the token of GITLAB_TOKEN", sick: "GitLab answers 502", writes: []string{"POST", "PUT"}, calls: 9,
+	host: func(b *bench, s githubtest.State) {
+		lab := gitlabtest.Serve(b, s, map[string]string{"ann/shop/greet": b.Bare})
+		lab.Kill = func() {
+			data, err := os.ReadFile(filepath.Join(b.Dir, "../pid"))
+			pid, numErr := strconv.Atoi(string(data))
+			if err := errors.Join(err, numErr); err != nil {
+				b.Error(err)
+				return
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		}
+		b.Host, b.Env, b.origin = lab, []string{labVar + "=" + lab.URL, "GITLAB_TOKEN=" + gitlabtest.Token}, lab.Address("ann/shop/greet")
+		b.git("config --add url." + b.Bare + ".insteadOf " + b.origin)
+	},
+}
+
+// labVar is where the GitLab of a test is, for what delivers.
+const labVar = "TRELLIS_TEST_GITLAB"
+
+// forges are those that an environment tells of.
+func forges(dir string, env []string) delivery.Forges {
+	f := delivery.Forges{Env: env}
+	for _, kv := range env {
+		if site, is := strings.CutPrefix(kv, labVar+"="); is {
+			f.GitLab = &tracker.Access{Settings: config.Trackers{GitLab: config.SiteTracker{URL: site}}, Env: env, Dir: dir}
+		}
+	}
+	return f
+}
+
+// without is an environment in which there is nothing to ask a forge with.
+func without(env []string, b *bench) []string {
+	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "GITLAB_TOKEN=") })
+	return append(env, "PATH="+b.TempDir())
+}
+
+// everywhere holds a test against each forge.
+func everywhere(t *testing.T, test func(t *testing.T, at place)) {
+	t.Parallel()
+	for _, at := range []place{onGitHub, onGitLab} {
+		t.Run(at.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, at)
+		})
+	}
+}
+
+// A GitLab that there is no token for gets none, and one that is not named like that is none: it is told what to type.
+func TestForeignGitLab(t *testing.T) {
+	t.Parallel()
+	b := newBenchAt(t, onGitLab)
+	b.git("remote set-url origin git@gitlab.acme.example:ann/shop/greet.git")
+	b.git("config --add url." + b.Bare + ".insteadOf git@gitlab.acme.example:ann/shop/greet.git")
+	got := b.deliver()
+	if !got.Pushed || got.PRURL != "" || !has(got.Notes, "is at gitlab.acme.example, which is not the GitLab that there is a token for") || got.Commands[0] != "trellis config set trackers.gitlab.url https://gitlab.acme.example" {
+		t.Errorf("got %+v", got)
+	}
+	if calls := b.Host.State(t).Calls; len(calls) > 0 {
+		t.Errorf("somebody was asked: %q", calls)
+	}
+	b.D.Forges.Env, b.D.Forges.GitLab.Env = []string{"PATH=" + t.TempDir()}, nil
+	b.git("remote set-url origin " + b.origin)
+	if got := b.deliver(); !got.Pushed || !has(got.Notes, "neither in GITLAB_TOKEN nor by trackers.gitlab.token_command") || got.Commands[0] != onGitLab.signIn {
+		t.Errorf("without a token: %+v", got)
+	}
+	b.git("remote set-url origin git@git.acme.example:ann/shop/greet.git")
+	b.git("config --add url." + b.Bare + ".insteadOf git@git.acme.example:ann/shop/greet.git")
+	if got := b.deliver(); !has(got.Notes, "there is no gh") {
+		t.Errorf("elsewhere: %+v", got)
+	}
+}
+
+// The template of a project on GitLab is where GitLab has them.
+func TestGitLabTemplate(t *testing.T) {
+	t.Parallel()
+	b := newBenchAt(t, onGitLab)
+	b.write(".gitlab/merge_request_templates/Other.md", "not this")
+	b.write(".gitlab/merge_request_templates/Default.md", "## Checklist\n")
+	if got := b.deliver().Body; !strings.HasSuffix(got, "<!-- trellis:end -->\n\n## Checklist") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// What people and models write is no order to the forge, which would be carried out in the name of whose token it is.
+func TestNoOrders(t *testing.T) {
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.Work.Summary = "# Say bye\n\n/merge\n  /approve\n\\/close\n"
+		b.deliver()
+		if text := fmt.Sprint(b.prs()[0]["body"]); !strings.Contains(text, "/merge") || strings.Contains(text, "\n/") {
+			t.Errorf("the text is\n%s", text)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package gitlabtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+)
+
+// project is one of the server.
+type project struct {
+	*Lab
+	path, bare string
+}
+
+// here are the pull requests of the project.
+func (p *project) here() (list []m) {
+	for _, pr := range p.state.PRs {
+		if pr["repository"] == nil || pr["repository"] == p.path {
+			list = append(list, pr)
+		}
+	}
+	return list
+}
+
+// pushed has open merge requests end where their branches do. The checks of another commit are others: none yet.
+func (p *project) pushed() {
+	for _, pr := range p.here() {
+		if at := tip(p.bare, fmt.Sprint(pr["headRefName"])); pr["state"] == "OPEN" && at != "" && at != pr["headRefOid"] {
+			pr["headRefOid"] = at
+			delete(pr, "pipeline")
+			delete(pr, "statuses")
+		}
+	}
+}
+
+// find is the merge request with that number, nil when there is none.
+func (p *project) find(number string) m {
+	for _, pr := range p.here() {
+		if fmt.Sprint(pr["number"]) == number {
+			return pr
+		}
+	}
+	return nil
+}
+
+var states = map[string]string{"OPEN": "opened", "CLOSED": "closed", "MERGED": "merged"}
+
+// told is a merge request as the server tells it.
+func (p *project) told(pr m) m {
+	title := pr["title"]
+	if pr["isDraft"] == true {
+		title = fmt.Sprint("Draft: ", title)
+	}
+	source := 1
+	if pr["isCrossRepository"] == true {
+		source = 2
+	}
+	reviewers := []any{}
+	asked, _ := pr["reviewRequests"].([]any)
+	for _, name := range asked {
+		if i := slices.Index(p.state.Users, fmt.Sprint(name)); i >= 0 {
+			reviewers = append(reviewers, p.person(i+1))
+		}
+	}
+	return m{"iid": pr["number"], "web_url": pr["url"], "state": states[fmt.Sprint(pr["state"])], "draft": pr["isDraft"] == true, "sha": pr["headRefOid"], "source_branch": pr["headRefName"], "target_branch": pr["baseRefName"],
+		"source_project_id": source, "target_project_id": 1, "title": title, "description": pr["body"], "labels": pr["labels"], "reviewers": reviewers, "head_pipeline": pr["pipeline"]}
+}
+
+func (p *project) list(query url.Values) answer {
+	list := []any{}
+	for _, pr := range slices.Backward(p.here()) {
+		if branch := query.Get("source_branch"); (branch == "" || branch == pr["headRefName"]) && (query.Get("state") == "all" || query.Get("state") == states[fmt.Sprint(pr["state"])]) {
+			list = append(list, p.told(pr))
+		}
+	}
+	return answer{code: http.StatusOK, body: list, list: true}
+}
+
+var isDraft = regexp.MustCompile(`(?i)^(?:draft:|\[draft\]|\(draft\))\s*`)
+
+// create makes a merge request.
+func (p *project) create(in m) answer {
+	for _, name := range []string{"source_branch", "target_branch", "title"} {
+		if text, _ := in[name].(string); text == "" {
+			return answer{code: http.StatusBadRequest, body: m{"error": name + " is missing"}}
+		}
+	}
+	head, base := fmt.Sprint(in["source_branch"]), fmt.Sprint(in["target_branch"])
+	at := tip(p.bare, head)
+	switch {
+	case at == "":
+		return no(http.StatusBadRequest, []string{`Source branch "` + head + `" does not exist`})
+	case tip(p.bare, base) == "":
+		return no(http.StatusBadRequest, []string{`Target branch "` + base + `" does not exist`})
+	}
+	for _, pr := range p.here() {
+		if pr["headRefName"] == head && pr["baseRefName"] == base && pr["state"] == "OPEN" {
+			return no(http.StatusConflict, []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%v", pr["number"])})
+		}
+	}
+	n := len(p.here()) + 1
+	pr := m{"repository": p.path, "number": n, "url": fmt.Sprintf("%s/%s/-/merge_requests/%d", p.URL, p.path, n), "state": "OPEN", "headRefName": head, "headRefOid": at, "baseRefName": base}
+	p.describe(pr, in)
+	p.state.PRs = append(p.state.PRs, pr)
+	lost := p.state.Lost
+	p.state.Lost = ""
+	return answer{code: http.StatusCreated, body: p.told(pr), lost: lost}
+}
+
+// order is a line that GitLab takes for something to do, in the name of who wrote it.
+var order = regexp.MustCompile(`(?m)^/[a-z_]+`)
+
+func (p *project) describe(pr, in m) {
+	if title, is := in["title"].(string); is {
+		pr["isDraft"] = isDraft.MatchString(title)
+		pr["title"] = isDraft.ReplaceAllString(title, "")
+	}
+	if text, is := in["description"].(string); is {
+		if found := order.FindString(text); found != "" {
+			p.t.Errorf("a description gives the order %s", found)
+		}
+		pr["body"] = text
+	}
+}
+
+// request answers what is asked of a merge request.
+func (p *project) request(r *http.Request, words []string, in m) answer {
+	pr := p.find(words[0])
+	if pr == nil {
+		return no(http.StatusNotFound, "404 Not found")
+	}
+	ok := func(body any) answer { return answer{code: http.StatusOK, body: body} }
+	list := func(of string) answer {
+		all, _ := pr[of].([]any)
+		return answer{code: http.StatusOK, body: append([]any{}, all...), list: true}
+	}
+	switch what := r.Method + " " + strings.Join(words[1:], "/"); what {
+	case "GET ":
+		return ok(p.told(pr))
+	case "PUT ":
+		return p.change(pr, in)
+	case "GET approvals":
+		if pr["approvals"] == nil {
+			return ok(m{"approved": true, "approvals_required": 0, "approved_by": []any{}})
+		}
+		return ok(pr["approvals"])
+	case "GET reviewers", "GET notes", "GET discussions":
+		return list(words[1])
+	}
+	return answer{code: http.StatusMethodNotAllowed, body: m{"error": "405 Not Allowed"}}
+}
+
+func (p *project) change(pr, in m) answer {
+	given := 0
+	for name := range in {
+		if !slices.Contains([]string{"title", "description", "add_labels", "reviewer_ids"}, name) {
+			return answer{code: http.StatusBadRequest, body: m{"error": name + " does not have a valid value"}}
+		}
+		given++
+	}
+	if given == 0 {
+		return answer{code: http.StatusBadRequest, body: m{"error": "title, description are missing, at least one parameter must be provided"}}
+	}
+	p.describe(pr, in)
+	if text, is := in["add_labels"].(string); is {
+		for _, name := range strings.Split(text, ",") {
+			if !slices.Contains(p.state.Labels, name) {
+				p.state.Labels = append(p.state.Labels, name) // as GitLab does, which who calls has to know
+			}
+			githubtest.Add(pr, "labels", name)
+		}
+	}
+	if ids, is := in["reviewer_ids"].([]any); is {
+		pr["reviewRequests"] = []any{}
+		for _, id := range ids {
+			if n, _ := id.(float64); n >= 1 && int(n) <= len(p.state.Users) && !strings.HasPrefix(p.state.Users[int(n)-1], "x") {
+				githubtest.Add(pr, "reviewRequests", p.state.Users[int(n)-1])
+			}
+		}
+	}
+	return answer{code: http.StatusOK, body: p.told(pr)}
+}
+
+// ofPipeline are the jobs of a pipeline.
+func (p *project) ofPipeline(id string) answer {
+	for _, pr := range p.here() {
+		if of, is := pr["pipeline"].(m); is && fmt.Sprint(of["id"]) == id {
+			all, _ := pr["jobs"].([]any)
+			return answer{code: http.StatusOK, body: append([]any{}, all...), list: true}
+		}
+	}
+	return no(http.StatusNotFound, "404 Not found")
+}
+
+// ofCommit is what is said of a commit: its jobs, and what comes from elsewhere.
+func (p *project) ofCommit(sha string) answer {
+	list := []any{}
+	for _, pr := range p.here() {
+		if pr["headRefOid"] == sha {
+			jobs, _ := pr["jobs"].([]any)
+			others, _ := pr["statuses"].([]any)
+			list = slices.Concat(list, jobs, others)
+		}
+	}
+	return answer{code: http.StatusOK, body: list, list: true}
+}

@@ -1,0 +1,220 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/rest"
+)
+
+// draftMark begins the title of a draft.
+const draftMark = "Draft: "
+
+// request is a merge request, as GitLab tells it.
+type request struct {
+	IID             int
+	WebURL          string `json:"web_url"`
+	State           string // opened, closed, merged, or locked while it is being merged
+	Draft           bool
+	SHA             string
+	SourceBranch    string `json:"source_branch"`
+	TargetBranch    string `json:"target_branch"`
+	SourceProjectID int    `json:"source_project_id"`
+	TargetProjectID int    `json:"target_project_id"`
+	Title           string
+	Description     string
+	Reviewers       []person
+	HeadPipeline    *pipeline `json:"head_pipeline"`
+}
+
+type person struct {
+	ID       int
+	Username string
+}
+
+func (r *request) checked() (*forge.PR, error) {
+	state := map[string]string{"opened": forge.Open, "locked": forge.Open, "closed": forge.Closed, "merged": forge.Merged}[r.State]
+	switch {
+	case r.IID < 1:
+		return nil, errors.New("one has no number")
+	case state == "":
+		return nil, fmt.Errorf("%q is no state", r.State)
+	}
+	if _, _, err := parsePullURL(r.WebURL); err != nil {
+		return nil, err
+	}
+	return &forge.PR{Number: r.IID, URL: r.WebURL, State: state, Draft: r.Draft, HeadSHA: r.SHA, HeadRef: r.SourceBranch, BaseRef: r.TargetBranch,
+		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description, Fork: r.SourceProjectID != r.TargetProjectID}, nil
+}
+
+// Find is the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.
+func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
+	list, err := all[request](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		if r.SourceProjectID != r.TargetProjectID || r.SourceBranch != head {
+			continue
+		}
+		pr, err := r.checked()
+		if err != nil {
+			return nil, fmt.Errorf("reading what GitLab says of the merge requests of %s: %w", head, err)
+		}
+		if best == nil || pr.State == forge.Open && best.State != forge.Open || (pr.State == forge.Open) == (best.State == forge.Open) && pr.Number > best.Number {
+			best = pr
+		}
+	}
+	return best, nil
+}
+
+// Create makes a merge request. Callers ask Find first; when GitLab says no although there is an open one by now, made by a call that was cut
+// off, that one is returned.
+func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
+	title := n.Title
+	if n.Draft {
+		title = draftMark + title
+	}
+	var made request
+	_, err := c.do(ctx, http.MethodPost, "/merge_requests", map[string]string{"source_branch": n.Head, "target_branch": n.Base, "title": title, "description": n.Body}, &made)
+	if err == nil {
+		return made.checked()
+	}
+	var no *forge.Obstacle
+	if errors.As(err, &no) || ctx.Err() != nil {
+		return nil, err
+	}
+	if pr, findErr := c.Find(ctx, n.Head); findErr == nil && pr != nil && pr.State == forge.Open {
+		return pr, nil
+	}
+	return nil, err
+}
+
+// pullURL takes the address of a merge request apart: the project's path, with that of the site before it, and the number.
+var pullURL = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^https?://[^/\s]+/((?:[\w.+-]+/)+[\w.+-]+)/-/merge_requests/([1-9][0-9]{0,9})$`)
+})
+
+func parsePullURL(address string) (project, number string, err error) {
+	found := pullURL().FindStringSubmatch(address)
+	if found == nil {
+		return "", "", fmt.Errorf("%q is not the address of a merge request", address)
+	}
+	return found[1], found[2], nil
+}
+
+// named is the project and the path of the merge request with that address, which is on this server.
+func (c *Client) named(address string) (project, path string, err error) {
+	project, number, err := parsePullURL(address)
+	if err != nil {
+		return "", "", err
+	}
+	site, err := url.Parse(c.place.URL)
+	if err != nil {
+		return "", "", err
+	}
+	ours := strings.HasPrefix(address, c.place.URL+"/")
+	project, below := strings.CutPrefix("/"+project, site.Path+"/")
+	if !ours || !below {
+		return "", "", fmt.Errorf("%s is not at %s", address, c.place.URL)
+	}
+	return project, "/merge_requests/" + number, nil
+}
+
+func (c *Client) change(ctx context.Context, address string, with map[string]any) (*request, error) {
+	project, path, err := c.named(address)
+	if err != nil {
+		return nil, err
+	}
+	var now request
+	_, err = c.about(ctx, project, http.MethodPut, path, with, &now)
+	return &now, err
+}
+
+// EditBody replaces the text of the merge request with that address.
+func (c *Client) EditBody(ctx context.Context, address, body string) error {
+	_, err := c.change(ctx, address, map[string]any{"description": body})
+	return err
+}
+
+// Label adds a label that the project or a group of it has. To add one twice does no harm.
+func (c *Client) Label(ctx context.Context, address, label string) error {
+	project, _, err := c.named(address)
+	if err != nil {
+		return err
+	}
+	if _, err := c.about(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would make one that is not there
+		return fmt.Errorf("looking for the label %q: %w", label, err)
+	}
+	_, err = c.change(ctx, address, map[string]any{"add_labels": label})
+	return err
+}
+
+// AskReview asks somebody to review, beside those who were asked already. To ask twice does no harm.
+func (c *Client) AskReview(ctx context.Context, address, who string) error {
+	if strings.Contains(who, "/") {
+		return errors.New("GitLab asks people to review, and no groups")
+	}
+	project, path, err := c.named(address)
+	if err != nil {
+		return err
+	}
+	var found []person
+	if _, err := c.send(ctx, http.MethodGet, "/users?username="+url.QueryEscape(who), nil, &found); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("GitLab knows nobody of that name: %s", who)
+	}
+	var now request
+	if _, err := c.about(ctx, project, http.MethodGet, path, nil, &now); err != nil {
+		return err
+	}
+	ids := []int{found[0].ID}
+	for _, p := range now.Reviewers {
+		if p.ID == found[0].ID {
+			return nil
+		}
+		ids = append(ids, p.ID)
+	}
+	after, err := c.change(ctx, address, map[string]any{"reviewer_ids": ids})
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(after.Reviewers, func(p person) bool { return p.ID == found[0].ID }) {
+		return errors.New("GitLab took somebody else: it may ask one person alone, or members of the project alone")
+	}
+	return nil
+}
+
+// belongs reports whether somebody belongs to the project, by its groups too, and may push to it.
+func (c *Client) belongs(ctx context.Context, project string, p person) (bool, error) {
+	c.mu.Lock()
+	yes, known := c.belong[p.ID]
+	c.mu.Unlock()
+	if known {
+		return yes, nil
+	}
+	var member struct {
+		AccessLevel int    `json:"access_level"`
+		State       string // of the account
+	}
+	const developer = 30
+	_, err := c.about(ctx, project, http.MethodGet, fmt.Sprintf("/members/all/%d", p.ID), nil, &member)
+	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
+		return false, err
+	}
+	yes = err == nil && member.AccessLevel >= developer && (member.State == "" || member.State == "active")
+	c.mu.Lock()
+	c.belong[p.ID] = yes
+	c.mu.Unlock()
+	return yes, nil
+}

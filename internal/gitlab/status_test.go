@@ -1,0 +1,181 @@
+package gitlab_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+)
+
+func job(id int, name, status string, more ...m) any {
+	j := m{"id": id, "name": name, "status": status, "web_url": fmt.Sprintf("https://gitlab.example/ann/shop/greet/-/jobs/%d", id)}
+	for _, with := range more {
+		maps.Copy(j, with)
+	}
+	return j
+}
+
+// What the jobs of the newest pipeline and others say of the commit comes to one word, and names what a change may mend.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	outside := job(90, "sonar", "failed", m{"target_url": "https://sonar.example/1"})
+	for name, c := range map[string]struct {
+		status   string // of the pipeline; "": there is none
+		jobs     []any
+		statuses []any
+		checks   string
+		failing  string
+		fixable  string
+		waits    bool
+	}{
+		"nothing":          {"", nil, nil, "", "", "", false},
+		"passed":           {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false},
+		"may fail":         {"success", []any{job(1, "test", "success"), job(2, "lint", "failed", m{"allow_failure": true, "failure_reason": "script_failure"})}, nil, forge.Passed, "", "", false},
+		"running":          {"running", []any{job(1, "test", "running"), job(2, "lint", "success")}, nil, forge.Pending, "", "", true},
+		"not begun":        {"created", nil, nil, forge.Pending, "", "", true},
+		"failed":           {"failed", []any{job(1, "test", "failed", m{"failure_reason": "script_failure"}), job(2, "lint", "success")}, nil, forge.Failed, "test", "test", false},
+		"failed, runs":     {"running", []any{job(1, "test", "failed"), job(2, "lint", "running")}, nil, forge.Failed, "test", "test", true},
+		"no machine":       {"failed", []any{job(1, "test", "failed", m{"failure_reason": "stuck_or_timeout_failure"})}, nil, forge.Failed, "test", "", false},
+		"cancelled":        {"canceled", []any{job(1, "test", "canceled")}, nil, forge.Failed, "test", "", false},
+		"below":            {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false},
+		"outside":          {"success", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false},
+		"outside alone":    {"", nil, []any{job(91, "sonar", "success")}, forge.Passed, "", "", false},
+		"outside, pending": {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true},
+		"unknown word":     {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, githubtest.State{})
+			pr := w.create()
+			w.Change(t, func(s *githubtest.State) {
+				if c.status != "" {
+					s.PRs[0]["pipeline"] = m{"id": 7, "status": c.status}
+				}
+				s.PRs[0]["jobs"], s.PRs[0]["statuses"] = c.jobs, c.statuses
+			})
+			got, err := w.Status(t.Context(), pr)
+			var fixable []string
+			for _, f := range got.Failed {
+				fixable = append(fixable, f.Name)
+			}
+			if err != nil || got.Checks != c.checks || strings.Join(got.Failing, " ") != c.failing || strings.Join(fixable, " ") != c.fixable || got.Waits != c.waits || got.Review != "" {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// There are more jobs than one page has.
+func TestManyJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, githubtest.State{})
+	pr := w.create()
+	var jobs []any
+	for i := range 230 {
+		jobs = append(jobs, job(i+1, fmt.Sprint("test ", i+1), "success"))
+	}
+	jobs = append(jobs, job(231, "the last", "failed"))
+	w.Change(t, func(s *githubtest.State) {
+		s.PRs[0]["pipeline"], s.PRs[0]["jobs"] = m{"id": 7, "status": "failed"}, jobs
+	})
+	if got, err := w.Status(t.Context(), pr); err != nil || strings.Join(got.Failing, " ") != "the last" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Of reviewers only those count who belong to the project, and what each said last.
+func TestReviews(t *testing.T) {
+	t.Parallel()
+	person := func(id int) m { return m{"id": id, "username": []string{"ann", "bob", "xavier"}[id-1]} }
+	says := func(id int, state string) any { return m{"user": person(id), "state": state} }
+	by := func(need int, yes bool, ids ...int) m {
+		list := []any{}
+		for _, id := range ids {
+			list = append(list, m{"user": person(id)})
+		}
+		return m{"approved": yes, "approvals_required": need, "approved_by": list}
+	}
+	note := func(id, who int, kind, text string, system bool) any {
+		return m{"id": id, "type": kind, "body": text, "system": system, "author": person(who)}
+	}
+	notes := []any{ // the newest first
+		note(9, 1, "", "Thanks.", false), note(8, 2, "", "Say it louder.", false), note(7, 2, "", "requested changes", true), note(6, 2, "DiffNote", "On a line.", false), note(5, 2, "", "And twice.", false),
+		note(4, 2, "", "requested changes", true), note(3, 2, "", "Old.", false),
+	}
+	for name, c := range map[string]struct {
+		approvals m
+		reviewers []any
+		review    string
+		wanted    string
+	}{
+		"nobody":          {nil, nil, "", ""},
+		"needs one":       {by(1, false), nil, forge.ReviewRequired, ""},
+		"approved":        {by(1, true, 2), []any{says(2, "approved")}, forge.Approved, ""},
+		"by choice":       {by(0, true, 2), []any{says(2, "approved")}, forge.Approved, ""},
+		"by a stranger":   {by(0, true, 3), nil, "", ""},
+		"changes":         {by(1, true, 1), []any{says(1, "approved"), says(2, "requested_changes")}, forge.ChangesWanted, "7 bob true: And twice.\n\nSay it louder."},
+		"of a stranger":   {by(0, true), []any{says(3, "requested_changes")}, "", "of 3 xavier false: "},
+		"not looked at":   {by(0, true), []any{says(2, "unreviewed")}, "", ""},
+		"one of two, yes": {by(2, false, 2), []any{says(2, "approved")}, forge.ReviewRequired, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, githubtest.State{Users: []string{"ann", "bob", "xavier"}})
+			pr := w.create()
+			w.Change(t, func(s *githubtest.State) {
+				if c.approvals != nil {
+					s.PRs[0]["approvals"] = c.approvals
+				}
+				s.PRs[0]["reviewers"], s.PRs[0]["notes"] = c.reviewers, notes
+			})
+			got, err := w.Status(t.Context(), pr)
+			wanted := ""
+			for _, r := range got.Wanted {
+				wanted += fmt.Sprintf("%s %s %v: %s", r.ID, r.Author, r.Trusted, r.Text)
+			}
+			if err != nil || got.Review != c.review || wanted != c.wanted {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// Remarks are those on lines that nobody resolved, and logs are without what the runner decorates them with.
+func TestDetailsAndLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, githubtest.State{Users: []string{"ann", "xavier"}, Logs: map[string]string{
+		"12": "\x1b[0Ksection_start:1712345678:step_script[collapsed=true]\r\x1b[0K\x1b[0;m\x1b[32;1m$ go test\x1b[0;m\n--- FAIL: TestBye\nsection_end:1712345679:step_script\r\x1b[0K"}})
+	pr := w.create()
+	at := func(path string, line int) m { return m{"new_path": path, "old_path": path, "new_line": line} }
+	by := func(id, who int, text string, where m, resolved bool) any {
+		return m{"id": id, "type": "DiffNote", "body": text, "resolved": resolved, "author": m{"id": who, "username": []string{"ann", "xavier"}[who-1]}, "position": where}
+	}
+	w.Change(t, func(s *githubtest.State) {
+		s.PRs[0]["discussions"] = []any{
+			m{"notes": []any{by(1, 1, "Louder.", at("greet.sh", 3), false), by(2, 2, "No.", at("greet.sh", 3), false)}},
+			m{"notes": []any{by(3, 1, "Done.", at("greet.sh", 4), true)}},
+			m{"notes": []any{m{"id": 4, "body": "Nice.", "author": m{"id": 1, "username": "ann"}}}},
+			m{"notes": []any{by(5, 1, "Gone?", m{"old_path": "old.sh", "old_line": 7}, false)}},
+		}
+	})
+	d, err := w.Details(t.Context(), pr.URL)
+	if err != nil || len(d.Required) > 0 || fmt.Sprint(d.Remarks) != "[{1 ann greet.sh Louder. 3 true} {2 xavier greet.sh No. 3 false} {5 ann old.sh Gone? 7 true}]" {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	log, err := w.Log(t.Context(), forge.Check{Name: "test", URL: w.URL + "/ann/shop/greet/-/jobs/12"})
+	if err != nil || log != "$ go test\n--- FAIL: TestBye\n" {
+		t.Errorf("got %q, %v", log, err)
+	}
+	calls := len(w.State(t).Calls)
+	for _, url := range []string{"https://sonar.example/1", "https://evil.example/ann/shop/greet/-/jobs/12"} {
+		if log, err := w.Log(t.Context(), forge.Check{URL: url}); log != "" || err != nil {
+			t.Errorf("%s: %q, %v", url, log, err)
+		}
+	}
+	if len(w.State(t).Calls) != calls {
+		t.Error("somebody was asked for a log that is elsewhere")
+	}
+}
