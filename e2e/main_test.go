@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,7 +78,15 @@ func newSite(t testing.TB, env []string, agent string) *site {
 	s.run("git", "add", "-A")
 	s.run("git", "commit", "-q", "-m", "first")
 	s.trellis(0, "init", "--agent", agent)
-	s.write(".trellis/config.yaml", "agents: {default: "+agent+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
+	which := "default: " + agent
+	if agent == agentstest.Gemini { // no kind of its own: a command that speaks a protocol
+		command, err := json.Marshal(agentstest.GeminiCommand().Argv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		which += fmt.Sprintf(", commands: {gemini: {type: acp, command: %s, env_pass: [GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL]}}", command)
+	}
+	s.write(".trellis/config.yaml", "agents: {"+which+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
 	s.run("git", "add", "-A")
 	s.run("git", "commit", "-q", "-m", "trellis")
 	return s
