@@ -8,8 +8,8 @@ export GOPATH     ?= $(CURDIR)/.tools/go/path
 endif
 # The commit is stamped into the binary wherever git can tell it.
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
-# Tests wait for processes and the disk as well as compute: one package more at once than there are processors.
-PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# Tests wait for processes and the disk as well as compute: two packages more at once than there are processors.
+PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2)
 # No debugger looks at test programs: without its tables (-ldflags=-w) linking forty of them takes a quarter less.
 # Programs that are built with the race detector wait for a second when they end, if nobody says otherwise.
 export GORACE ?= atexit_sleep_ms=0
@@ -17,20 +17,22 @@ export GORACE ?= atexit_sleep_ms=0
 GARBAGE = 400
 # Vet looks at the packages that the tests are built of: one set of compiled packages beside that of the program, not two.
 # What takes longest begins first, so that no processor waits for it in the end.
-LONGEST = ./internal/runner ./e2e ./internal/cli ./internal/scheduler ./faults ./agents/agentstest
+LONGEST = ./e2e ./internal/runner ./internal/cli ./agents/agentstest ./faults ./internal/board ./internal/scheduler
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 # Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
 .PHONY: release-snapshot setup-release test-release site
-.PHONY: build test demo bench bench-real lint setup fuzz soak build-cluster setup-cluster test-cluster
+.PHONY: build test vet demo bench bench-real lint setup fuzz soak build-cluster setup-cluster test-cluster
 build:
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
 test: export GOGC = $(GARBAGE)
-test: setup
-	$(GO) vet $(RACE) ./...
+test:
+	@$(MAKE) --no-print-directory -j2 setup vet
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')
 	scripts/memory.sh $(GO) test $(RACE) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 30m $(LONGEST) ./...
+vet:
+	$(GO) vet $(RACE) ./...
 demo: build
 	bin/trellis demo
 bench: build

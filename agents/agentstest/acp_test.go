@@ -42,6 +42,7 @@ func gemini(t *testing.T, script modelserver.Script) (agentstest.Stage, *modelse
 }
 
 func TestGemini(t *testing.T) {
+	t.Parallel()
 	s := agentstest.Subject{
 		Parallel: true, Skip: noModel(), Untold: []string{"session"},
 		Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
@@ -58,6 +59,7 @@ func TestGemini(t *testing.T) {
 
 // What gemini used is what its model's server counted, and it did what it was allowed: no more.
 func TestGeminiTellsWhatItUsed(t *testing.T) {
+	t.Parallel()
 	st, server := gemini(t, models[agentstest.Answers])
 	var events []agents.Event
 	r := agents.Request{Role: trellis.Implement, Prompt: "do it", System: "Be brief.", Dir: st.Dir, Permission: trellis.PermitEdit, RunDir: t.TempDir(), Limits: agents.Limits{Wall: agentstest.Hang}}
@@ -121,6 +123,7 @@ func acpStage(t *testing.T, part string, environ ...string) (st agentstest.Stage
 }
 
 func TestACP(t *testing.T) {
+	t.Parallel()
 	agentstest.Run(t, agentstest.Subject{
 		Parallel: true, Untold: []string{"session", "cost"},
 		Skip: map[agentstest.Behaviour]string{
@@ -184,6 +187,7 @@ func permitted(p trellis.Permission) func(*agents.Request) {
 
 // Whether a tool may be used follows from the permission of the role, and the answer from the kinds of the options.
 func TestACPPermissions(t *testing.T) {
+	t.Parallel()
 	const all = " reject_always allow_always reject_once allow_once"
 	const once, no, always, never = "id of allow_once", "id of reject_once", "id of allow_always", "id of reject_always"
 	for _, c := range []struct {
@@ -260,6 +264,7 @@ func TestACPWithoutRefusal(t *testing.T) {
 }
 
 func TestACPStops(t *testing.T) {
+	t.Parallel()
 	for stop, want := range map[string]struct {
 		code    trellis.Code
 		retried bool
@@ -275,6 +280,7 @@ func TestACPStops(t *testing.T) {
 }
 
 func TestACPFailures(t *testing.T) {
+	t.Parallel()
 	for said, want := range map[string]trellis.Code{
 		"error 429 Rate limit exceeded": trellis.RateLimited, "error 401 no": trellis.AgentAuth, "error -32000 sign in": trellis.AgentAuth,
 		"error 500 boom": trellis.ProviderDown, "error -32603 a bug": trellis.AgentExit, "error -32602 bad": trellis.AgentExit,
@@ -292,6 +298,7 @@ func TestACPFailures(t *testing.T) {
 
 // What the agent does not tell is unknown; what it does is read as it spells it.
 func TestACPUsage(t *testing.T) {
+	t.Parallel()
 	for said, want := range map[string]trellis.Usage{
 		`{"stopReason":"end_turn"}`: {},
 		`{"stopReason":"end_turn","_meta":{"quota":{"token_count":{"input_tokens":0,"output_tokens":0}}}}`:                                                                    {},
@@ -324,6 +331,7 @@ func TestACPOddities(t *testing.T) {
 }
 
 func TestACPSignsIn(t *testing.T) {
+	t.Parallel()
 	got := playPart(t, "auth", nil, "MOCK_API_KEY=dummy")
 	if got.err != nil || got.told("authenticate") != `{"methodId":"mock-api-key"}` {
 		t.Errorf("with a key: got %v, told %s", got.err, got.told("authenticate"))
@@ -338,6 +346,7 @@ func TestACPSignsIn(t *testing.T) {
 }
 
 func TestACPModel(t *testing.T) {
+	t.Parallel()
 	for part, want := range map[string]string{
 		"answers": `session/set_model {"sessionId":"s-1","modelId":"m-7"}`,
 		"option":  `session/set_config_option {"sessionId":"s-1","configId":"which","value":"m-7"}`,

@@ -349,6 +349,7 @@ func TestProgramThatCannotRun(t *testing.T) {
 
 // TestSilenceAfterALimit: a program that says why it waits is not just silent.
 func TestSilenceAfterALimit(t *testing.T) {
+	t.Parallel()
 	for cli, line := range map[string]string{
 		agents.Claude: `{"type":"system","subtype":"api_retry","attempt":1,"max_retries":2,"retry_delay_ms":120000,"error_status":429,"error":"rate_limit"}`,
 		agents.Codex:  `{"type":"error","message":"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"}`,
@@ -394,6 +395,7 @@ func TestCostIsBounded(t *testing.T) {
 // TestLogsAreCapped: what a program prints without measure is not kept without measure, and the file says so. The run
 // goes on.
 func TestLogsAreCapped(t *testing.T) {
+	t.Parallel()
 	const most = 64 << 20
 	lots := `yes "$(printf '%100000s' x)" | head -n 700`
 	for name, before := range map[string]string{"stream.jsonl": lots, "stderr.log": lots + " >&2"} {
@@ -411,6 +413,7 @@ func TestLogsAreCapped(t *testing.T) {
 // TestLastWordsAfterAStop: what a program says because it was interrupted is not why the run failed, but
 // its usage counts.
 func TestLastWordsAfterAStop(t *testing.T) {
+	t.Parallel()
 	words := `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"aborted","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":8}}`
 	g := struck(t, agents.Claude, fake{before: "trap 'echo '\\''" + words + "'\\''; exit 1' INT"}, wall)
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.TimeoutWall)}) || g.result.Usage.OutputTokens != 8 {

@@ -209,6 +209,7 @@ func TestFilesOfGit(t *testing.T) {
 // TestToolsWithoutEnd: a model that reads for ever is stopped, after it was told to answer. What fills a conversation of megabytes
 // is asked by one protocol each, by both with TRELLIS_SOAK: what counts and stops is the same for all.
 func TestToolsWithoutEnd(t *testing.T) {
+	t.Parallel()
 	dir := project(t)
 	for _, tt := range []struct {
 		name string

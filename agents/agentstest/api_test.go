@@ -81,6 +81,7 @@ func noProgram() map[agentstest.Behaviour]string {
 }
 
 func TestAPIs(t *testing.T) {
+	t.Parallel()
 	for api := range wires {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()

@@ -116,6 +116,7 @@ func TestCheckOfOwnAgents(t *testing.T) {
 
 // TestDetectReal asks the installed programs, with and without an account.
 func TestDetectReal(t *testing.T) {
+	t.Parallel()
 	for i, cli := range clis {
 		o := agents.Options{Environ: agentstest.RealEnv(t, cli, "http://127.0.0.1:1")}
 		o.Environ[0] = alone(t, cli)
@@ -162,6 +163,7 @@ func TestDetectTriesCodexSandbox(t *testing.T) {
 
 // A run whose tools all fail is ended before it has used up what it may; one of whose tools works goes on (edge A14).
 func TestAllToolsFail(t *testing.T) {
+	t.Parallel()
 	for cli, ended := range map[string]func(failed bool) string{
 		agents.Codex: func(failed bool) string {
 			return fmt.Sprintf(`{"type":"item.completed","item":{"id":"x","type":"command_execution","command":"ls","aggregated_output":"no namespaces","exit_code":%d,"status":"failed"}}`, map[bool]int{true: 1}[failed])

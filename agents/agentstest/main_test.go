@@ -1,6 +1,7 @@
 package agentstest_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -16,5 +17,8 @@ func TestMain(m *testing.M) {
 	agentstest.Offline()
 	gittest.HearSignals()
 	gittest.OnDisk()
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
+		panic(err)
+	}
 	os.Exit(m.Run())
 }

@@ -16,6 +16,7 @@ import (
 // opencode is silent on standard output while it waits for its provider. Why it waits stands in its log, and is what the
 // run fails with that is ended for its silence; once it has gone on, silence is silence again (edge A6).
 func TestOpenCodeWaits(t *testing.T) {
+	t.Parallel()
 	limited := get(t, "testdata", "opencode", "waits.stderr.log")
 	for name, c := range map[string]struct {
 		complaints string

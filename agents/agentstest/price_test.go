@@ -32,6 +32,7 @@ func counted(s *modelserver.Server) trellis.Usage {
 // What the real programs tell is to the token what their server counted, and what it cost is told, estimated by the prices of the
 // model, which the program may name itself, or not known.
 func TestCostOfPrograms(t *testing.T) {
+	t.Parallel()
 	own := prices.Table{"mine": {Input: 1, Output: 2, CacheRead: 0.5}}
 	for name, c := range map[string]struct {
 		cli, model string
@@ -110,6 +111,7 @@ func costs(t *testing.T, u trellis.Usage, p *prices.Price, estimated bool, writt
 
 // A program that is cut off tells no cost, and a model without a program never does.
 func TestCostIsEstimated(t *testing.T) {
+	t.Parallel()
 	haiku := of(t, nil, "claude-haiku-4-5")
 	stream := regexp.MustCompile(`"model":"[^"]*"`).ReplaceAllString(recorded(t, agents.Claude, "answers"), `"model":"claude-haiku-4-5-20251001"`)
 	begun, _, _ := strings.Cut(stream, `{"type":"result"`)

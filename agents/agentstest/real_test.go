@@ -168,6 +168,7 @@ var alike = []agentstest.Behaviour{"two-at-once", agentstest.NotUTF8, agentstest
 func TestClaude(t *testing.T) { agentstest.Run(t, seldom(real(agents.Claude), alike...)) }
 
 func TestClaudeStopsAtItsBudget(t *testing.T) {
+	t.Parallel()
 	st := real(agents.Claude).Stage(t, agentstest.Spends)
 	r := agents.Request{Role: trellis.Implement, Prompt: "do it", Dir: st.Dir, Permission: trellis.PermitEdit, RunDir: t.TempDir(),
 		Limits: agents.Limits{CostUSD: 0.06, Wall: agentstest.Hang}}
@@ -178,12 +179,14 @@ func TestClaudeStopsAtItsBudget(t *testing.T) {
 }
 
 func TestCodex(t *testing.T) {
+	t.Parallel()
 	s := seldom(real(agents.Codex), alike...)
 	s.Untold = []string{"cost"}
 	agentstest.Run(t, s)
 }
 
 func TestOpenCode(t *testing.T) {
+	t.Parallel()
 	s := seldom(real(agents.OpenCode), append(slices.Clone(alike), agentstest.Refused, agentstest.Unauthorized)...)
 	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, agentstest.Invalid, "wall"} {
 		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"

@@ -180,18 +180,21 @@ func leaveRecord(t *testing.T, home, record, stream string) string {
 func TestRecordedClaude(t *testing.T) { agentstest.Run(t, replay(agents.Claude)) }
 
 func TestRecordedCodex(t *testing.T) {
+	t.Parallel()
 	s := replay(agents.Codex)
 	s.Untold = []string{"cost"}
 	agentstest.Run(t, s)
 }
 
 func TestRecordedOpenCode(t *testing.T) {
+	t.Parallel()
 	s := replay(agents.OpenCode)
 	s.Skip = map[agentstest.Behaviour]string{agentstest.RateLimited: "opencode does not say how long it waits; see TestOpenCodeWaits"}
 	agentstest.Run(t, s)
 }
 
 func TestCommandWithEvents(t *testing.T) {
+	t.Parallel()
 	streams := map[agentstest.Behaviour]string{
 		agentstest.Answers: `{"type": "session", "session": "s-1"}
 {"type": "tool", "tool": "shell", "input": {"command": "make"}}
@@ -215,6 +218,7 @@ func TestCommandWithEvents(t *testing.T) {
 }
 
 func TestCommandWithText(t *testing.T) {
+	t.Parallel()
 	streams := map[agentstest.Behaviour]string{
 		agentstest.Answers: agentstest.Text + "\n", agentstest.AnswersJSON: agentstest.JSON, agentstest.Refused: agentstest.Text,
 	}
@@ -284,6 +288,7 @@ func command(output string, stream func(agentstest.Behaviour) string) agentstest
 }
 
 func TestRehearsal(t *testing.T) {
+	t.Parallel()
 	calls := map[agentstest.Behaviour]string{
 		agentstest.Answers:      "{run: [cat suite.env; echo $SUITE_API_KEY >&2], answer: '" + agentstest.Text + "'}",
 		agentstest.AnswersJSON:  "{answer: {decision: accept, score: 7}}",

@@ -16,6 +16,7 @@ import (
 
 // What goes before the prompt is the same in every worktree, so that a provider's cache serves one what another paid for.
 func TestWorktreesBeginAlike(t *testing.T) {
+	t.Parallel()
 	for _, cli := range []string{agents.Claude, agents.Codex} {
 		server := serve(t, modelserver.Play(modelserver.Turn{Text: agentstest.Text}))
 		a, err := agents.New(cli, agents.Options{Environ: agentstest.RealEnv(t, cli, server.URL)})

@@ -29,6 +29,7 @@ func sameTokens(a, b trellis.Usage) bool {
 // What counts is all that was used: by subagents too, where an answer did not come as a stream, and by the last answer of a
 // call that was cut off; of opencode, which does not know that one, at least what the step before used (edge A5).
 func TestAllUsageCounts(t *testing.T) {
+	t.Parallel()
 	estimated := used(1)
 	estimated.InputTokens += 5027
 	for name, c := range map[string]struct {
@@ -64,6 +65,7 @@ func TestAllUsageCounts(t *testing.T) {
 
 // The same with the real programs: their server has the last word on what was used.
 func TestServerCountsTheSame(t *testing.T) {
+	t.Parallel()
 	work := modelserver.Play(modelserver.Turn{Usage: each, Calls: []modelserver.Call{modelserver.Shell("echo hi")}},
 		modelserver.Turn{Text: "I run", Usage: each, Calls: []modelserver.Call{modelserver.Shell("touch began; sleep 300")}})
 	for name, c := range map[string]struct {
