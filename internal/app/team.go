@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/share"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Team is this checkout among others that share their tasks.
@@ -108,6 +109,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: s.Clock,
 		Adopt: func(dir string) error { s.Brought(dir); return nil },
 		Apply: func(ctx context.Context, dir string, o taskref.Order) error { return obey(ctx, s, dir, o) },
+		Used:  s.Budgets().Today,
 		Tell:  func(task, message string) { s.Tell(runner.Event{Task: task, Message: message}) },
 	})
 	s.Sharing = t
@@ -118,6 +120,7 @@ type unshared struct{ err error }
 
 func (u unshared) Elsewhere(string) *runner.ElsewhereError { return nil }
 func (u unshared) Last(string) bool                        { return false }
+func (u unshared) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
 func (u unshared) Take(context.Context, string, func() error) (runner.Lease, error) {
 	return nil, u.err
 }

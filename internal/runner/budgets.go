@@ -24,9 +24,10 @@ type Budgets struct {
 	disk   *durable.Disk
 	now    func() time.Time
 	spent  func(dir string, today trellis.Usage) // is shown what was used after each call; nil: nobody is
+	others func() trellis.Usage                  // what other machines used today; nil: there are none
 }
 
-// Today is what agents used today, in this repository and by local time.
+// Today is what agents used today, in this clone of the repository and by local time.
 func (b Budgets) Today() (trellis.Usage, error) {
 	used, err := b.ledger.total(b.dir, b.now())
 	if err != nil {
@@ -60,14 +61,20 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
+	where := ""
+	if b.others != nil {
+		if elsewhere := b.others(); elsewhere != (trellis.Usage{}) {
+			used, where = used.Add(elsewhere), " on all machines"
+		}
+	}
 	now := b.now()
 	y, m, d := now.Local().Date()
 	r.Until = time.Date(y, m, d+1, 0, 0, 0, 0, time.Local) // when the day ends
 	switch {
 	case l.DayTokens > 0 && used.Tokens() >= l.DayTokens:
-		r.Exhausted = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens of limits.day_tokens, which is %d", used.Tokens(), l.DayTokens)
+		r.Exhausted = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens%s of limits.day_tokens, which is %d", used.Tokens(), where, l.DayTokens)
 	case l.DayCostUSD > 0 && used.CostUSD != nil && *used.CostUSD >= l.DayCostUSD:
-		r.Exhausted = flow.Fail(string(trellis.BudgetCost), "the day's tasks cost $%.2f of limits.day_cost_usd, which is $%.2f", *used.CostUSD, l.DayCostUSD)
+		r.Exhausted = flow.Fail(string(trellis.BudgetCost), "the day's tasks cost $%.2f%s of limits.day_cost_usd, which is $%.2f", *used.CostUSD, where, l.DayCostUSD)
 	case l.DayCostUSD > 0 && used.CostUSD != nil:
 		r.CostUSD = l.DayCostUSD - *used.CostUSD
 	case l.DayCostUSD > 0:
@@ -123,7 +130,7 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 
 // NewBudgets are the budgets of the repository at root, for who runs nothing in it.
 func NewBudgets(root string, limits config.Limits, now func() time.Time) Budgets {
-	return Budgets{limits, new(ledger), spentIn(root), nil, now, nil}
+	return Budgets{limits, new(ledger), spentIn(root), nil, now, nil, nil}
 }
 
 // spentIn is where the ledgers of days are.

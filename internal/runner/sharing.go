@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Sharing is how several machines share the tasks of a repository: a task is one machine's at a time. Its methods may be called
@@ -23,6 +24,8 @@ type Sharing interface {
 	// brought, why this machine can't run it; then it is left to others. Errors: *ElsewhereError; what fit says; others when nobody could
 	// be asked, and then the task is not run.
 	Take(ctx context.Context, dir string, fit func() error) (Lease, error)
+	// SpentElsewhere is what agents of other machines used today, as far as this one heard. It asks nobody.
+	SpentElsewhere() trellis.Usage
 }
 
 // Lease is a task that this machine has.

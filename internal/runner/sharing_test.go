@@ -35,6 +35,7 @@ type team struct {
 
 func (s *team) Elsewhere(string) *runner.ElsewhereError { return s.by }
 func (s *team) Last(string) bool                        { return s.by == nil }
+func (s *team) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
 func (s *team) Take(_ context.Context, dir string, fit func() error) (runner.Lease, error) {
 	if s.by != nil {
 		return nil, s.by

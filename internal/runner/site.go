@@ -108,7 +108,11 @@ func (s *Site) Approvals() Approvals {
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
-	return Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock, s.Spent}
+	b := Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock, s.Spent, nil}
+	if s.Sharing != nil {
+		b.others = s.Sharing.SpentElsewhere
+	}
+	return b
 }
 func (s *Site) Hooks() Hooks {
 	return Hooks{s.Config.Hooks, s.Store, s.Environ, s.Redact, s.guard(), s.Tell}

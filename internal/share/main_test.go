@@ -74,6 +74,7 @@ func join(site *runner.Site, silence time.Duration) *share.Team {
 			_, err := site.Approvals().Approve(dir, o.By, o.Hash)
 			return err
 		},
+		Used: site.Budgets().Today,
 		Tell: func(task, message string) { site.Tell(runner.Event{Task: task, Message: message}) },
 	})
 	site.Sharing = t

@@ -36,9 +36,10 @@ type sightings struct {
 	disk    *durable.Disk
 	now     func() time.Time
 
-	mu    sync.Mutex
-	read  time.Time // change time of the file when it was read
-	tasks map[string]sighting
+	mu       sync.Mutex
+	read     time.Time // change time of the file when it was read
+	tasks    map[string]sighting
+	spending taskref.Spending // of all machines, as far as was heard
 }
 
 // sightingsText is the file.
@@ -46,6 +47,8 @@ type sightingsText struct {
 	Remote  string        `json:"remote"`
 	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
 	Tasks   []sighting    `json:"tasks"`
+
+	Spending taskref.Spending `json:"spending,omitempty"`
 }
 
 // SightingsFile is where a clone keeps what it heard of the tasks of the team.
@@ -119,6 +122,23 @@ func (s *sightings) load() {
 	for _, one := range text.Tasks {
 		s.tasks[one.Task] = one
 	}
+	s.learn(text.Spending)
+}
+
+// learn takes in what agents used, and reports whether that was news.
+func (s *sightings) learn(heard taskref.Spending) bool {
+	if s.spending == nil {
+		s.spending = taskref.Spending{}
+	}
+	return s.spending.Learn(heard)
+}
+
+// spent is what agents of all machines used since a day, as far as was heard.
+func (s *sightings) spent(day string) taskref.Spending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load()
+	return s.spending.Since(day)
 }
 
 // all takes in how all tasks stand now: others are not on the remote any more.
@@ -152,6 +172,7 @@ func (s *sightings) take(states []taskref.State, gone ...string) error {
 		delete(s.tasks, task)
 	}
 	for _, st := range states {
+		changed = s.learn(st.Spending) || changed
 		if old, ok := s.tasks[st.Task]; ok && old.Commit == st.Commit {
 			continue
 		}
@@ -165,7 +186,7 @@ func (s *sightings) take(states []taskref.State, gone ...string) error {
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Silence: s.silence}
+	text := sightingsText{Remote: s.remote, Silence: s.silence, Spending: s.spending.Since(day(s.now().AddDate(0, 0, -1)))}
 	for _, one := range s.tasks {
 		text.Tasks = append(text.Tasks, one)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	Adopt func(dir string) error
 	// Apply does in a task directory what a person asked for elsewhere.
 	Apply func(ctx context.Context, dir string, o taskref.Order) error
+	// Used is what the agents of this clone used today, for the others to know; nil: they are not told.
+	Used func() (trellis.Usage, error)
 	// Tell is told what happens to a task; nil: nobody is.
 	Tell func(task, message string)
 }
@@ -46,8 +49,10 @@ type Team struct {
 // New is the team that shares what the remote has.
 func New(o Options) *Team {
 	store := o.Remote.Store
-	return &Team{Options: o, leases: map[string]*lease{}, grants: map[string]int{},
+	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]int{},
 		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, silence: o.Silence, disk: store.Disk, now: o.Now}}
+	t.Remote.Spending = t.spending
+	return t
 }
 
 // Elsewhere says which other machine has a task, nil when none has: by what was heard last.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func thereAndBack(t *testing.T, n *net) {
 	a.create()
 	saved := a.save("")
 	got := b.fetch()
-	if got != saved {
+	if !reflect.DeepEqual(got, saved) {
 		t.Fatalf("fetched\n%+v, saved\n%+v", got, saved)
 	}
 	if kept := b.bring(got); kept != "" {

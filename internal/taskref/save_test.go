@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -188,7 +189,7 @@ func TestBeat(t *testing.T) {
 		if got.Commit == s.Commit || a.Git("rev-parse", got.Commit+"^{tree}") != a.Git("rev-parse", s.Commit+"^{tree}") {
 			t.Errorf("it went from %s to %s", s.Commit, got.Commit)
 		}
-		if got != b.fetch() || got.Claim.Machine != "m2" || got.Branch != "" || got.Status != trellis.InProgress {
+		if !reflect.DeepEqual(got, b.fetch()) || got.Claim.Machine != "m2" || got.Branch != "" || got.Status != trellis.InProgress {
 			t.Errorf("others see %+v, it is %+v", b.fetch(), got)
 		}
 		s = got
@@ -258,7 +259,7 @@ func TestUnheardPush(t *testing.T) {
 	a.remote.Disk = nil
 	a.file("report.md", "2\n")
 	next := a.save(s.Commit)
-	if got := a.fetch(); got != next {
+	if got := a.fetch(); !reflect.DeepEqual(got, next) {
 		t.Errorf("the remote has %+v, want %+v", got, next)
 	}
 
@@ -327,7 +328,7 @@ func TestOrders(t *testing.T) {
 	if err != nil || len(orders) != 1 || orders[0] != other {
 		t.Errorf("left: %+v, %v", orders, err)
 	}
-	if got := a.fetch(); got != s {
+	if got := a.fetch(); !reflect.DeepEqual(got, s) {
 		t.Errorf("saved %+v, the remote has %+v", s, got)
 	}
 }

@@ -55,6 +55,8 @@ type State struct {
 	By     string // the id of the clone that saved it
 	From   string // the name of its machine, for people
 	Build  string // version of the saver
+
+	Spending Spending // what agents of all machines used, as far as the saver had heard
 }
 
 // ErrLost matches a *LostError.
@@ -91,10 +93,11 @@ type Remote struct {
 	Places      Places
 	Host        string // name of this machine, for people
 	Disk        *durable.Disk
-	Build       string        // version of this program
-	Exclude     []string      // paths in worktrees that stay on this machine, settings that were copied there, say
-	Transcripts bool          // what agents were told and wrote is shared, too
-	Limit       time.Duration // of a fetch or push; 0 is two minutes
+	Build       string          // version of this program
+	Exclude     []string        // paths in worktrees that stay on this machine, settings that were copied there, say
+	Transcripts bool            // what agents were told and wrote is shared, too
+	Limit       time.Duration   // of a fetch or push; 0 is two minutes
+	Spending    func() Spending // is told with each state; nil: nothing is
 }
 
 func (r Remote) limit() time.Duration {
@@ -103,6 +106,13 @@ func (r Remote) limit() time.Duration {
 		return r.Limit
 	}
 	return usual
+}
+
+func (r Remote) spending() Spending {
+	if r.Spending == nil {
+		return nil
+	}
+	return r.Spending()
 }
 
 func (r Remote) now() time.Time {

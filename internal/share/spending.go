@@ -1,0 +1,41 @@
+package share
+
+import (
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// day is the name of a day, by local time.
+func day(at time.Time) string { return at.Local().Format(time.DateOnly) }
+
+// spending is what the machines of the team used today or yesterday, as far as this one knows. It goes with each state, so that who joins
+// later hears of all.
+func (t *Team) spending() taskref.Spending {
+	now := t.Now()
+	known := t.sightings.spent(day(now.AddDate(0, 0, -1)))
+	if t.Used == nil {
+		return known
+	}
+	if used, err := t.Used(); err == nil { // else what was heard of it last
+		own := taskref.Spent{Day: day(now), Tokens: used.Tokens()}
+		if used.CostUSD != nil {
+			own.CostUSD = *used.CostUSD
+		}
+		known.Learn(taskref.Spending{t.Machine: own})
+	}
+	return known
+}
+
+// SpentElsewhere is what the agents of other machines used today, as far as this one heard: their days are those of their own clocks. It
+// asks nobody.
+func (t *Team) SpentElsewhere() (sum trellis.Usage) {
+	today := day(t.Now())
+	for machine, its := range t.sightings.spent(today) {
+		if machine != t.Machine && its.Day == today {
+			sum = sum.Add(trellis.Usage{InputTokens: its.Tokens, CostUSD: &its.CostUSD})
+		}
+	}
+	return sum
+}

@@ -1,0 +1,92 @@
+package share_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// spender is an agent whose calls take 1,100 tokens and 25 cents each.
+const spender = `cat > /dev/null
+echo x >> $TRELLIS_REPO/../asked
+test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
+echo '{"type": "usage", "usage": {"input_tokens": 900, "output_tokens": 200, "cost_usd": 0.25}}'
+test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt\"}]}"}'
+test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
+`
+
+// lay makes a ready task that all machines are told of.
+func (m *machine) lay(id string) string {
+	m.Helper()
+	dir := filepath.Join(m.Site.Store.Tasks(), id)
+	if err := runnertest.Lay(dir, "ready"); err != nil {
+		m.Fatal(err)
+	}
+	if _, err := m.team.Submit(m.Context(), dir); err != nil {
+		m.Fatal(err)
+	}
+	return dir
+}
+
+// What agents used on one machine counts for the day's budget of all: another one begins no call once it is used up, whether it heard of it
+// from the machine itself or, later, from one that did. What is raised goes on.
+func TestBudgetsOfAllMachines(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Quickly, silence)
+	b, c := a.beside("b", silence), a.beside("c", silence)
+	y, m, d := time.Now().Date()
+	shift := time.Until(time.Date(y, m, d, 12, 0, 0, 0, time.Local))
+	noon := func() time.Time { return time.Now().Add(shift) } // no day ends meanwhile
+	a.Site.Now, b.Site.Now, c.Site.Now = noon, noon, noon
+	a.Program("events", spender)
+	b.Program("events", spender)
+	first, second := a.lay("02-01-first"), a.lay("02-02-second")
+	b.Site.Config.Limits.DayTokens = 3000
+	if left, err := b.Site.Budgets().BudgetLeft(); err != nil || left.Exhausted != nil {
+		t.Fatalf("nobody used anything: %+v, %v", left, err)
+	}
+	if res, err := a.Site.TaskRunner().Run(t.Context(), first, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	used, err := a.Site.Budgets().Today()
+	if err != nil || used.Tokens() < 3000 {
+		t.Fatalf("used is %+v, %v", used, err)
+	}
+	b.pull()
+	theirs := filepath.Join(b.Site.Store.Tasks(), filepath.Base(second))
+	res, err := b.Site.TaskRunner().Run(t.Context(), theirs, runner.RunOptions{}, nil)
+	if err != nil || res.Status != trellis.Paused || res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) || !strings.Contains(res.Failure.Detail, "tokens on all machines of limits.day_tokens") {
+		t.Errorf("got %+v, %v", res, err)
+	}
+	if _, err := os.Stat(filepath.Join(b.Dir, "../asked")); err == nil {
+		t.Error("an agent was asked")
+	}
+	if own, err := b.Site.Budgets().Today(); err != nil || own.Tokens() != 0 {
+		t.Errorf("what b used itself is %+v, %v", own, err)
+	}
+
+	if err := a.team.Withdraw(t.Context(), first); err != nil { // what a itself told is gone
+		t.Fatal(err)
+	}
+	c.Site.Config.Limits.DayCostUSD = 0.5
+	c.pull()
+	if left, err := c.Site.Budgets().BudgetLeft(); err != nil || left.Exhausted == nil || left.Exhausted.Code != string(trellis.BudgetCost) {
+		t.Errorf("c was told nothing: %+v, %v", left, err)
+	}
+
+	b.Site.Config.Limits.DayTokens = 100_000
+	if res, err := b.Site.TaskRunner().Run(t.Context(), theirs, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Errorf("raised: %+v, %v", res, err)
+	}
+	c.Site.Now = func() time.Time { return noon().AddDate(0, 0, 1) }
+	if left, err := c.Site.Budgets().BudgetLeft(); err != nil || left.Exhausted != nil {
+		t.Errorf("on the next day: %+v, %v", left, err)
+	}
+}

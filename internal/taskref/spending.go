@@ -1,0 +1,86 @@
+package taskref
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Spending is what agents used, by the ids of the clones whose agents they were: of each clone what it counted on its newest day. It
+// only grows, so that tables which were heard of in any order, and more than once, come to the same (a grow-only counter).
+type Spending map[string]Spent
+
+// Spent is what the agents of a clone used on a day of its own clock.
+type Spent struct {
+	Day     string  `json:"day"` // 2026-02-01
+	Tokens  int64   `json:"tokens"`
+	CostUSD float64 `json:"cost_usd"` // as far as it is known
+}
+
+// maxMachines is of how many clones a table tells at most.
+const maxMachines = 100
+
+// Learn takes in what another table says, and reports whether that was news.
+func (s Spending) Learn(other Spending) (news bool) {
+	for machine, its := range other {
+		now := s[machine]
+		switch {
+		case its.Day > now.Day:
+			now = its
+		case its.Day == now.Day:
+			now.Tokens, now.CostUSD = max(now.Tokens, its.Tokens), max(now.CostUSD, its.CostUSD)
+		}
+		if now != s[machine] {
+			s[machine], news = now, true
+		}
+	}
+	return news
+}
+
+// Since is the table without days before one.
+func (s Spending) Since(day string) Spending {
+	kept := Spending{}
+	for machine, its := range s {
+		if its.Day >= day {
+			kept[machine] = its
+		}
+	}
+	return kept
+}
+
+// text is the table in a line: clone, day, tokens and dollars of each.
+func (s *Spending) text() string {
+	var list []string
+	for _, machine := range slices.Sorted(maps.Keys(*s)) {
+		its := (*s)[machine]
+		list = append(list, fmt.Sprintf("%s %s %d %s", machine, its.Day, its.Tokens, strconv.FormatFloat(its.CostUSD, 'f', -1, 64)))
+	}
+	return strings.Join(list[:min(len(list), maxMachines)], ", ")
+}
+
+// parse reads that. What is no entry is passed over.
+func (s *Spending) parse(said string) {
+	*s = nil
+	for i, entry := range strings.Split(said, ", ") {
+		words := strings.Fields(entry)
+		if len(words) != 4 || i >= maxMachines || !trellis.ValidName(words[0]) {
+			continue
+		}
+		_, dayErr := time.Parse(time.DateOnly, words[1])
+		tokens, err := strconv.ParseInt(words[2], 10, 64)
+		cost, costErr := strconv.ParseFloat(words[3], 64)
+		if dayErr != nil || err != nil || costErr != nil || tokens < 0 || cost < 0 || math.IsNaN(cost) || math.IsInf(cost, 0) {
+			continue
+		}
+		if *s == nil {
+			*s = Spending{}
+		}
+		(*s)[words[0]] = Spent{words[1], tokens, cost}
+	}
+}
