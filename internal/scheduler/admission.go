@@ -19,6 +19,7 @@ type admission struct {
 	tasks   map[string]bool // directories of those that run here
 	steps   map[step]bool   // of objectives that are planned here
 	held    map[string]int  // how often directories were found held by another process
+	away    map[string]bool // directories of tasks that other machines have
 	needs   map[string]needs
 	limited map[string]limit
 	waits   map[string]string // why something does not fit, as was said
@@ -26,7 +27,7 @@ type admission struct {
 }
 
 func newAdmission(c *settings) admission {
-	return admission{c, map[string]bool{}, map[step]bool{}, map[string]int{}, map[string]needs{}, map[string]limit{}, map[string]string{}, map[string]bool{}}
+	return admission{c, map[string]bool{}, map[step]bool{}, map[string]int{}, map[string]bool{}, map[string]needs{}, map[string]limit{}, map[string]string{}, map[string]bool{}}
 }
 
 // needs is what a task takes up while it runs.
@@ -56,6 +57,11 @@ func (a *admission) learn(f inspected) {
 	dir := f.Dir
 	delete(a.needs, dir)
 	delete(a.limited, dir)
+	delete(a.away, dir)
+	if f.Elsewhere != nil {
+		a.away[dir] = true
+		a.needs[dir] = needs{touches: f.touches, agent: f.Task.Pipeline.Agent}
+	}
 	if !f.Run {
 		delete(a.waits, dir)
 		delete(a.queued, dir)
@@ -113,6 +119,7 @@ func (a *admission) busy() []string {
 			list = append(list, dir)
 		}
 	}
+	list = slices.AppendSeq(list, maps.Keys(a.away))
 	for s := range a.steps {
 		list = append(list, s.key())
 	}

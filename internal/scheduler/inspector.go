@@ -144,11 +144,13 @@ func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced b
 	f.deaf = e.add(dir)
 	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)
+	if f.Run || f.Elsewhere != nil {
+		f.touches = s.Assessor().Touches(f.Task)
+	}
 	if !f.Run {
 		return f
 	}
 	_, f.held = runner.Held(dir)
-	f.touches = s.Assessor().Touches(f.Task)
 	if traced {
 		f.files = tracesOf(dir)
 	}

@@ -1,0 +1,124 @@
+package share_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// follow watches as a machine of the team until the test ends.
+func (m *machine) follow() {
+	m.Helper()
+	ctx, cancel := context.WithCancel(m.Context())
+	look, over := make(chan string), make(chan struct{}, 2)
+	go func() {
+		m.team.Follow(ctx, func(dir string) {
+			select {
+			case look <- dir:
+			case <-ctx.Done():
+			}
+		})
+		over <- struct{}{}
+	}()
+	go func() {
+		if _, err := scheduler.Watch(ctx, m.Site, scheduler.WatchOptions{Rescan: time.Minute, Parallel: 2, Look: look}); err != nil && ctx.Err() == nil {
+			m.Error(err)
+		}
+		over <- struct{}{}
+	}()
+	m.Cleanup(func() { cancel(); <-over; <-over })
+}
+
+func (m *machine) status(id string) trellis.Status {
+	t, err := m.Site.Store.Load(filepath.Join(m.Site.Store.Tasks(), id))
+	if err != nil {
+		return ""
+	}
+	return t.Status
+}
+
+// While one machine is at work on a task, another one begins none that changes the same files, and none whose agent works for as many as it may. When
+// that is over it does.
+func TestSlotsOfAllMachines(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pipeline string
+		perAgent map[string]int
+		waits    string
+	}{
+		"files":  {`{"touches": ["notes.txt"]}`, nil, "02-02-second waits for 02-01-first, which changes the same files (notes.txt)"},
+		"agents": {`{}`, map[string]int{"rehearsal": 1}, "02-02-second waits for rehearsal, which works for as many tasks as it may (1, limits.per_agent)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const silence = 16 * time.Second
+			slow := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -e $TRELLIS_REPO/../go; do sleep 0.1; done\", \"", 1)
+			a := net(t, slow, silence)
+			b := a.beside("b", silence)
+			var dirs []string
+			for _, id := range []string{"02-01-first", "02-02-second"} {
+				dir := filepath.Join(a.Site.Store.Tasks(), id)
+				if err := runnertest.Lay(dir, "ready"); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, "task.json"), fmt.Appendf(nil, `{"status": "ready", "pipeline": %s}`, c.pipeline), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := a.team.Submit(t.Context(), dir); err != nil {
+					t.Fatal(err)
+				}
+				dirs = append(dirs, dir)
+			}
+			b.Site.Config.Limits.PerAgent = c.perAgent
+			b.Write("../go", "") // its own agents don't wait
+			ended := make(chan error, 1)
+			go func() {
+				_, err := a.Site.TaskRunner().Run(context.WithoutCancel(t.Context()), dirs[0], runner.RunOptions{}, nil)
+				ended <- err
+			}()
+			a.Until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(a.Dir, "../begun")); return err == nil })
+			b.pull()
+			b.follow()
+			b.Until("the second to wait", func() bool { return b.Heard(c.waits) > 0 })
+			if got := b.status("02-02-second"); got != trellis.Ready {
+				t.Errorf("it is %s", got)
+			}
+			a.Write("../go", "")
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			b.Until("the second in review", func() bool { return b.status("02-02-second") == trellis.Review })
+		})
+	}
+}
+
+// A provider's limit that one machine met is kept by all: no other one asks that agent before it is over.
+func TestLimitsOfAllMachines(t *testing.T) {
+	t.Parallel()
+	const silence = 16 * time.Second
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	a := net(t, strings.Replace(runnertest.Quickly, "implement: [{run:", fmt.Sprintf("implement: [{fail: {code: rate_limited, detail: slow down, resume_at: %s}}, {run:", until.Format(time.RFC3339)), 1), silence)
+	b := a.beside("b", silence)
+	first, _ := a.lay("02-01-first"), a.lay("02-02-second")
+	if res, err := a.Site.TaskRunner().Run(t.Context(), first, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Paused {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	b.pull()
+	b.follow()
+	b.Until("the second to wait", func() bool { return b.Heard("02-02-second waits for the provider of rehearsal") > 0 })
+	if got := b.status("02-02-second"); got != trellis.Ready && got != trellis.Waiting {
+		t.Errorf("it is %s", got)
+	}
+	if n := calls(b); len(n) > 0 {
+		t.Errorf("b asked %v", n)
+	}
+}
