@@ -67,6 +67,9 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		return s.run(ctx, dir, o, begun, alone{})
 	}
 	lease, err := s.Sharing.Take(ctx, dir, func() error {
+		if err := current(dir); err != nil {
+			return err
+		}
 		t, err := s.Store.Load(dir)
 		if err != nil {
 			return err

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Sharing is how several machines share the tasks of a repository: a task is one machine's at a time. Its methods may be called
@@ -75,6 +78,15 @@ func (s *Site) Elsewhere(dir string) *ElsewhereError {
 
 // last reports whether this machine was the last to have a task, and so is the one to follow its pull request.
 func (s *Site) last(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
+
+// current is a *RefusedError when the run of a task was begun by a newer Trellis on another machine: this one would fail what it can't read.
+func current(dir string) error {
+	h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // what is wrong with it is found out when it is opened
+	if h == nil || h.Ended || h.Code <= pipeline.Code {
+		return nil
+	}
+	return &RefusedError{fmt.Sprintf("%s is left to other machines: its run was begun by a newer Trellis (%s; code %d, this one has %d)", filepath.Base(dir), h.Build, h.Code, pipeline.Code), "trellis upgrade"}
+}
 
 // alone is the lease of who shares with nobody.
 type alone struct{}

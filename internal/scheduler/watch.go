@@ -363,6 +363,7 @@ func (w *watch) end(r ran) {
 	var not *runner.NotReadyError
 	var untrusted *trust.UntrustedError
 	var elsewhere *runner.ElsewhereError
+	var refused *runner.RefusedError
 	switch {
 	case errors.As(r.err, &untrusted):
 		w.awaits(r.Dir, untrusted)
@@ -379,6 +380,9 @@ func (w *watch) end(r ran) {
 		w.results.drop(r.Dir)
 		w.notices.inform(r.Dir, elsewhere.Error())
 		w.schedule.settled(r.Dir) // its directory is brought
+	case errors.As(r.err, &refused):
+		w.results.drop(r.Dir) // it is left to others
+		w.notices.inform(r.Dir, refused.Error()+"\nnext: "+refused.Hint)
 	case runlock.Busy(r.err):
 		w.results.drop(r.Dir) // someone else runs it
 		w.retryLocked(r.Dir)
