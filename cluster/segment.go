@@ -41,7 +41,7 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 		return st, err
 	}
 	defer s.beat(ctx, in.Silence)()
-	defer s.team.Grant(in.Task)()
+	defer s.team.Grant(in.Task, activity.GetInfo(ctx).StartedTime)()
 	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
 	if err := s.receive(own, dir); err != nil {
 		return st, again(shortly, err)

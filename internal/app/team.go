@@ -166,7 +166,7 @@ func (t *Team) Pull(ctx context.Context) ([]string, error) { return t.team.Pull(
 func (t *Team) Submit(ctx context.Context, dir string) (bool, error) { return t.team.Submit(ctx, dir) }
 
 // Grant says that what all machines of the team go by gave a task to this one, until end is called; see [share.Team.Grant].
-func (t *Team) Grant(task string) (end func()) { return t.team.Grant(task) }
+func (t *Team) Grant(task string, turn time.Time) (end func()) { return t.team.Grant(task, turn) }
 
 // Receive brings a task to where others left it, and carries out what people asked of it since; see [share.Team.Receive].
 func (t *Team) Receive(ctx context.Context, dir string) error { return t.team.Receive(ctx, dir) }

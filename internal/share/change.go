@@ -95,7 +95,7 @@ func (t *Team) give(ctx context.Context, dir string, was taskref.State, why stri
 	if err != nil {
 		return was, err
 	}
-	s, err := t.Remote.Save(ctx, dir, was.Commit, taskref.SaveAs{Status: task.Status, Until: task.Pipeline.ResumeAt, Why: why, Done: done, Work: was.Worker == "" || was.Worker == t.Machine})
+	s, err := t.Remote.Save(ctx, dir, was.Commit, taskref.SaveAs{Status: task.Status, Until: task.Pipeline.ResumeAt, Turn: t.turnAfter(was), Why: why, Done: done, Work: was.Worker == "" || was.Worker == t.Machine})
 	if err != nil {
 		return was, fmt.Errorf("telling the team of %s: %w", filepath.Base(dir), err)
 	}

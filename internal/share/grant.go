@@ -4,29 +4,67 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 )
 
+// grant is a task that this machine was given.
+type grant struct {
+	n    int       // how often it is, and was not ended
+	turn time.Time // the newest
+}
+
 // Grant says that what all machines of the team go by gave a task to this one: whoever has it by what was heard is dead or gone, and
-// its silence is not waited for until end is called. One that lives all the same loses the task with the next push of this machine.
-func (t *Team) Grant(task string) (end func()) {
+// its silence is not waited for until end is called. One that lives all the same loses the task with the next push of this machine. turn is when it
+// was given, by the clock of who did: a machine that was frozen since takes nothing that was given to another one later.
+func (t *Team) Grant(task string, turn time.Time) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.grants[task]++
+	g := t.grants[task]
+	g.n++
+	if turn.After(g.turn) {
+		g.turn = turn
+	}
+	t.grants[task] = g
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.grants[task]--; t.grants[task] == 0 {
+		g := t.grants[task]
+		if g.n--; g.n == 0 {
 			delete(t.grants, task)
+			return
 		}
+		t.grants[task] = g
 	}
 }
 
 func (t *Team) granted(task string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.grants[task] > 0
+	return t.grants[task].n > 0
+}
+
+// turnAfter is the turn that a state says which follows another one.
+func (t *Team) turnAfter(s taskref.State) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn := t.grants[s.Task].turn; turn.After(s.Turn) {
+		return turn
+	}
+	return s.Turn
+}
+
+// outrun says which machine was given a task later than this one, nil when none was, or nobody gives tasks.
+func (t *Team) outrun(s taskref.State) *runner.ElsewhereError {
+	t.mu.Lock()
+	g := t.grants[s.Task]
+	t.mu.Unlock()
+	if g.n == 0 || !s.Turn.After(g.turn) {
+		return nil
+	}
+	return &runner.ElsewhereError{Task: s.Task, Host: s.From, Since: s.At}
 }
 
 // Receive brings a task that no other machine is at work on to where the others left it, takes it from who had it before this machine was
@@ -51,6 +89,9 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 		return err
 	}
 	if by := t.Elsewhere(dir); by != nil {
+		return by
+	}
+	if by := t.outrun(s); by != nil {
 		return by
 	}
 	if err := t.bring(ctx, dir, s); err != nil {

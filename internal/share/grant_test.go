@@ -31,7 +31,7 @@ func TestGranted(t *testing.T) {
 	if err := b.team.Ask(t.Context(), order("approve")); err != nil {
 		t.Fatal(err)
 	}
-	revoke := b.team.Grant(task)
+	revoke := b.team.Grant(task, time.Time{})
 	if err := b.team.Receive(t.Context(), b.dir()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,5 +52,44 @@ func TestGranted(t *testing.T) {
 	}
 	if now := b.Git("ls-remote", "origin"); now != after {
 		t.Errorf("the remote had\n%s\nand has\n%s", after, now)
+	}
+}
+
+// Of two machines that were given a task one after the other, the first takes nothing once the second has or had it: it may have been frozen since.
+func TestGrantedLater(t *testing.T) {
+	t.Parallel()
+	const silence = time.Hour
+	a := net(t, runnertest.Counted(), silence)
+	b := a.beside("b", silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), a.dir()); err != nil {
+		t.Fatal(err)
+	}
+	first := time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC)
+	defer a.team.Grant(task, first)()
+	second := b.team.Grant(task, first.Add(time.Minute))
+	b.pull()
+	if res, err := b.Site.TaskRunner().Run(t.Context(), b.dir(), runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, err)
+	}
+	second()
+	if err := b.team.Change(t.Context(), b.dir(), func() error { b.Edit(b.dir(), `"status": "review"`, `"notes": "x", "status": "review"`); return nil }); err != nil { // what people do later says no other turn
+		t.Fatal(err)
+	}
+	before := a.Git("ls-remote", "origin", "refs/trellis/*")
+	for what, do := range map[string]func() error{
+		"received": func() error { return a.team.Receive(t.Context(), a.dir()) },
+		"taken":    func() error { _, err := a.team.Take(t.Context(), a.dir(), fits); return err },
+	} {
+		if err := do(); !errors.As(err, new(*runner.ElsewhereError)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if after := a.Git("ls-remote", "origin", "refs/trellis/*"); after != before {
+		t.Errorf("the remote had\n%s\nand has\n%s", before, after)
+	}
+	defer a.team.Grant(task, first.Add(2*time.Minute))()
+	if err := a.team.Receive(t.Context(), a.dir()); err != nil {
+		t.Errorf("given once more: %v", err)
 	}
 }

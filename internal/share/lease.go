@@ -23,6 +23,7 @@ type lease struct {
 	t     *Team
 	dir   string
 	claim taskref.Claim
+	turn  time.Time // in which it was given to this machine, by whoever gives tasks
 	lock  *durable.Lock
 
 	mu    sync.Mutex
@@ -100,7 +101,7 @@ func (l *lease) sign(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.t.Now().Sub(l.saved) > wholeEvery {
-		if err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Why: "at work", Work: true}); err == nil || l.lost != nil {
+		if err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "at work", Work: true}); err == nil || l.lost != nil {
 			return err
 		}
 	}
@@ -116,7 +117,7 @@ func (l *lease) beatOnce(ctx context.Context) error {
 func (l *lease) Save(ctx context.Context, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keepTrying(ctx, taskref.SaveAs{Claim: l.claim, Why: why, Work: true})
+	return l.keepTrying(ctx, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: why, Work: true})
 }
 
 func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
@@ -212,12 +213,12 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(l.lost, &elsewhere) {
 		return elsewhere
 	}
-	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Why: "now " + string(r.Status), Work: true})
+	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status), Work: true})
 	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(err, &elsewhere) {
 		return elsewhere
 	}
 	if err != nil && l.lost == nil { // what can't be given is left out
-		err = l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Why: "now " + string(r.Status)})
+		err = l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status)})
 	}
 	if l.lost == nil {
 		l.lost = errEnded

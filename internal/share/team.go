@@ -43,13 +43,13 @@ type Team struct {
 
 	mu     sync.Mutex
 	leases map[string]*lease // of tasks that this process has, by task
-	grants map[string]int    // of tasks that this machine was given, whoever had them
+	grants map[string]grant  // of tasks that this machine was given, whoever had them
 }
 
 // New is the team that shares what the remote has.
 func New(o Options) *Team {
 	store := o.Remote.Store
-	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]int{},
+	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]grant{},
 		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, silence: o.Silence, disk: store.Disk, now: o.Now}}
 	t.Remote.Spending = t.spending
 	return t
@@ -192,6 +192,9 @@ func (t *Team) take(ctx context.Context, dir string, fit func() error) (*lease, 
 	if by := t.Elsewhere(dir); by != nil {
 		return nil, by
 	}
+	if by := t.outrun(s); by != nil {
+		return nil, by
+	}
 	if err := t.twin(ctx, s); err != nil {
 		return nil, err
 	}
@@ -207,8 +210,8 @@ func (t *Team) take(ctx context.Context, dir string, fit func() error) (*lease, 
 			return nil, err
 		}
 	}
-	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}}
-	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Why: "taken", Work: true}); err != nil {
+	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}, turn: t.turnAfter(s)}
+	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "taken", Work: true}); err != nil {
 		return nil, err
 	}
 	l.heard, l.saved = t.Now(), t.Now()

@@ -17,7 +17,7 @@ func (s *State) fields() []field {
 		{"Machine", textOf(&s.Claim.Machine)}, {"Host", textOf(&s.Claim.Host)}, {"Since", timeOf(&s.Claim.Since)},
 		{"Status", textOf((*string)(&s.Status))}, {"Until", timeOf(&s.Until)},
 		{"Branch", textOf(&s.Branch)}, {"Head", textOf(&s.Head)}, {"Work", textOf(&s.Work)}, {"Worker", textOf(&s.Worker)},
-		{"At", timeOf(&s.At)}, {"By", textOf(&s.By)}, {"From", textOf(&s.From)}, {"Build", textOf(&s.Build)}, {"Spent", value{s.Spending.text, s.Spending.parse}},
+		{"At", timeOf(&s.At)}, {"By", textOf(&s.By)}, {"From", textOf(&s.From)}, {"Build", textOf(&s.Build)}, {"Turn", timeOf(&s.Turn)}, {"Spent", value{s.Spending.text, s.Spending.parse}},
 	}
 }
 

@@ -18,7 +18,8 @@ type SaveAs struct {
 	Claim  Claim
 	Status trellis.Status
 	Until  time.Time
-	Why    string  // what it is saved for, a line
+	Why    string // what it is saved for, a line
+	Turn   time.Time
 	Work   bool    // the work is what is here; else it is what the last state says
 	Done   []Order // that are taken off the remote with the same push
 }
@@ -26,7 +27,7 @@ type SaveAs struct {
 // Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
 // have until then, "" none; a *LostError says that it has another. After any other error the remote has the old state or the new one; Fetch tells.
 func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
-	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, At: r.now(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
+	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.now(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
 	if !taskdir.ValidID(s.Task) {
 		return State{}, fmt.Errorf("saving %s: that is no name of a task", dir)
 	}

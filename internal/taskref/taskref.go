@@ -52,9 +52,10 @@ type State struct {
 	Work   string         // commit that has what the worktree held beyond that, or Head
 	Worker string         // the id of the clone whose worktree that was
 	At     time.Time
-	By     string // the id of the clone that saved it
-	From   string // the name of its machine, for people
-	Build  string // version of the saver
+	By     string    // the id of the clone that saved it
+	From   string    // the name of its machine, for people
+	Build  string    // version of the saver
+	Turn   time.Time // when the task was given to a machine last, by the clock of who gives it; zero: nobody gives tasks
 
 	Spending Spending // what agents of all machines used, as far as the saver had heard
 }
