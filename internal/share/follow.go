@@ -34,9 +34,12 @@ func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 	t.follower(look, true).run(ctx)
 }
 
-// Pull brings what other machines did, once. It returns the directories that changed.
+// Pull brings what other machines did, once, also to tasks whose directories were taken away here: who asks for it wants it. It returns the
+// directories that changed.
 func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
-	err = t.follower(func(dir string) { changed = append(changed, dir) }, true).round(ctx)
+	f := t.follower(func(dir string) { changed = append(changed, dir) }, true)
+	f.all = true
+	err = f.round(ctx)
 	return changed, err
 }
 
@@ -69,6 +72,7 @@ type follower struct {
 	*Team
 	look     func(dir string)
 	only     bool                 // looks, and gives nothing
+	all      bool                 // brings tasks that a person took away here as well
 	failing  bool                 // the remote does not answer
 	rested   map[string]time.Time // when directories were changed last, as far as others know them so
 	lapsedOf map[string]string    // commits of the claims that were told to have lapsed, by task
@@ -114,8 +118,8 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 	if err != nil {
 		return err
 	}
-	if _, gone := os.Stat(dir); known == s.Commit && errors.Is(gone, fs.ErrNotExist) {
-		return nil // a person took it away here
+	if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) && known != "" && (known == s.Commit || !f.all) {
+		return nil // a person took it away here: a directory that was here once is never missing else
 	}
 	if known != s.Commit {
 		if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" || s.Commit == known { // what was heard before the lock may be old

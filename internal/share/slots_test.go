@@ -2,7 +2,9 @@ package share_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,5 +122,36 @@ func TestLimitsOfAllMachines(t *testing.T) {
 	}
 	if n := calls(b); len(n) > 0 {
 		t.Errorf("b asked %v", n)
+	}
+}
+
+// A task that a person takes away on one machine does not come back there because others go on with it, but when that person asks for it.
+func TestRemovedStaysAway(t *testing.T) {
+	t.Parallel()
+	const silence = 4 * time.Second
+	a := net(t, runnertest.Quickly, silence)
+	b := a.beside("b", silence)
+	first := a.lay("02-01-first")
+	b.pull()
+	theirs := filepath.Join(b.Site.Store.Tasks(), "02-01-first")
+	if err := os.RemoveAll(theirs); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := a.Site.TaskRunner().Run(t.Context(), first, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	a.lay("02-02-second") // which comes after it
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { b.team.Follow(ctx, func(string) {}); close(over) }()
+	b.Until("the second", func() bool { return b.status("02-02-second") != "" })
+	cancel()
+	<-over
+	if _, err := os.Stat(theirs); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it came back: %v", err)
+	}
+	b.pull()
+	if got := b.status("02-01-first"); got != trellis.Review {
+		t.Errorf("asked for, it is %q", got)
 	}
 }
