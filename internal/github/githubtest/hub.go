@@ -129,17 +129,22 @@ func (a reply) write(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	}
 	w.Header().Set("X-Oauth-Scopes", "repo, read:org, workflow")
-	switch a.lost {
+	Send(w, r, a.code, data, a.lost)
+}
+
+// Send answers a request, or loses the answer as State.Lost says.
+func Send(w http.ResponseWriter, r *http.Request, code int, data []byte, lost string) {
+	switch lost {
 	case "hang":
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case "cut":
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)+100))
-		w.WriteHeader(a.code)
+		w.WriteHeader(code)
 		_, _ = w.Write(data[:len(data)/2])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(a.code)
+	w.WriteHeader(code)
 	_, _ = w.Write(data) // who asked may be gone
 }

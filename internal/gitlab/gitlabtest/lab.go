@@ -4,7 +4,6 @@ package gitlabtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -220,19 +219,7 @@ func (a answer) write(w http.ResponseWriter, r *http.Request) {
 	if a.code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "60")
 	}
-	switch a.lost {
-	case "hang":
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	case "cut":
-		w.Header().Set("Content-Length", fmt.Sprint(len(data)+100))
-		w.WriteHeader(a.code)
-		_, _ = w.Write(data[:len(data)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	w.WriteHeader(a.code)
-	_, _ = w.Write(data) // who asked may be gone
+	githubtest.Send(w, r, a.code, data, a.lost)
 }
 
 func number(r *http.Request, name string, standard int) int {
