@@ -187,3 +187,52 @@ func (m *machine) read(name string) string {
 	}
 	return string(data)
 }
+
+// plans submits a requirement to be planned, and is the name of the task that it becomes.
+func (m *machine) plans(name, requirement string) string {
+	m.t.Helper()
+	said := m.must("submit", "--plan", "--name", name, "--type", "backend", "--requirement", requirement)
+	_, said, _ = strings.Cut(said, "trellis: ")
+	id, _, _ := strings.Cut(said, " ")
+	return id
+}
+
+// A requirement that is submitted is planned by some machine, and what becomes ready is run; one that is rejected comes back with the reason. A machine
+// that dies while it plans is followed by another one.
+func TestPlanned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a, b := w.machine("a"), w.machine("b")
+	s := b.serve()
+	w.write("hold", "")
+	id := a.plans("bye", "greet.sh --bye says Bye")
+	until(t, "an agent plans", func() bool { return w.has("at-work-plan") })
+	if code, said := a.says("submit", "--plan", "--name", "bye", "--requirement", "the same"); code != 11 || !strings.Contains(said, id+" is being planned already") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if said := a.must("status"); !strings.Contains(said, "plan/"+id) {
+		t.Errorf("status says\n%s", said)
+	}
+	s.kill()
+	w.write("go", "")
+	w.machine("c").serve()
+	a.reaches(id, "review")
+	if text := a.read(filepath.Join(".trellis/tasks", id, "requirement.md")); !strings.Contains(text, "greet.sh --bye says Bye") {
+		t.Errorf("the requirement is %q", text)
+	}
+	if got := a.git("rev-list", "--count", "origin/main..feature/bye"); got != "1" {
+		t.Errorf("%s commits", got)
+	}
+
+	w.write("unwanted", "")
+	no := a.plans("better", "make it better")
+	a.reaches(no, "rejected")
+	if text := a.read(filepath.Join(".trellis/tasks", no, "REJECTED.md")); !strings.Contains(text, "better names no outcome") {
+		t.Errorf("REJECTED.md is %q", text)
+	}
+	for what, args := range map[string][]string{"says how the task is called": {"submit", "--plan", "--requirement", "x"}, "says what is wanted": {"submit", "--plan", "--name", "x"}, "takes no task": {"submit", "--plan", id}} {
+		if code, said := a.says(args...); code != 2 || !strings.Contains(said, what) {
+			t.Errorf("%q: exit %d: %s", args, code, said)
+		}
+	}
+}

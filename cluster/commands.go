@@ -19,7 +19,12 @@ func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
 		{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
 			Action: a.InGuard(func(c *cli.Context) error { return serve(a, c) })},
-		{Name: "submit", Usage: "give a task to the machines", ArgsUsage: "TASKDIR", Action: forTask(a, submit)},
+		{Name: "submit", Usage: "give a task to the machines, or with --plan a requirement", ArgsUsage: "TASKDIR | --plan", Flags: planFlags(), Action: func(c *cli.Context) error {
+			if c.Bool("plan") {
+				return submitPlan(a, c)
+			}
+			return forTask(a, submit)(c)
+		}},
 		{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR", Action: forTask(a, start)},
 		{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}}, Action: forTask(a, retry)},
 		{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(), Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {

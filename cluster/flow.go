@@ -69,12 +69,16 @@ func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 
 // segment has a machine run the task for as long as it goes. A machine of which nothing is heard is followed by another one.
 func segment(ctx workflow.Context, in Given) (s Standing, err error) {
-	on := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+	err = workflow.ExecuteActivity(activityOf(ctx, in), segmentType, in).Get(ctx, &s)
+	return s, err
+}
+
+// activityOf has machines of a queue do something for a task, one after the other when nothing is heard of one.
+func activityOf(ctx workflow.Context, in Given) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: in.Queue, StartToCloseTimeout: longest, HeartbeatTimeout: in.Silence, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute},
 	})
-	err = workflow.ExecuteActivity(on, segmentType, in).Get(ctx, &s)
-	return s, err
 }
 
 // longest is more than any segment takes: budgets of the task end it before.

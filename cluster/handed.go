@@ -104,7 +104,7 @@ func (s *server) machines(ctx context.Context, queue string) (list []machine, er
 // all are the tasks of the repository that are handed out.
 func (s *server) all(ctx context.Context) (list []handed, err error) {
 	ask := &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace,
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", taskType, strings.ReplaceAll(s.Repo, "'", `\'`))}
+		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", taskType, planningType, strings.ReplaceAll(s.Repo, "'", `\'`))}
 	for {
 		page, err := s.ListWorkflow(ctx, ask)
 		if err != nil {

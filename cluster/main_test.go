@@ -136,6 +136,11 @@ case $TRELLIS_ROLE in
 implement) if test -e $W/hold; then touch $W/at-work-$TRELLIS_TASK_ID; while ! test -e $W/go; do sleep 0.1; done; fi; echo $TRELLIS_TASK_ID >work.txt; echo done;;
 check) echo ALL_CHECKS_FINISH;;
 accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "work.txt:1"}]}';;
+evaluate) if test -e $W/unwanted; then echo '{"decision":"reject","category":"unclear","details":"better names no outcome","suggestions":["name one"],"size":"tiny","confidence":0.9}'
+	else echo '{"decision":"accept","category":"","details":"A file.","suggestions":[],"size":"tiny","confidence":0.9}'; fi
+	if test -e $W/hold; then touch $W/at-work-plan; while ! test -e $W/go; do sleep 0.1; done; fi;;
+research) printf '## Codebase Context\n\ngreet.sh is all.\n\n## implement.jsonl\n\n- path: greet.sh, reason: the program\n\n## check.jsonl\n\n- path: test.sh, reason: its test\n\n## debug.jsonl\n\n- path: test.sh, reason: its test\n\n## Suggested Scope\n\ngreet\n\n## Verification Plan\n\n- test: sh test.sh\n\n## Risks\n\nNone.\n';;
+prd) echo '{"title":"Say bye","summary":"It says bye.","requirements":["it says bye"],"acceptance":[{"criterion":"it says bye","verify":null,"level":"must"}],"technical_notes":"","out_of_scope":[]}';;
 *) echo fine;;
 esac
 echo "$TRELLIS_ROLE $TRELLIS_TASK_ID" >>$W/ended

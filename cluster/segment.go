@@ -29,12 +29,11 @@ const (
 // segment runs a task that this machine was given for as long as it goes, and says where it stands then. An error has the task given to a
 // machine again.
 func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error) {
-	select {
-	case s.room <- struct{}{}:
-		defer func() { <-s.room }()
-	default:
-		return st, again(shortly, errors.New("no room"))
+	leave, err := s.enter()
+	if err != nil {
+		return st, err
 	}
+	defer leave()
 	own, end := untilStopped(ctx)
 	defer end()
 	if err := s.still(own); err != nil {
@@ -56,6 +55,16 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 	return s.run(own, l)
 }
 
+// enter takes a place for a task, until leave is called.
+func (s *serving) enter() (leave func(), err error) {
+	select {
+	case s.room <- struct{}{}:
+		return func() { <-s.room }, nil
+	default:
+		return nil, again(shortly, errors.New("no room"))
+	}
+}
+
 // still makes sure that the task is still given to this machine, which may have been frozen since it was: then another one has it.
 func (s *serving) still(ctx context.Context) error {
 	if err := s.server.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken); err != nil {
@@ -66,12 +75,20 @@ func (s *serving) still(ctx context.Context) error {
 
 // receive brings the task, and first what it may depend on.
 func (s *serving) receive(ctx context.Context, dir string) error {
-	s.bring.Lock()
-	defer s.bring.Unlock()
-	if _, err := s.team.Pull(ctx); err != nil {
+	if err := s.pull(ctx); err != nil {
 		return err
 	}
+	s.bring.Lock()
+	defer s.bring.Unlock()
 	return s.team.Receive(ctx, dir)
+}
+
+// pull brings what other machines did.
+func (s *serving) pull(ctx context.Context) error {
+	s.bring.Lock()
+	defer s.bring.Unlock()
+	_, err := s.team.Pull(ctx)
+	return err
 }
 
 // rests says what a task waits for, and tells the others where that changed it.

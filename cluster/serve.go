@@ -80,6 +80,7 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 	usual := s.site.Roles().CanRun(ctx, "")
 	first := s.worker(s.server.queue(""), parallel)
 	first.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: taskType})
+	first.RegisterWorkflowWithOptions(Planning, workflow.RegisterOptions{Name: planningType})
 	list = append(list, first)
 	if usual == nil {
 		s.takes(first)
@@ -109,6 +110,7 @@ func (s *serving) worker(queue string, parallel int) worker.Worker {
 
 func (s *serving) takes(w worker.Worker) {
 	w.RegisterActivityWithOptions(s.segment, activity.RegisterOptions{Name: segmentType})
+	w.RegisterActivityWithOptions(s.plan, activity.RegisterOptions{Name: planType})
 }
 
 // agentNames are the agents that tasks can name here.

@@ -89,7 +89,7 @@ type creator struct{ Store }
 // task makes the directory under a name that nobody looks at, and then gives it its own. So a process that is killed in
 // between takes no name.
 func (s creator) task(n New) (*Task, error) {
-	id := n.id()
+	id := n.ID()
 	draft, dir := filepath.Join(s.Tasks(), DraftPrefix+id), filepath.Join(s.Tasks(), id)
 	if err := s.free(id); err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func (n New) eachName(do func(New) error) error {
 	}
 }
 
-// id is the name of the directory.
-func (n New) id() string { return n.Created.Format("01-02") + "-" + n.Name }
+// ID is the name of the directory that is made on the day of Created, as long as no suffix is wanted.
+func (n New) ID() string { return n.Created.Format("01-02") + "-" + n.Name }
 
 func (n New) check() error {
 	if !trellis.ValidName(n.Name) {
@@ -181,7 +181,7 @@ func suffixed(name string, i int) string {
 
 // makeDraft makes the draft's folder if the name is free. That mkdir decides between two that ask at once.
 func (s creator) makeDraft(n New) (string, error) {
-	id := n.id()
+	id := n.ID()
 	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
 	if err := s.free(id); err != nil {
 		return "", err

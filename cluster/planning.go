@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Names that the server knows, as those of flow.go.
+const (
+	planningType = "planning" // the workflow of a requirement
+	planType     = "plan"     // the activity that has one machine plan it
+)
+
+// maxRequirement is what fits into a message of the server, in bytes.
+const maxRequirement = 1 << 20
+
+// Wanted is a requirement that was submitted.
+type Wanted struct {
+	Task        string      `json:"task"` // the directory that comes of it, unless it is rejected before
+	New         taskdir.New `json:"new"`
+	Requirement string      `json:"requirement"`
+	Agent       string      `json:"agent,omitempty"` // that plans; "" as the settings say
+	Given
+}
+
+// Planning has a machine plan a requirement. What becomes ready is handed out by who planned it. A machine of which nothing is heard is followed by
+// another one, which begins anew.
+func Planning(ctx workflow.Context, in Wanted) (s Standing, err error) {
+	err = workflow.ExecuteActivity(activityOf(ctx, in.Given), planType, in).Get(ctx, &s)
+	return s, err
+}
+
+// plan plans a requirement, tells the team of what came of it, and hands that out. It may be called again after any end: what was given to the team is
+// not planned once more.
+func (s *serving) plan(ctx context.Context, in Wanted) (st Standing, err error) {
+	leave, err := s.enter()
+	if err != nil {
+		return st, err
+	}
+	defer leave()
+	own, end := untilStopped(ctx)
+	defer end()
+	if err := s.still(own); err != nil {
+		return st, err
+	}
+	defer s.beat(ctx, in.Silence)()
+	if err := s.pull(own); err != nil {
+		return st, again(shortly, err)
+	}
+	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
+	t, err := s.site.Store.Load(dir)
+	if errors.Is(err, taskdir.ErrNotFound) {
+		if err = s.planHere(own, in); err != nil {
+			return st, err
+		}
+		t, err = s.site.Store.Load(dir)
+	}
+	if err != nil {
+		return st, again(later, err)
+	}
+	if _, err := s.team.Submit(own, dir); err != nil {
+		return st, again(shortly, err)
+	}
+	s.say("%s: planned, %s", in.Task, t.Status)
+	if t.Status == trellis.Ready || t.Status == trellis.Waiting {
+		if err := s.server.goOn(own, t); err != nil {
+			return st, again(shortly, err)
+		}
+	}
+	return Standing{Status: t.Status, Host: s.host}, nil
+}
+
+// planHere plans on this machine, or goes on with what a process of it that died had begun. It is nil once there is a directory, whatever the verdict is.
+func (s *serving) planHere(ctx context.Context, in Wanted) error {
+	o := runner.PlanOptions{New: in.New, Requirement: in.Requirement, Agent: in.Agent}
+	res, err := s.site.PlanRunner().Plan(ctx, o)
+	var draft *runner.DraftError
+	if errors.As(err, &draft) {
+		res, err = s.site.PlanRunner().Replan(ctx, draft.Dir, o)
+	}
+	switch {
+	case errors.Is(err, durable.ErrHeld), err != nil && ctx.Err() == nil:
+		return again(later, err)
+	case err != nil, res.Interrupted:
+		return again(time.Second, errors.New("this machine was told to end"))
+	}
+	return nil
+}
+
+// planning is the name by which the workflow of a planning stands beside those of tasks.
+func planning(task string) string { return "plan/" + task }
+
+// startPlanning hands a requirement out.
+func (s *server) startPlanning(ctx context.Context, in Wanted) error {
+	_, err := s.ExecuteWorkflow(ctx, s.options(planning(in.Task)), planningType, in)
+	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+		return app.AsKind(app.ErrLocked, fmt.Errorf("%s is being planned already", in.Task))
+	}
+	return s.failed("handing out", in.Task, err)
+}
+
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "plan", Usage: "have a machine plan a requirement, and hand out what comes of it"},
+		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "with --plan: `NAME` of the task; small letters and digits with single dashes"},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "with --plan: `TYPE` of the work"},
+		&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "with --plan: what is wanted, as `TEXT`"},
+		&cli.StringFlag{Name: "requirement-file", Usage: "with --plan: what is wanted, in a `FILE`; - is standard input"},
+		&cli.StringFlag{Name: "agent", Usage: "with --plan: `NAME` of the agent that plans"},
+	}
+}
+
+// submitPlan hands a requirement out to be planned.
+func submitPlan(a *command.Console, c *cli.Context) error {
+	if c.NArg() > 0 {
+		return app.Usagef("--plan takes no task: it makes one, called --name")
+	}
+	if err := a.OnlyPeople("submit"); err != nil {
+		return err
+	}
+	in, err := wanted(a, c)
+	if err != nil {
+		return err
+	}
+	j, err := join(a, c)
+	if err != nil {
+		return err
+	}
+	defer j.server.Close()
+	if _, err := os.Stat(filepath.Join(j.project.Store.Tasks(), in.Task)); err == nil {
+		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("there is a task %s already", in.Task)), "trellis-cluster submit "+in.Task)
+	}
+	in.Given = Given{Task: in.Task, Queue: j.server.queue(in.Agent), Silence: j.server.silence}
+	if err := j.server.startPlanning(c.Context, in); err != nil {
+		return err
+	}
+	a.Say("%s is handed out to be planned; next: trellis-cluster status", in.Task)
+	return nil
+}
+
+// wanted is what the flags say.
+func wanted(a *command.Console, c *cli.Context) (in Wanted, err error) {
+	in = Wanted{Agent: c.String("agent"), Requirement: c.String("requirement"),
+		New: taskdir.New{Name: c.String("name"), DevType: c.String("type"), Created: a.Now()}}
+	if !trellis.ValidName(in.New.Name) {
+		return in, app.Usagef("--name says how the task is called: small letters and digits with single dashes between them")
+	}
+	if file := c.String("requirement-file"); file != "" && in.Requirement != "" {
+		return in, app.Usagef("--requirement and --requirement-file both say what is wanted")
+	} else if file != "" {
+		if in.Requirement, err = readRequirement(a, file); err != nil {
+			return in, err
+		}
+	}
+	switch {
+	case in.Requirement == "":
+		return in, app.Usagef("--requirement or --requirement-file says what is wanted")
+	case len(in.Requirement) > maxRequirement:
+		return in, app.Usagef("the requirement is %d bytes long, at most %d go through the server", len(in.Requirement), maxRequirement)
+	}
+	in.Task = in.New.ID()
+	return in, app.CheckText("--requirement", in.Requirement)
+}
+
+func readRequirement(a *command.Console, file string) (string, error) {
+	var from io.Reader = a.Stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", app.AsKind(app.ErrUsage, err)
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxRequirement+1))
+	return string(text), err
+}
