@@ -72,7 +72,7 @@ func (r *News) spent(dir string, today trellis.Usage, l config.Limits) {
 // Watch tells of a watcher that was killed before this one, and has what it returns called at the end of this one.
 func (r *News) Watch() (stopped func(error)) {
 	n, begun := r.Notifier(), r.p.Env.Now()
-	if b, ok := pulse.Left(r.p.Root); ok {
+	if b, ok := pulse.Left(r.p.Root); ok && !b.Once {
 		n.WatcherStopped(b.Since, "it was killed, or the machine stopped; its last sign of life was at "+b.At.Local().Format("2006-01-02 15:04:05"))
 	}
 	return func(err error) {

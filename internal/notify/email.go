@@ -2,14 +2,18 @@ package notify
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"mime"
 	"net"
 	"net/textproto"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 )
@@ -70,8 +74,7 @@ func (e email) letter(m message, n *Notifier) (*mail.Msg, error) {
 	return letter, nil
 }
 
-// client makes a client. Its connection ends with ctx, in whatever the server keeps it waiting, but for one that is TLS from the
-// first byte, which its own time ends.
+// client makes a client. Its connection ends with ctx, in whatever the server keeps it waiting.
 func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	host, service, err := net.SplitHostPort(e.Server)
 	if err != nil {
@@ -81,28 +84,58 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading server: port %q is no number", service)
 	}
-	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(patience), mail.WithTLSPolicy(mail.TLSMandatory)}
+	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(dialing, network, address)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { c.Close() })
+		if e.TLS == "tls" {
+			c = tls.Client(c, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+		}
+		return c, nil
+	}
+	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(patience), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
 	if e.TLS == "tls" {
-		options = append(options, mail.WithSSL()) // with a dialer of ours the library would take the connection for a plain one
-	} else {
-		options = append(options, mail.WithDialContextFunc(func(dialing context.Context, network, address string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(dialing, network, address)
-			if err == nil {
-				context.AfterFunc(ctx, func() { c.Close() })
-			}
-			return c, err
-		}))
+		options = append(options, mail.WithSSL())
 	}
 	if e.User != "" {
 		password, err := n.secret(e.PasswordEnv)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(e.User), mail.WithPassword(password))
+		options = append(options, mail.WithSMTPAuthCustom(&strongest{user: e.User, password: password, host: host}))
 	}
 	client, err := mail.NewClient(host, options...)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the mail: %w", err)
 	}
 	return client, nil
+}
+
+// strongest signs in by the strongest way that a server offers. The library can choose as well, but takes a connection
+// of a dialer that is not its own for a plain one.
+type strongest struct {
+	user, password, host string
+	smtp.Auth            // what was chosen
+}
+
+func (s *strongest) Start(server *smtp.ServerInfo) (string, []byte, error) {
+	for _, way := range []struct {
+		name string
+		make func() smtp.Auth
+	}{
+		{"SCRAM-SHA-256", func() smtp.Auth { return smtp.ScramSHA256Auth(s.user, s.password) }},
+		{"SCRAM-SHA-1", func() smtp.Auth { return smtp.ScramSHA1Auth(s.user, s.password) }},
+		{"NTLM", func() smtp.Auth { return smtp.NTLMAuth(s.user, s.password, "") }},
+		{"CRAM-MD5", func() smtp.Auth { return smtp.CRAMMD5Auth(s.user, s.password) }},
+		{"PLAIN", func() smtp.Auth { return smtp.PlainAuth("", s.user, s.password, s.host, false) }},
+		{"LOGIN", func() smtp.Auth { return smtp.LoginAuth(s.user, s.password, s.host, false) }},
+	} {
+		if slices.Contains(server.Auth, way.name) {
+			s.Auth = way.make()
+			return s.Auth.Start(server)
+		}
+	}
+	return "", nil, fmt.Errorf("the server offers no way to sign in that is known here: %s", strings.Join(server.Auth, " "))
 }

@@ -235,3 +235,53 @@ func TestEmailRefused(t *testing.T) {
 		}
 	}
 }
+
+// A mail server that takes the connection and says nothing more holds nobody up, in whatever it is silent.
+func TestSilentMailServer(t *testing.T) {
+	for _, way := range []string{"starttls", "tls", "tls after the handshake"} {
+		t.Run(way, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if way == "tls after the handshake" {
+				l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate()}})
+			}
+			asked, over := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(over)
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if c, is := c.(*tls.Conn); is {
+					_ = c.Handshake()
+				}
+				close(asked)
+				_, _ = io.Copy(io.Discard, c) // until the other side goes
+				c.Close()
+			}()
+			c := config.Notify{Kind: "email", On: config.Topics, Server: l.Addr().String(), User: "ann", PasswordEnv: "SMTP_PASSWORD", From: "bot@trellis.example", To: []string{"ann@trellis.example"}}
+			if way != "starttls" {
+				c.TLS = "tls"
+			}
+			h := newHouse(t)
+			n := h.teller(c)
+			n.Getenv = smtpPassword
+			ctx, cancel := context.WithCancel(context.Background())
+			go func() {
+				<-asked
+				cancel()
+			}()
+			begun := time.Now()
+			if err := n.Test(ctx, c); err == nil {
+				t.Error("no error of a server that says nothing")
+			}
+			if took := time.Since(begun); took > 15*time.Second {
+				t.Errorf("held up for %v after the sending was called off", took)
+			}
+			<-over
+		})
+	}
+}

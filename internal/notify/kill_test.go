@@ -83,12 +83,12 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 	}
 }
 
-// Of a budget that is nearly used up people are told once a day, and once in a task's run; of a watcher that stopped once.
+// Of each budget that is nearly used up people are told once a day, and once in a task's run; of a watcher that stopped once.
 func TestOccasions(t *testing.T) {
 	h, s := newHouse(t), newChat(t, "slack")
 	who, env := s.person("slack")
 	cost := func(usd float64) trellis.Usage { return trellis.Usage{CostUSD: &usd} }
-	limits := config.Limits{DayCostUSD: 10, Tokens: 1000}
+	limits := config.Limits{DayCostUSD: 10, DayTokens: 5000, Tokens: 1000, Seconds: 100}
 	steps := []struct {
 		do   func(*notify.Notifier, *taskdir.Task)
 		want string // empty: nothing
@@ -103,6 +103,22 @@ func TestOccasions(t *testing.T) {
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens = 900
 			n.Spent(k, cost(9), limits)
+		}, ""},
+		{func(n *notify.Notifier, k *taskdir.Task) {
+			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 900, 80
+			n.Spent(k, cost(9), limits)
+		}, "budget of Log in: 80 % used\n1m20s of 1m40s of agents' time"},
+		{func(n *notify.Notifier, k *taskdir.Task) {
+			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 950, 90
+			u := cost(9.5)
+			u.InputTokens = 4000
+			n.Spent(k, u, limits)
+		}, "80 % used\n4000 of 5000 tokens"},
+		{func(n *notify.Notifier, k *taskdir.Task) {
+			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 950, 90
+			u := cost(9.5)
+			u.InputTokens = 4500
+			n.Spent(k, u, limits)
 		}, ""},
 		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, "the watcher: stopped\n*** died"},
 		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, ""},
@@ -120,7 +136,7 @@ func TestOccasions(t *testing.T) {
 		if got := strings.Join(s.texts()[before:], "\n\n"); step.want == "" && got != "" || !strings.Contains(got, step.want) {
 			t.Errorf("%d: got %q, want %q\n%s", i, got, step.want, h.book())
 		}
-		if i < 5 {
+		if i < 8 {
 			h.pass(time.Minute)
 		}
 	}

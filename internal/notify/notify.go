@@ -29,8 +29,9 @@ type Event struct {
 	Task     string          `json:"task"` // directory name
 	Dir      string          `json:"dir"`
 	Title    string          `json:"title"`
-	Event    string          `json:"event"` // "mergeable"; "": it got the status
-	From     trellis.Status  `json:"from"`  // "": it is new
+	Event    string          `json:"event"`            // "mergeable"; "": it got the status
+	Budget   string          `json:"budget,omitempty"` // of an event about one: cost, tokens or seconds
+	From     trellis.Status  `json:"from"`             // "": it is new
 	Status   trellis.Status  `json:"status"`
 	Outcome  trellis.Outcome `json:"outcome"`
 	Failure  Failure         `json:"failure"`

@@ -13,16 +13,20 @@ import (
 // nearly is the share of a budget from which on people are told.
 const nearly = 0.8
 
-// Spent takes in what agents used: today, and for a task. People are told once for a day, and once for a run of a task, of the
-// first budget that is nearly used up.
+// Spent takes in what agents used: today, and for a task. People are told of each budget that is nearly used up, once for a day
+// and once for a run of a task.
 func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
 	now := n.Now().Local().Format("2006-01-02")
-	if why := nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0); why != "" && n.firstHeard(now) {
-		n.occasion(&Event{ID: "budget:" + now, Title: "budget of " + now, Event: config.Spent, Failure: Failure{Detail: why}}, now)
+	for _, b := range nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0) {
+		if n.firstHeard(now + " " + b.of) {
+			n.occasion(&Event{ID: "budget:" + now + ":" + b.of, Title: "budget of " + now, Event: config.Spent, Budget: b.of, Failure: Failure{Detail: b.used}}, now)
+		}
 	}
-	if why := nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds); why != "" && n.firstHeard(fmt.Sprint(t.ID, "@", t.Pipeline.Revision)) {
-		n.occasion(&Event{ID: t.ID + "@budget:" + n.Now().UTC().Format("20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.Title, t.ID), Event: config.Spent,
-			Status: t.Status, Failure: Failure{Detail: why}}, "")
+	for _, b := range nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds) {
+		if n.firstHeard(fmt.Sprint(t.ID, "@", t.Pipeline.Revision, " ", b.of)) {
+			n.occasion(&Event{ID: t.ID + "@budget:" + b.of + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.Title, t.ID), Event: config.Spent, Budget: b.of,
+				Status: t.Status, Failure: Failure{Detail: b.used}}, "")
+		}
 	}
 }
 
@@ -41,17 +45,21 @@ func (n *Notifier) firstHeard(budget string) bool {
 // maxBudgets is how many budgets are remembered.
 const maxBudgets = 1000
 
-// nearlyUsed says which budget is nearly used up; empty: none. A limit of 0 is none.
-func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) string {
-	switch {
-	case cost > 0 && u.CostUSD != nil && *u.CostUSD >= nearly*cost:
-		return fmt.Sprintf("%s of %s", text.USD(*u.CostUSD, false), text.USD(cost, false))
-	case tokens > 0 && float64(u.Tokens()) >= nearly*float64(tokens):
-		return fmt.Sprintf("%d of %d tokens", u.Tokens(), tokens)
-	case seconds > 0 && u.Seconds >= nearly*float64(seconds):
-		return fmt.Sprintf("%s of %s of agents' time", text.Seconds(u.Seconds), text.Seconds(float64(seconds)))
+// share is how much of a budget is used.
+type share struct{ of, used string }
+
+// nearlyUsed are the budgets that are nearly used up. A limit of 0 is none.
+func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) (list []share) {
+	if cost > 0 && u.CostUSD != nil && *u.CostUSD >= nearly*cost {
+		list = append(list, share{"cost", fmt.Sprintf("%s of %s", text.USD(*u.CostUSD, false), text.USD(cost, false))})
 	}
-	return ""
+	if tokens > 0 && float64(u.Tokens()) >= nearly*float64(tokens) {
+		list = append(list, share{"tokens", fmt.Sprintf("%d of %d tokens", u.Tokens(), tokens)})
+	}
+	if seconds > 0 && u.Seconds >= nearly*float64(seconds) {
+		list = append(list, share{"seconds", fmt.Sprintf("%s of %s of agents' time", text.Seconds(u.Seconds), text.Seconds(float64(seconds)))})
+	}
+	return list
 }
 
 // WatcherStopped takes in that the watcher that was begun at a time works no more, and why.

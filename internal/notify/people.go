@@ -43,7 +43,7 @@ func (n *Notifier) Failing() (list []Failing) {
 func told(hook string, e *Event) string {
 	what := string(e.Status)
 	if e.Event != "" {
-		what = e.Event
+		what = e.Event + e.Budget
 	}
 	return strings.Join([]string{e.Task, hook, what}, "|")
 }

@@ -29,7 +29,8 @@ type Beat struct {
 	PID      int       `json:"pid"`
 	Start    string    `json:"start"` // of the process, as the system tells it
 	Since    time.Time `json:"since"`
-	At       time.Time `json:"at"` // of this beat
+	At       time.Time `json:"at"`   // of this beat
+	Once     bool      `json:"once"` // it ends when nothing is left to run
 	Parallel int       `json:"parallel"`
 	Running  []Work    `json:"running"`
 	Waiting  []Wait    `json:"waiting"`

@@ -35,7 +35,7 @@ type heartbeat struct {
 // newHeartbeat says what stays the same of this process.
 func newHeartbeat(c *settings, n *notices) heartbeat {
 	h := runlock.Holder("", c.s.Clock())
-	beat := pulse.Beat{Version: c.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
+	beat := pulse.Beat{Version: c.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since, Once: c.options.Once}
 	return heartbeat{settings: c, notices: n, beat: beat, phases: map[string]pulse.Work{}}
 }
 
