@@ -20,7 +20,8 @@ import (
 // How long the end of a command may wait for those who hear news, before it is left to a later one.
 const (
 	newsPatience   = 5 * time.Second
-	newsImpatience = time.Second // when a person wants the command to end
+	newsImpatience = time.Second      // when a person wants the command to end
+	lastPatience   = 10 * time.Second // when nobody but this watcher can tell that it ended
 )
 
 // News tells what becomes of a project's tasks to those that the settings name. The notifier is made when the first news comes.
@@ -28,6 +29,7 @@ type News struct {
 	p    *Project
 	once sync.Once
 	n    *notify.Notifier
+	last bool // a watcher ended, and says so
 }
 
 // Notifier is who tells it.
@@ -81,6 +83,7 @@ func (r *News) Watch() (stopped func(error)) {
 			why = err.Error()
 		}
 		n.WatcherStopped(begun, why)
+		r.last = n.HearsOf(config.Watcher)
 	}
 }
 
@@ -101,7 +104,13 @@ func (r *News) Close(ctx context.Context) {
 		return
 	}
 	patience := newsPatience
-	if w := pulse.Look(r.p.Root, r.p.Env.Now()); r.n.Late && w.Alive && !w.Hangs {
+	if r.last {
+		patience = lastPatience
+		slow := time.AfterFunc(newsImpatience, func() {
+			r.p.Env.say("telling people that the watcher stopped, for %v at most; Ctrl-C ends it at once", lastPatience)
+		})
+		defer slow.Stop()
+	} else if w := pulse.Look(r.p.Root, r.p.Env.Now()); r.n.Late && w.Alive && !w.Hangs {
 		patience = 0
 	} else if ctx.Err() != nil {
 		patience = newsImpatience

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/pulse"
+)
+
+// team is a repository whose people are told of watchers and budgets, and how: each of their messages.
+type team struct {
+	*gitWorld
+	mu   sync.Mutex
+	got  []string
+	slow time.Duration // the endpoint takes
+}
+
+func newTeam(t *testing.T, roles, settings string) *team {
+	w := &team{gitWorld: newGitWorld(t, realTrellis(t))}
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.mu.Lock()
+		slow := w.slow
+		w.got = append(w.got, string(body))
+		w.mu.Unlock()
+		time.Sleep(slow)
+		_, _ = io.WriteString(out, "ok")
+	}))
+	t.Cleanup(server.Close)
+	w.Env = append(w.Env, "CHAT_URL="+server.URL+"/services/T0SECRETPATH")
+	w.write(".trellis/config.yaml", gitFaultConfig+settings+"notify: [{kind: slack, url_env: CHAT_URL, on: [watcher, budget]}]\n")
+	w.write(".trellis/rehearsal.yaml", roles)
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "tell people")
+	return w
+}
+
+// told is how often people were told something.
+func (w *team) told(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(strings.Join(w.got, "\n"), text)
+}
+
+func (w *team) until(what string, done func() bool) {
+	w.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// watching starts a watcher and waits until it gives signs of life.
+func (w *team) watching(args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
+	w.Helper()
+	cmd, said = exec.Command(realTrellis(w.T), append([]string{"watch"}, args...)...), new(bytes.Buffer)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.Dir, w.Env, said, said
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.until("a beat", func() bool { return w.beat().PID != 0 && pulse.Look(w.Dir, time.Now()).Beat.PID != 0 })
+	return cmd, said
+}
+
+func (w *team) beat() (b pulse.Beat) {
+	data, err := os.ReadFile(pulse.File(w.Dir))
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		return pulse.Beat{}
+	}
+	return b
+}
+
+// end stops a watcher as a person does.
+func (w *team) end(cmd *exec.Cmd) {
+	w.Helper()
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		w.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
+// kill ends a watcher so that it can do nothing about it.
+func (w *team) kill(cmd *exec.Cmd) {
+	w.Helper()
+	if err := syscall.Kill(w.beat().PID, syscall.SIGKILL); err != nil {
+		w.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
+const resting = `roles: {implement: [{run: ["sleep 300"]}]}` + "\n"
+
+// That a watcher stopped is told though the endpoint takes its time, and a person knows what the program waits for.
+func TestLastWordOfAWatcher(t *testing.T) {
+	t.Parallel()
+	w := newTeam(t, resting, "")
+	cmd, said := w.watching()
+	w.slow = 1500 * time.Millisecond
+	w.end(cmd)
+	book, err := os.ReadFile(w.path(".trellis/.runtime/notify.jsonl"))
+	if err != nil || w.told("the watcher: stopped") != 1 || !strings.Contains(string(book), `"kind":"sent"`) {
+		t.Errorf("told %q, %v\n%s\n%s", w.got, err, book, said)
+	}
+	if !strings.Contains(said.String(), "telling people that the watcher stopped, for 10s at most; Ctrl-C ends it at once") {
+		t.Errorf("it said %s", said)
+	}
+}
+
+// Of a watcher that was killed the next one tells, once; of a watch --once that was killed nobody does.
+func TestKilledWatcherIsTold(t *testing.T) {
+	t.Parallel()
+	w := newTeam(t, resting, "")
+	cmd, _ := w.watching("--once")
+	w.kill(cmd)
+	for n, want := range []int{0, 1, 1} {
+		cmd, said := w.watching()
+		if n == 0 {
+			w.kill(cmd)
+			continue
+		}
+		w.end(cmd)
+		if got := w.told("it was killed, or the machine stopped"); got != want {
+			t.Errorf("start %d: told %d times, want %d: %q\n%s", n+1, got, want, w.got, said)
+		}
+	}
+}
