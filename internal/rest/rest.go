@@ -28,6 +28,8 @@ type Server struct {
 	Base string            // the address that all paths are below, without a slash at its end
 	Sign func(http.Header) // says who asks; nil: nobody does
 	Wall time.Duration     // of one call; 0: half a minute
+	// Refused gets each answer that says no, with its body, and may say better what it means; nil: its status does.
+	Refused func(*Error, []byte)
 }
 
 const (
@@ -146,7 +148,11 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, out
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return nil, &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Header: res.Header, Said: "it sends elsewhere, to " + host(res) + ", where no token is taken"}
 	case res.StatusCode < 200 || res.StatusCode >= 300:
-		return nil, &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Said: said(data), Wait: pause(res), Header: res.Header}
+		no := &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Said: said(data), Wait: pause(res), Header: res.Header}
+		if s.Refused != nil {
+			s.Refused(no, data)
+		}
+		return nil, no
 	}
 	if raw, is := out.(*[]byte); is {
 		*raw = data

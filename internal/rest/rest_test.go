@@ -1,7 +1,11 @@
 package rest
 
 import (
+	"bytes"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,6 +31,31 @@ func TestPause(t *testing.T) {
 		}
 		if got := pause(&http.Response{Header: h}); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// An answer is taken up to a size, and no more of it is read.
+func TestLargeAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size, _ := strconv.Atoi(r.URL.RawQuery)
+		chunk := bytes.Repeat([]byte{' '}, 1<<20)
+		for left := size; left > 0; left -= len(chunk) {
+			if _, err := w.Write(chunk[:min(left, len(chunk))]); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	s := &Server{Name: "GitLab", Base: server.URL}
+	var got []byte
+	if _, err := s.Do(t.Context(), http.MethodGet, "/all?"+strconv.Itoa(maxAnswer), nil, &got); err != nil || len(got) != maxAnswer {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	for _, size := range []int{maxAnswer + 1, 1 << 30} {
+		got = nil
+		if _, err := s.Do(t.Context(), http.MethodGet, "/all?"+strconv.Itoa(size), nil, &got); err == nil || !strings.Contains(err.Error(), "GitLab answers more than 32 MB to GET /all") || got != nil {
+			t.Errorf("%d bytes: got %d of them, %v", size, len(got), err)
 		}
 	}
 }

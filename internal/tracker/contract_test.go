@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
@@ -139,6 +140,18 @@ func TestBusy(t *testing.T) {
 			b.Errorf("asked %d times", len(b.asked))
 		}
 	})
+}
+
+// Linear says that it was asked too often with the status of a wrong query, and in milliseconds when it may be asked again.
+func TestLinearRateLimit(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, kinds["linear"])
+	b.busy, b.pause = 1, time.Hour
+	_, err := newLinear(b.URL, token).Issue(t.Context(), "ABC-12")
+	var no *rest.Error
+	if !errors.As(err, &no) || !no.Busy() || no.Wait < 59*time.Minute || no.Wait > 61*time.Minute || len(b.asked) != 1 {
+		t.Errorf("got %v after %q", err, b.asked)
+	}
 }
 
 // A comment is written once, also when the process that wrote it never heard so.

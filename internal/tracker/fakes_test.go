@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // token is the one that every fake takes.
@@ -28,8 +29,9 @@ type board struct {
 	native   string          // P0 to P3, "" for none
 	blockers map[string]bool // names, and whether they are done
 	comments []Comment
-	busy     int  // so many requests are told to wait first
-	lost     bool // the answer to a comment that is written gets lost
+	busy     int           // so many requests are told to wait first
+	pause    time.Duration // that Linear asks for when it is busy
+	lost     bool          // the answer to a comment that is written gets lost
 	asked    []string
 }
 
@@ -63,6 +65,16 @@ func newBoard(t *testing.T, k kind) *board {
 		b.asked = append(b.asked, r.Method+" "+r.URL.EscapedPath())
 		if b.busy > 0 {
 			b.busy--
+			if k.key == "ABC-12" { // Linear, as it really does
+				now := time.Now()
+				w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+				w.Header().Set("X-RateLimit-Requests-Remaining", "0")
+				w.Header().Set("X-RateLimit-Requests-Reset", strconv.FormatInt(now.Add(b.pause).UnixMilli(), 10))
+				w.Header().Set("X-RateLimit-Complexity-Remaining", "90")
+				w.Header().Set("X-RateLimit-Complexity-Reset", strconv.FormatInt(now.Add(5*time.Hour).UnixMilli(), 10))
+				answer(w, http.StatusBadRequest, map[string]any{"errors": []any{map[string]any{"message": "Rate limit exceeded", "extensions": map[string]any{"code": "RATELIMITED"}}}})
+				return
+			}
 			w.Header().Set("Retry-After", "0")
 			answer(w, http.StatusTooManyRequests, map[string]any{"message": "slow down"})
 			return

@@ -2,10 +2,13 @@ package tracker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/rest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -19,7 +22,45 @@ type linear struct{ server *rest.Server }
 
 // newLinear asks with a personal API key, which stands in the header as it is; only tokens of OAuth have a Bearer before them.
 func newLinear(base, token string) *linear {
-	return &linear{&rest.Server{Name: "Linear", Base: base, Sign: func(h http.Header) { h.Set("Authorization", token) }}}
+	return &linear{&rest.Server{Name: "Linear", Base: base, Sign: func(h http.Header) { h.Set("Authorization", token) }, Refused: func(e *rest.Error, data []byte) {
+		var answer struct{ Errors []linearError }
+		if json.Unmarshal(data, &answer) == nil && len(answer.Errors) > 0 {
+			answer.Errors[0].explain(e)
+		}
+	}}}
+}
+
+// linearError is what Linear says of a query that it refuses.
+type linearError struct {
+	Message    string
+	Extensions struct{ Code string }
+}
+
+// explain gives an answer the status that it has elsewhere, and the time that it asks to wait.
+func (l *linearError) explain(e *rest.Error) {
+	switch {
+	case strings.HasPrefix(l.Message, "Entity not found"):
+		e.Status = http.StatusNotFound
+	case l.Extensions.Code == "AUTHENTICATION_ERROR":
+		e.Status = http.StatusUnauthorized
+	case l.Extensions.Code == "RATELIMITED":
+		e.Status, e.Wait = http.StatusTooManyRequests, max(e.Wait, linearPause(e.Header))
+	}
+}
+
+// linearPause is when what was used up is there again, by Linear's clock. It counts milliseconds, and several things.
+func linearPause(h http.Header) (wait time.Duration) {
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	for _, of := range []string{"Requests", "Endpoint-Requests", "Complexity"} {
+		at, err := strconv.ParseInt(h.Get("X-RateLimit-"+of+"-Reset"), 10, 64)
+		if left := h.Get("X-RateLimit-" + of + "-Remaining"); err == nil && left == "0" {
+			wait = max(wait, time.UnixMilli(at).Sub(now))
+		}
+	}
+	return wait
 }
 
 const linearIssue = `query Issue($id: String!) { issue(id: $id) { id identifier title description url priority state { name } creator { name }
@@ -35,13 +76,7 @@ const linearWrite = `mutation Comment($input: CommentCreateInput!) { commentCrea
 func (l *linear) ask(ctx context.Context, query string, variables map[string]any, data any) error {
 	answer := struct {
 		Data   any
-		Errors []struct {
-			Message    string
-			Extensions struct {
-				Code                   string
-				UserPresentableMessage string
-			}
-		}
+		Errors []linearError
 	}{Data: data}
 	h, err := l.server.Do(ctx, http.MethodPost, "/graphql", map[string]any{"query": query, "variables": variables}, &answer)
 	if err != nil || len(answer.Errors) == 0 {
@@ -49,14 +84,7 @@ func (l *linear) ask(ctx context.Context, query string, variables map[string]any
 	}
 	first := answer.Errors[0]
 	no := &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusBadRequest, Said: trellis.VisibleLine(first.Message), Header: h}
-	switch {
-	case strings.HasPrefix(first.Message, "Entity not found"):
-		no.Status = http.StatusNotFound
-	case first.Extensions.Code == "AUTHENTICATION_ERROR":
-		no.Status = http.StatusUnauthorized
-	case first.Extensions.Code == "RATELIMITED":
-		no.Status = http.StatusTooManyRequests
-	}
+	first.explain(no)
 	return no
 }
 
