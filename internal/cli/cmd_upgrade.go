@@ -16,6 +16,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/upgrade"
 )
 
@@ -46,6 +47,7 @@ the address of a mirror, with the same paths as `+upgrade.Home+`.`,
 			if err != nil {
 				return err
 			}
+			u.flags = givenFlags(c)
 			if c.Bool("rollback") {
 				return u.rollback(c.Context)
 			}
@@ -54,12 +56,26 @@ the address of a mirror, with the same paths as `+upgrade.Home+`.`,
 	}
 }
 
+// givenFlags are the flags of a call, for who has to type it again.
+func givenFlags(c *cli.Context) (list []string) {
+	for _, name := range []string{"check", "rollback"} {
+		if c.Bool(name) {
+			list = append(list, "--"+name)
+		}
+	}
+	if version := c.String("version"); version != "" {
+		list = append(list, "--version", trellis.ShellWord(version))
+	}
+	return list
+}
+
 // upgrading is one call of trellis upgrade.
 type upgrading struct {
 	a       *command.Console
 	program *upgrade.Program
 	server  *upgrade.Server
-	here    string // the version of this program
+	here    string   // the version of this program
+	flags   []string // that were given, as a shell takes them
 }
 
 func newUpgrade(a *command.Console) (*upgrading, error) {
@@ -134,11 +150,11 @@ func (u *upgrading) rollback(ctx context.Context) error {
 func (u *upgrading) explain(err error) error {
 	switch {
 	case errors.Is(err, upgrade.ErrUnsigned), errors.Is(err, upgrade.ErrChecksum):
-		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was changed: %w", err)), "try again; if it stays so, report it as SECURITY.md says, with the address of the server")
+		return app.WithHints(app.AsKind(app.ErrFailed, fmt.Errorf("nothing was changed: %w", err)), "try again; if it stays so, report it as SECURITY.md says, with the address of the server")
 	case errors.Is(err, upgrade.ErrNoPrevious):
 		return app.AsKind(app.ErrUsage, err)
 	case errors.Is(err, fs.ErrPermission):
-		return app.WithHints(err, "sudo "+u.program.Path+" upgrade")
+		return app.WithHints(err, strings.Join(append([]string{"sudo", trellis.ShellWord(u.program.Path), "upgrade"}, u.flags...), " "))
 	}
 	return err
 }

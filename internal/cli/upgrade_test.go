@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/upgrade"
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
@@ -68,10 +72,17 @@ func TestUpgrade(t *testing.T) {
 	}
 	archive := "trellis_99.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	server.Change(func(s *upgradetest.Server) { s.Alter[archive] = func(b []byte) []byte { return b[:len(b)-1] } })
-	if said := u.run(command.ExitUnmet); !strings.Contains(said, "trellis: nothing was changed: ") || !strings.Contains(said, "trellis: next: ") {
+	if said := u.run(command.ExitFailed); !strings.Contains(said, "trellis: nothing was changed: ") || !strings.Contains(said, "trellis: next: ") {
 		t.Errorf("it said %s", said)
 	}
-	server.Change(func(s *upgradetest.Server) { delete(s.Alter, archive) })
+	server.Change(func(s *upgradetest.Server) {
+		delete(s.Alter, archive)
+		s.Alter["checksums.txt"] = func(b []byte) []byte { return append(b, '\n') }
+	})
+	if said := u.run(command.ExitFailed, "--check"); !strings.Contains(said, "the key of the releases did not sign this") { // and not as when there is a newer one
+		t.Errorf("it said %s", said)
+	}
+	server.Change(func(s *upgradetest.Server) { delete(s.Alter, "checksums.txt") })
 	before, err := os.ReadFile(u.path)
 	if err != nil {
 		t.Fatal(err)
@@ -119,5 +130,26 @@ func TestUpgradeOfABuild(t *testing.T) {
 	a := &console{Console: command.Console{Stderr: &said, Dir: t.TempDir()}}
 	if code := a.Run(t.Context(), []string{"upgrade"}); code != command.ExitUsage || !strings.Contains(said.String(), "without the key of the releases\ntrellis: next: g") {
 		t.Errorf("exit code %d, %s", code, said.String())
+	}
+}
+
+// Who may not write beside the program is told to type the same again as root.
+func TestUpgradeHintRepeatsFlags(t *testing.T) {
+	t.Parallel()
+	var u upgrading
+	u.program = &upgrade.Program{Path: "/usr/local/my bin/trellis"}
+	cmd := upgradeCommand(new(command.Console))
+	cmd.Action = func(c *cli.Context) error {
+		u.flags = givenFlags(c)
+		return nil
+	}
+	line := &cli.App{Commands: []*cli.Command{cmd}}
+	for want, args := range map[string][]string{"": nil, " --version 'v0.2.0 x'": {"--version", "v0.2.0 x"}, " --rollback": {"--rollback"}} {
+		if err := line.Run(append([]string{"trellis", "upgrade"}, args...)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(app.HintsOf(u.explain(fs.ErrPermission)), "\n"); got != "sudo '/usr/local/my bin/trellis' upgrade"+want {
+			t.Errorf("%v: got %s", args, got)
+		}
 	}
 }
