@@ -160,8 +160,8 @@ func (a answer) failure(after time.Duration) error {
 	return refused{err}
 }
 
-// slack posts to an incoming webhook. mrkdwn is off, and the three characters that mean something all the same are escaped,
-// so that no <!here> is a ping.
+// slack posts to an incoming webhook. The text is in a block that is plain, where nothing is a link, a mention or an emoji. What a
+// notification shows beside it has mrkdwn off and the three characters escaped that mean something all the same.
 type slack struct{ urlEnv string }
 
 func (s slack) send(ctx context.Context, n *Notifier, m message) error {
@@ -169,13 +169,24 @@ func (s slack) send(ctx context.Context, n *Notifier, m message) error {
 	if err != nil {
 		return err
 	}
-	words := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(bounded(m.title+"\n"+m.body(), 3000))
+	type plainText struct {
+		Type  string `json:"type"`
+		Text  string `json:"text"`
+		Emoji bool   `json:"emoji"`
+	}
+	type section struct {
+		Type string    `json:"type"`
+		Text plainText `json:"text"`
+	}
+	words := bounded(m.title+"\n"+m.body(), 3000) // no block holds more
 	a, err := postJSON(ctx, address, struct {
-		Text   string `json:"text"`
-		Mrkdwn bool   `json:"mrkdwn"`
-		Links  bool   `json:"unfurl_links"`
-		Media  bool   `json:"unfurl_media"`
-	}{Text: words})
+		Text   string    `json:"text"`
+		Blocks []section `json:"blocks"`
+		Mrkdwn bool      `json:"mrkdwn"`
+		Links  bool      `json:"unfurl_links"`
+		Media  bool      `json:"unfurl_media"`
+	}{Text: strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(bounded(m.title, 3000)),
+		Blocks: []section{{"section", plainText{Type: "plain_text", Text: words}}}})
 	if err != nil {
 		return err
 	}

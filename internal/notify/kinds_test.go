@@ -69,9 +69,21 @@ func readSlack(body []byte, r *http.Request) (string, bool) {
 	var m struct {
 		Text   string
 		Mrkdwn *bool
+		Blocks []struct {
+			Type string
+			Text struct {
+				Type, Text string
+				Emoji      bool
+			}
+		}
 	}
-	ok := json.Unmarshal(body, &m) == nil && m.Text != "" && m.Mrkdwn != nil && !*m.Mrkdwn && len(m.Text) <= 40_000
-	return m.Text, ok && r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json"
+	ok := json.Unmarshal(body, &m) == nil && m.Text != "" && !strings.ContainsAny(m.Text, "<>") && m.Mrkdwn != nil && !*m.Mrkdwn && len(m.Blocks) == 1
+	if !ok {
+		return "", false
+	}
+	block := m.Blocks[0]
+	ok = block.Type == "section" && block.Text.Type == "plain_text" && block.Text.Text != "" && utf8.RuneCountInString(block.Text.Text) <= 3000 && !block.Text.Emoji
+	return block.Text.Text, ok && r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json"
 }
 
 func readDiscord(body []byte, r *http.Request) (string, bool) {
@@ -120,7 +132,7 @@ var chats = []string{"slack", "discord", "ntfy"}
 func TestNothingIsMarkup(t *testing.T) {
 	hostile := "<!channel> @everyone **b** [x](https://evil.example) <b>&\r\nBcc: x@evil.example\x00\x1b[31m `c` \u202e ü"
 	for kind, want := range map[string]string{
-		"slack":   "&lt;!channel&gt; @everyone **b** [x](https://evil.example) &lt;b&gt;&amp; Bcc: x@evil.example[31m `c` ü",
+		"slack":   "<!channel> @everyone **b** [x](https://evil.example) <b>& Bcc: x@evil.example[31m `c` ü",
 		"discord": "\\<\\!channel\\> \\@everyone \\*\\*b\\*\\* \\[x\\]\\(https\\://evil\\.example\\) \\<b\\>& Bcc\\: x\\@evil\\.example\\[31m \\`c\\` ü",
 		"ntfy":    "<!channel> @everyone **b** [x](https://evil.example) <b>& Bcc: x@evil.example[31m `c` ü",
 	} {
