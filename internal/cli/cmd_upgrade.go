@@ -16,6 +16,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/upgrade"
 )
@@ -38,7 +39,7 @@ beside it, hidden. Whatever goes wrong on the way, the program that is there run
 
 Where a package manager installed the program nothing is done, and its command is shown. $TRELLIS_RELEASES is
 the address of a mirror, with the same paths as `+upgrade.Home+`.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitInterrupted}, "trellis upgrade", "trellis upgrade --check", "trellis upgrade --version v0.2.0", "trellis upgrade --rollback"),
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitLocked, command.ExitInterrupted}, "trellis upgrade", "trellis upgrade --check", "trellis upgrade --version v0.2.0", "trellis upgrade --rollback"),
 		Action: func(c *cli.Context) error {
 			if err := a.OnlyPeople("upgrade trellis"); err != nil {
 				return err
@@ -151,6 +152,8 @@ func (u *upgrading) explain(err error) error {
 	switch {
 	case errors.Is(err, upgrade.ErrUnsigned), errors.Is(err, upgrade.ErrChecksum):
 		return app.WithHints(app.AsKind(app.ErrFailed, fmt.Errorf("nothing was changed: %w", err)), "try again; if it stays so, report it as SECURITY.md says, with the address of the server")
+	case errors.Is(err, durable.ErrHeld):
+		return app.AsKind(app.ErrLocked, err)
 	case errors.Is(err, upgrade.ErrNoPrevious):
 		return app.AsKind(app.ErrUsage, err)
 	case errors.Is(err, fs.ErrPermission):

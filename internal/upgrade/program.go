@@ -25,6 +25,16 @@ type Program struct {
 	Env  []string // for what is tried
 }
 
+// alone runs what changes the program, while no other process does.
+func (p *Program) alone(change func() error) error {
+	lock, err := durable.TryLock(p.beside("lock"), durable.Holder{PID: os.Getpid(), Since: time.Now()})
+	if err != nil {
+		return fmt.Errorf("changing %s: %w", p.Path, err)
+	}
+	err = change()
+	return errors.Join(err, os.Remove(p.beside("lock")), lock.Unlock())
+}
+
 // previous is the program from before the last upgrade, and next the one that is going to be there.
 func (p *Program) previous() string { return p.beside("previous") }
 func (p *Program) next() string     { return p.beside("next") }
@@ -35,6 +45,10 @@ func (p *Program) beside(what string) string {
 
 // Replace puts a release in the place of the program, once it was seen to start here, and keeps the program as the previous one.
 func (p *Program) Replace(ctx context.Context, a *Archive) error {
+	return p.alone(func() error { return p.replace(ctx, a) })
+}
+
+func (p *Program) replace(ctx context.Context, a *Archive) error {
 	old, perm, err := p.read(p.Path)
 	if err != nil {
 		return err
@@ -57,6 +71,10 @@ func (p *Program) Replace(ctx context.Context, a *Archive) error {
 // Rollback brings the previous program back. The one that it replaces becomes the previous one, so that a second rollback undoes
 // the first.
 func (p *Program) Rollback(ctx context.Context) error {
+	return p.alone(func() error { return p.rollback(ctx) })
+}
+
+func (p *Program) rollback(ctx context.Context) error {
 	current, perm, err := p.read(p.Path)
 	if err != nil {
 		return err
@@ -64,16 +82,43 @@ func (p *Program) Rollback(ctx context.Context) error {
 	if _, err := os.Lstat(p.previous()); errors.Is(err, fs.ErrNotExist) {
 		return ErrNoPrevious
 	}
+	if p.halfBack() {
+		return p.move(p.next(), p.previous())
+	}
 	if err := p.try(ctx, p.previous()); err != nil {
 		return err
 	}
 	if err := p.lay(ctx, current, perm); err != nil {
 		return err
 	}
-	if err := p.move(p.previous(), p.Path); err != nil {
+	if err := p.give(p.previous(), p.Path); err != nil {
 		return p.discard(err)
 	}
 	return p.move(p.next(), p.previous())
+}
+
+// halfBack reports whether a rollback ended, as by a kill, between its two renames: one file has both names, and what is to
+// become the previous one is there.
+func (p *Program) halfBack() bool {
+	here, err := os.Lstat(p.Path)
+	previous, previousErr := os.Lstat(p.previous())
+	_, nextErr := os.Lstat(p.next())
+	return err == nil && previousErr == nil && nextErr == nil && os.SameFile(here, previous)
+}
+
+// give gives a program the name to as well, whatever has that.
+func (p *Program) give(from, to string) error {
+	link := p.beside("link")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+		return fmt.Errorf("removing %s: %w", link, err)
+	}
+	if err := os.Link(from, link); err != nil {
+		return fmt.Errorf("linking %s: %w", from, err)
+	}
+	if err := p.move(link, to); err != nil {
+		return errors.Join(err, os.Remove(link))
+	}
+	return nil
 }
 
 // lay writes a program beside the one that is there, and sees whether it starts.

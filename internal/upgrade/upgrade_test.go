@@ -229,6 +229,55 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
+// What changes the program is alone: another upgrade or rollback meanwhile is told so, and changes nothing.
+func TestOneAtATime(t *testing.T) {
+	_, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
+	p := install(t)
+	if err := p.upgrade(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	other, meanwhile := p.Program, 0
+	other.Disk = new(durable.Disk)
+	p.Disk.Fault = func(string, string) error {
+		meanwhile++
+		if err := other.Rollback(t.Context()); !errors.Is(err, durable.ErrHeld) {
+			t.Errorf("a rollback during another: got %v", err)
+		}
+		return nil
+	}
+	if err := p.Rollback(t.Context()); err != nil || meanwhile == 0 {
+		t.Errorf("%v, %d tries meanwhile", err, meanwhile)
+	}
+	p.is("v0.1.0")
+	p.alone(".trellis-previous")
+}
+
+// A rollback that ended between its two renames is brought to its end by the next one, which loses neither program.
+func TestRollbackThatWasCutOff(t *testing.T) {
+	_, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
+	p := install(t)
+	if err := p.upgrade(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	p.Disk.Fault = func(step, path string) error {
+		if step == "rename" && filepath.Base(path) == ".trellis-previous" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := p.Rollback(t.Context()); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("got %v", err)
+	}
+	p.Disk.Fault = nil
+	for _, want := range []string{"v0.1.0", "v0.2.0", "v0.1.0"} {
+		if err := p.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.is(want)
+		p.alone(".trellis-previous")
+	}
+}
+
 // The package manager that answers for the file owns it.
 func TestOwner(t *testing.T) {
 	p := install(t)
