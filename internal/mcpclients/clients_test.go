@@ -139,6 +139,7 @@ func TestEditedSince(t *testing.T) {
 		{"claude", "{\n  \"mcpServers\": {\n    \"other\": {}\n  }\n}\n", `"args": [`, `"env": {"A": "b"}, "args": [`, "{\n  \"mcpServers\": {\n    \"other\": {}\n  }\n}\n"},
 		{"codex", "model = \"m\"\n", "model = \"m\"", "model = \"n\"", "model = \"n\"\n"},
 		{"codex", "model = \"m\"\n", "args = [", "enabled = true\nargs = [", "model = \"m\"\n\n"},
+		{"codex", "model = \"m\"\n", "args = [\"mcp\"]\n", "args = []\n# mine\n\n# about b\n[b]\nc = 1\n", "model = \"m\"\n\n# mine\n\n# about b\n[b]\nc = 1\n"},
 		{"opencode", "{\n  // mine\n  \"mcp\": {},\n}\n", `"enabled": true`, `"enabled": false`, "{\n  // mine\n  \"mcp\": {\n  },\n}\n"},
 	} {
 		e := entry(t, one.name, t.TempDir())

@@ -58,7 +58,7 @@ const tomlHeader = `^[ \t]*\[(?:[ \t]*["']?` + tomlKey + `["']?[ \t]*\.[ \t]*["'
 // tomlInline is the line that sets all servers at once.
 const tomlInline = `(?m)^[ \t]*["']?` + tomlKey + `["']?[ \t]*=`
 
-// cut takes out the table of the server with those below it.
+// cut takes out the table of the server with those below it. Comments behind its last key stay: they are about what follows.
 func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 	doc, err := decodeTOML(old)
 	if err != nil {
@@ -69,15 +69,35 @@ func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 		return old, false, nil
 	}
 	header, ours := regexp.MustCompile(tomlHeader), false
+	var behind []byte // the last key of the server: blank lines and comments
 	for line := range bytes.Lines(old) {
 		if m := header.FindSubmatch(line); m != nil {
-			ours = m[1] != nil
+			if ours && m[1] == nil {
+				now = append(now, comments(behind)...)
+			}
+			ours, behind = m[1] != nil, nil
 		}
-		if !ours {
+		switch text := bytes.TrimSpace(line); {
+		case !ours:
 			now = append(now, line...)
+		case len(text) == 0 || text[0] == '#':
+			behind = append(behind, line...)
+		default:
+			behind = nil
 		}
 	}
+	if ours {
+		now = append(now, comments(behind)...)
+	}
 	return now, true, f.holds(old, now)
+}
+
+// comments are blank lines and comments, where there is a comment among them.
+func comments(lines []byte) []byte {
+	if bytes.ContainsRune(lines, '#') {
+		return lines
+	}
+	return nil
 }
 
 func (tomlForm) holds(was, now []byte) error {
