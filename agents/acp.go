@@ -43,6 +43,7 @@ type acp struct {
 // acpTool is a call of a tool that was told of.
 type acpTool struct {
 	acpToolCall
+	paths []string // that it named so far
 	ended bool
 }
 
@@ -397,9 +398,7 @@ func (c *acp) tool(call acpToolCall, content json.RawMessage, t *tally) *acpTool
 	}
 	known.ToolKind = cmp.Or(call.ToolKind, known.ToolKind)
 	known.Title = cmp.Or(call.Title, known.Title)
-	if len(call.Locations) > 0 {
-		known.Locations = call.Locations
-	}
+	known.names(call, content)
 	if over := call.Status == "completed" || call.Status == "failed"; over && !known.ended {
 		known.ended = true
 		t.toolEnded(call.Status == "completed", acpShown(content))

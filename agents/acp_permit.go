@@ -43,7 +43,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 	if c.onlooker {
 		return
 	}
-	allowed := acpPermits(c.r.Permission, call.ToolKind) && (c.r.Permission == trellis.PermitFull || c.inside(call, asked.Call.Content))
+	allowed := acpPermits(c.r.Permission, call.ToolKind) && (c.r.Permission == trellis.PermitFull || c.inside(call))
 	kinds := []string{"reject_once", "reject_always"}
 	if allowed {
 		kinds = slices.Insert(kinds, 0, "allow_once")
@@ -83,19 +83,44 @@ func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
 	return acpOption{}, false
 }
 
-// inside reports whether all paths that a call names are below the working directory.
-func (c *acp) inside(call *acpTool, content json.RawMessage) bool {
+// names takes in the paths that a call names, or an update of it: its locations, diffs and input. None is ever taken back, so that
+// what is asked last can't hide what was told before.
+func (k *acpTool) names(call acpToolCall, content json.RawMessage) {
 	var pieces []acpContent
 	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list names no path
-	var paths []string
 	for _, l := range call.Locations {
-		paths = append(paths, l.Path)
+		k.paths = append(k.paths, l.Path)
 	}
 	for _, p := range pieces {
-		paths = append(paths, p.Path)
+		k.paths = append(k.paths, p.Path)
 	}
+	var input map[string]any
+	json.Unmarshal(call.Input, &input) //nolint:errcheck // input that is no object names no path
+	for key, value := range input {
+		if !slices.Contains(acpPathKeys, strings.ToLower(strings.ReplaceAll(key, "_", ""))) {
+			continue
+		}
+		list, is := value.([]any)
+		if !is {
+			list = []any{value}
+		}
+		for _, one := range list {
+			if path, is := one.(string); is {
+				k.paths = append(k.paths, path)
+			}
+		}
+	}
+	slices.Sort(k.paths)
+	k.paths = slices.Compact(k.paths)
+}
+
+// acpPathKeys are what programs call a path in the input of their tools, in small letters without underscores.
+var acpPathKeys = []string{"path", "paths", "file", "files", "filepath", "filename", "absolutepath", "targetfile", "dir", "dirpath", "directory", "oldpath", "newpath"}
+
+// inside reports whether all paths that a call named so far are below the working directory.
+func (c *acp) inside(call *acpTool) bool {
 	dir := realPath(c.r.Dir)
-	return !slices.ContainsFunc(paths, func(path string) bool {
+	return !slices.ContainsFunc(call.paths, func(path string) bool {
 		if path == "" {
 			return false
 		}

@@ -212,6 +212,11 @@ func TestACPPermissions(t *testing.T) {
 		{trellis.PermitEdit, "edit new/folder/x" + all, once},
 		{trellis.PermitEdit, "edit away/x" + all, no}, // a link that leads out
 		{trellis.PermitEdit, "edit /etc/x" + all, no},
+		{trellis.PermitEdit, `edit+"locations":[{"path":"/etc/x"}] x` + all, no}, // what was told before counts as well
+		{trellis.PermitEdit, `edit+"rawInput":{"file_path":"/etc/x"} x` + all, no},
+		{trellis.PermitRead, `read+"rawInput":{"paths":["a","../../x"]} x` + all, no},
+		{trellis.PermitEdit, `edit+"rawInput":{"file_path":"y","content":"/etc/x"} x` + all, once},
+		{trellis.PermitEdit, `edit+"content":[{"type":"diff","path":"/etc/x"}] x` + all, no},
 		{trellis.PermitEdit, "delete x" + all, once},
 		{trellis.PermitEdit, "move x" + all, once},
 		{trellis.PermitEdit, "execute x" + all, once},

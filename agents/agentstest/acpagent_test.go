@@ -272,7 +272,8 @@ func shell(command string) {
 	_ = exec.Command("sh", "-c", command).Run() // it works in the folder of the session, where the agent was started
 }
 
-// permission asks whether a tool may be used, as "KIND PATH OPTION…" says, and says what it was answered. Options are kinds, and so
+// permission asks whether a tool may be used, as "KIND PATH OPTION…" says, where KIND may have the JSON of what was told of the
+// call before behind a +, and says what it was answered. Options are kinds, and so
 // are their names, backwards.
 func (a *acpAgent) permission(m message, what string) {
 	words := strings.Fields(what)
@@ -280,7 +281,11 @@ func (a *acpAgent) permission(m message, what string) {
 	for _, kind := range words[2:] {
 		options = append(options, fmt.Sprintf(`{"optionId":"id of %s","name":"x","kind":%q}`, kind, kind))
 	}
-	a.update(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"a tool","kind":"` + words[0] + `","status":"pending"}`)
+	kind, before, _ := strings.Cut(words[0], "+")
+	a.update(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"a tool","kind":"` + kind + `","status":"pending"}`)
+	if before != "" {
+		a.update(`{"sessionUpdate":"tool_call_update","toolCallId":"1",` + before + `}`)
+	}
 	got := a.ask("session/request_permission", fmt.Sprintf(`{"sessionId":"s-1","toolCall":{"toolCallId":"1","locations":[{"path":%q}]},"options":[%s]}`, words[1], strings.Join(options, ",")))
 	a.see("permission", string(got.Result))
 	a.say(string(got.Result))
