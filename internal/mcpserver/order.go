@@ -30,6 +30,17 @@ func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ord
 	return did{Task: done.Task, Status: done.Status, Says: brief(done.Says, 600), Next: done.Next}, nil
 }
 
+// ordered is closed when no order is carried out any more.
+func (s *Server) ordered() <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		s.order.Lock()
+		defer s.order.Unlock()
+		close(over)
+	}()
+	return over
+}
+
 // begin has this program carry out an order in a process that outlives this one, as long as that takes.
 func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
 	said, err := s.program(p).Begin(beginning, append(args, "--", id)...)

@@ -55,8 +55,11 @@ func New(o Options) *Server {
 	return s
 }
 
-// ending is how long calls that go on are waited for when the client has gone.
-const ending = 2 * time.Second
+// When the client has gone, calls that go on are waited for: reads as long as ending, an order that has begun as long as orderEnding.
+const (
+	ending      = 2 * time.Second
+	orderEnding = 30 * time.Second
+)
 
 // Run serves one client until it goes, which is no error, or until ctx is done, whose cause is returned.
 func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
@@ -66,6 +69,10 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	select {
 	case <-gone:
 	case <-time.After(ending): // what reads a disk that does not answer ends with the process
+	}
+	select {
+	case <-s.ordered():
+	case <-time.After(orderEnding):
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
