@@ -45,11 +45,16 @@ func newTeam(t *testing.T, roles, settings string) *team {
 	return w
 }
 
-// told is how often people were told something.
-func (w *team) told(text string) int {
+// told is how many messages told people something.
+func (w *team) told(text string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Count(strings.Join(w.got, "\n"), text)
+	for _, message := range w.got {
+		if strings.Contains(message, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *team) until(what string, done func() bool) {
@@ -109,7 +114,9 @@ func TestLastWordOfAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, resting, "")
 	cmd, said := w.watching()
+	w.mu.Lock()
 	w.slow = 1500 * time.Millisecond
+	w.mu.Unlock()
 	w.end(cmd)
 	book, err := os.ReadFile(w.path(".trellis/.runtime/notify.jsonl"))
 	if err != nil || w.told("the watcher: stopped") != 1 || !strings.Contains(string(book), `"kind":"sent"`) {
@@ -136,5 +143,29 @@ func TestKilledWatcherIsTold(t *testing.T) {
 		if got := w.told("it was killed, or the machine stopped"); got != want {
 			t.Errorf("start %d: told %d times, want %d: %q\n%s", n+1, got, want, w.got, said)
 		}
+	}
+}
+
+// A day's budget of which much is used is told of while the watcher works, once for each of its kinds.
+func TestBudgetIsTold(t *testing.T) {
+	t.Parallel()
+	w := newTeam(t, "roles: {}\n", "limits: {day_tokens: 2000, day_cost_usd: 0.6}\n")
+	w.write("../agent.sh", `cat >/dev/null
+echo '{"type": "usage", "usage": {"input_tokens": 900, "output_tokens": 200, "cost_usd": 0.25}}'
+test "$TRELLIS_ROLE" != implement || echo x >>new.txt
+echo '{"type": "result", "text": "done"}'
+`)
+	path := ".trellis/config.yaml"
+	config, err := os.ReadFile(w.path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(path, strings.Replace(string(config), "{default: rehearsal}", "{default: mine, commands: {mine: {command: [sh, "+w.path("../agent.sh")+"], output: events}}}", 1))
+	w.git("commit", "-q", "-a", "-m", "another agent")
+	cmd, said := w.watching()
+	w.until("both are told", func() bool { return w.told("$0.50 of $0.60") == 1 && w.told("2200 of 2000 tokens") == 1 })
+	w.end(cmd)
+	if w.told("$0.50 of $0.60") != 1 || w.told("2200 of 2000 tokens") != 1 {
+		t.Errorf("told %q\n%s", w.got, said)
 	}
 }
