@@ -135,11 +135,7 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 		if err != nil || remote == "" && l.Task.PRURL == "" {
 			continue
 		}
-		f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
-		if err != nil {
-			return err
-		}
-		pr, err := f.Find(ctx, l.Task.BranchName())
+		pr, f, err := r.find(ctx, remote, l.Task)
 		switch {
 		case errors.Is(err, forge.ErrNoMeans) && l.Task.PRURL == "":
 			return nil
@@ -155,6 +151,16 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 		}
 	}
 	return nil
+}
+
+// find is the pull request of a task, and where it is.
+func (r *Remote) find(ctx context.Context, remote string, t *taskdir.Task) (*forge.PR, Forge, error) {
+	f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+	if err != nil {
+		return nil, nil, err
+	}
+	pr, err := f.Find(ctx, t.BranchName())
+	return pr, f, err
 }
 
 // Forge is where the pull request of a task is.

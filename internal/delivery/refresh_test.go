@@ -131,6 +131,12 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}
+	h.Git("config", "branch.main.remote", "gone") // which nobody has: of the pull request nothing is known, and all else is
+	known := forges(h.Dir, append(h.Env(), labVar+"=https://gitlab.example"))
+	if out := h.refresh(&known); len(out.Notes) == 0 || h.Load("02-01-open").Status != "review" {
+		t.Errorf("a remote that is not configured: got %+v", out)
+	}
+	h.Git("config", "--unset", "branch.main.remote")
 	h.Git("remote", "set-url", "origin", "../nowhere")
 	if out := h.refresh(none); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "fetching from origin") || h.Load("02-01-open").Status != "review" {
 		t.Errorf("a remote that is gone: got %+v", out)

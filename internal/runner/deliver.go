@@ -253,7 +253,7 @@ func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
 	}
 	f, err := s.PullRequests().Remote().Forge(ctx, t)
 	if err != nil {
-		return err
+		return context.Cause(ctx) // what is wrong with the remote shows when it is pushed to
 	}
 	pr, err := f.Find(ctx, t.BranchName())
 	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
