@@ -85,15 +85,15 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 		return nil, fmt.Errorf("reading server: port %q is no number", service)
 	}
 	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(dialing, network, address)
+		wire, err := new(net.Dialer).DialContext(dialing, network, address)
 		if err != nil {
 			return nil, err
 		}
-		context.AfterFunc(ctx, func() { c.Close() })
+		context.AfterFunc(ctx, func() { wire.Close() })
 		if e.TLS == "tls" {
-			c = tls.Client(c, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+			return tls.Client(wire, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}), nil
 		}
-		return c, nil
+		return wire, nil
 	}
 	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(patience), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
 	if e.TLS == "tls" {
