@@ -306,6 +306,7 @@ func (m *machine) serve(args ...string) *serving {
 	m.t.Helper()
 	s := &serving{exec.Command(os.Args[0], append([]string{"serve"}, args...)...), m, &lines{}}
 	s.Dir, s.Env, s.Stdout, s.Stderr = m.dir, m.env(), s.said, s.said
+	s.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is stopped in some tests, which must not stand in the tests' own group
 	if err := s.Start(); err != nil {
 		m.t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func (c *crash) entries(name string) []string {
 func (c *crash) until(t *testing.T, moment string) {
 	t.Helper()
 	cmd := exec.Command(program, "start", "02-01-bye")
-	cmd.Dir, cmd.Env = c.Dir, c.Env
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = c.Dir, c.Env, apart()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -129,12 +130,17 @@ func (s *site) trellis(want int, args ...string) (string, string) {
 	return strings.TrimSpace(out), errs
 }
 
+// apart has a program run in a group of its own. Agents stop and kill Trellis here: where one of a group is stopped and the last parent
+// from outside of it dies, the kernel hangs up on the whole group, which would be all the tests.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 func (s *site) try(name string, args ...string) (int, string, string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.SysProcAttr = apart()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

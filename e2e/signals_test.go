@@ -60,7 +60,7 @@ func (s *site) background(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	s.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = apart()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

@@ -103,7 +103,7 @@ func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 	defer f.Close()
 	for _, place := range []string{folder, elsewhere} {
 		cmd, out := guardedCommand(t, os.Args[0], "tools")
-		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: place == elsewhere, CgroupFD: int(f.Fd())}
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = place == elsewhere, int(f.Fd())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -174,14 +174,15 @@ func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
 	return cmd, out
 }
 
-// guardedCommand is one that is killed when it hangs.
+// guardedCommand is one that is killed when it hangs. It has a group of its own: where one of a group is stopped and the last parent
+// from outside of it dies, the kernel hangs up on the whole group, which would be all the tests.
 func guardedCommand(t *testing.T, name string, args ...string) (*exec.Cmd, *lines) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	out := newLines()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = roleEnviron("guarded")
+	cmd.Env, cmd.SysProcAttr = roleEnviron("guarded"), &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.WaitDelay = time.Second // tools that were left would hold the pipe
 	return cmd, out
@@ -223,7 +224,6 @@ func TestGuardPassesSignalsOn(t *testing.T) {
 // A terminal signals guard and worker, and the guard passes its own on: the worker takes both as one.
 func TestGuardAndTerminal(t *testing.T) {
 	cmd, out := guardedCommand(t, os.Args[0], "tools")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -127,6 +127,7 @@ func (m *machine) begin(silence time.Duration, kill int) (*exec.Cmd, *strings.Bu
 	cmd := exec.Command(os.Args[0])
 	var said strings.Builder
 	cmd.Stderr = &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is stopped in some tests: see internal/proc, guardedCommand
 	cmd.Env = append(os.Environ(), runnertest.ChildDir+"="+m.Dir, childRuns+"="+m.dir(), childSilence+"="+silence.String(), runnertest.ChildKill+"="+fmt.Sprint(kill),
 		runnertest.ChildLog+"="+filepath.Join(m.Dir, "../steps.log"), "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	if err := cmd.Start(); err != nil {
