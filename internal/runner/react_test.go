@@ -21,9 +21,11 @@ import (
 )
 
 // say has the pull request say something, and returns what a look at it comes to.
-func (w *world) say(gh *githubtest.GH, fields map[string]any) runner.Reacted {
+func (w *world) say(at interface {
+	Change(testing.TB, func(*githubtest.State))
+}, fields map[string]any) runner.Reacted {
 	w.Helper()
-	gh.Change(w.T, func(s *githubtest.State) {
+	at.Change(w.T, func(s *githubtest.State) {
 		s.PRs[0]["headRefOid"] = w.Git("-C", "../origin.git", "rev-parse", "feature/bye")
 		for name, v := range fields {
 			s.PRs[0][name] = v
