@@ -117,6 +117,40 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// The machine that had a task last goes on with it although another one has nothing to do; when it is gone the other one does.
+func TestLastMachineGoesOn(t *testing.T) {
+	t.Parallel()
+	w, a, b := held(t)
+	w.machine("c").serve()
+	a.says("pull")
+	for i := range 4 {
+		a.must("stop", task)
+		a.reaches(task, "paused")
+		until(t, "it rests", func() bool { return !strings.Contains(a.must("status"), "runs it") })
+		if i == 3 {
+			b.kill()
+		}
+		a.must("start", task)
+		until(t, "an agent at work", func() bool { return w.calls("begun", "implement", task) == i+2 })
+		if other := w.has("c/in/repo-worktrees"); other != (i == 3) {
+			t.Fatalf("start %d: the other machine has it: %v", i, other)
+		}
+	}
+	w.write("go", "")
+	a.reaches(task, "review")
+}
+
+// A machine without a program that the checks of the project begin with takes no task.
+func TestMachineWithoutAProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a := w.machine("a")
+	a.write(".trellis/config.yaml", strings.Replace(a.read(".trellis/config.yaml"), `verify: ["true"]`, `verify: ["nosuchprogram --all", "true"]`, 1))
+	if code, said := a.says("serve"); code == 0 || !strings.Contains(said, "tasks are left to other machines: the checks run nosuchprogram, which is not installed here") || !strings.Contains(said, "next: install nosuchprogram") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+}
+
 // An order to a machine that died is carried out by the next one, once.
 func TestOrderToTheDead(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,9 @@ const (
 // Given is a task that was submitted.
 type Given struct {
 	Task    string        `json:"task"`
-	Queue   string        `json:"queue"`   // of the machines that can run it
-	Silence time.Duration `json:"silence"` // after which a machine of which nothing is heard has lost it
+	Queue   string        `json:"queue"`            // of the machines that can run it
+	Silence time.Duration `json:"silence"`          // after which a machine of which nothing is heard has lost it
+	Prefer  time.Duration `json:"prefer,omitempty"` // for which the machine that had it last is waited for
 }
 
 // Standing is where a task stood when a machine let go of it.
@@ -31,6 +32,7 @@ type Standing struct {
 	Until   time.Time       `json:"until,omitzero"`
 	Stopped bool            `json:"stopped,omitempty"` // by a person: it does not go on by itself
 	Host    string          `json:"host"`
+	Own     string          `json:"own,omitempty"` // the queue of that machine alone
 }
 
 // How long a task that waits for something without a time is left alone before a machine looks at it again.
@@ -49,7 +51,7 @@ func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 		for woken.ReceiveAsync(nil) {
 			pause = firstLook
 		}
-		if s, err = segment(ctx, in); err != nil {
+		if s, err = segment(ctx, in, s.Own); err != nil {
 			return s, err
 		}
 		if woken.Len() > 0 {
@@ -67,8 +69,16 @@ func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 	}
 }
 
-// segment has a machine run the task for as long as it goes. A machine of which nothing is heard is followed by another one.
-func segment(ctx workflow.Context, in Given) (s Standing, err error) {
+// segment has a machine run the task for as long as it goes: the one with that queue of its own if it takes the task in time, since it has
+// the worktree, and else any. A machine of which nothing is heard is followed by another one.
+func segment(ctx workflow.Context, in Given, own string) (s Standing, err error) {
+	if in.Prefer > 0 && own != "" {
+		last := workflow.WithTaskQueue(workflow.WithScheduleToStartTimeout(activityOf(ctx, in), in.Prefer), own)
+		last = workflow.WithRetryPolicy(last, temporal.RetryPolicy{MaximumAttempts: 1})
+		if err = workflow.ExecuteActivity(last, segmentType, in).Get(ctx, &s); err == nil || temporal.IsCanceledError(err) {
+			return s, err
+		}
+	}
 	err = workflow.ExecuteActivity(activityOf(ctx, in), segmentType, in).Get(ctx, &s)
 	return s, err
 }

@@ -2,6 +2,8 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +52,31 @@ func TestTaskIsWoken(t *testing.T) {
 	ended(t, env, trellis.Review)
 	if took := env.Now().Sub(began); *segments != 2 || took > 20*time.Second {
 		t.Errorf("%d segments in %v", *segments, took)
+	}
+}
+
+// The machine that had the task last is asked first, and where that comes to nothing any.
+func TestLastMachineIsAskedFirst(t *testing.T) {
+	suite := testsuite.WorkflowTestSuite{}
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterWorkflowWithOptions(cluster.Task, workflow.RegisterOptions{Name: "task"})
+	var asked []string
+	env.RegisterActivityWithOptions(func(ctx context.Context, _ cluster.Given) (cluster.Standing, error) {
+		asked = append(asked, activity.GetInfo(ctx).TaskQueue)
+		switch len(asked) {
+		case 1:
+			return cluster.Standing{Status: trellis.Paused, Until: env.Now().Add(time.Hour), Own: "acme@b"}, nil
+		case 2:
+			return cluster.Standing{}, errors.New("it was told to end")
+		}
+		return cluster.Standing{Status: trellis.Review, Own: "acme@c"}, nil
+	}, activity.RegisterOptions{Name: "segment"})
+	in := given
+	in.Prefer = time.Second
+	env.ExecuteWorkflow("task", in)
+	ended(t, env, trellis.Review)
+	if got := strings.Join(asked, " "); got != "acme acme@b acme" {
+		t.Errorf("asked were %s", got)
 	}
 }
 

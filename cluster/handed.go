@@ -31,6 +31,8 @@ func (h handed) words() string {
 	switch {
 	case h.Host != "":
 		said = h.Host + " runs it since " + since
+	case strings.Contains(h.Queue, "@"):
+		said = "it waits for the machine that had it last, since " + since
 	case h.Nobody:
 		said = "no machine can run it: none waits for " + h.Queue
 	case h.Queue != "":
@@ -73,7 +75,7 @@ func (s *server) handed(ctx context.Context, task string) (*handed, error) {
 		h.Since = p.GetScheduledTime().AsTime()
 		h.Queue = p.GetActivityOptions().GetTaskQueue().GetName()
 	}
-	if h.State == "queued" && h.Queue != "" {
+	if h.State == "queued" && h.Queue != "" && !s.owned(h.Queue) {
 		machines, err := s.machines(ctx, h.Queue)
 		if err != nil {
 			return nil, err

@@ -154,7 +154,7 @@ func newWorld(t *testing.T, silence time.Duration) *world {
 	for name, text := range runnertest.Program {
 		first.write(name, text)
 	}
-	first.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: mine, commands: {mine: {command: [sh, %q]}}}\nverify: [\"true\"]\nlimits: {attempts: 1, rounds: 1}\nshared: {remote: origin, silence: %s}\ncluster: {address: %q, repo: acme}\n", filepath.Join(w.dir, "agent.sh"), silence, w.srv.address()))
+	first.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: mine, commands: {mine: {command: [sh, %q]}}}\nverify: [\"true\"]\nlimits: {attempts: 1, rounds: 1}\nshared: {remote: origin, silence: %s}\ncluster: {address: %q, repo: acme, prefer_last: 3s}\n", filepath.Join(w.dir, "agent.sh"), silence, w.srv.address()))
 	first.git("init", "-q", "-b", "main")
 	first.git("add", "-A")
 	first.git("commit", "-q", "-m", "first")

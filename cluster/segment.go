@@ -34,6 +34,7 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 		return st, err
 	}
 	defer leave()
+	defer func() { st.Own = s.own }()
 	own, end := untilStopped(ctx)
 	defer end()
 	if err := s.still(own); err != nil {

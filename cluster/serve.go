@@ -28,6 +28,7 @@ type serving struct {
 	team   *app.Team
 	server *server
 	host   string
+	own    string // the queue of this checkout alone
 	say    func(format string, args ...any)
 	room   chan struct{} // a place for each task that runs
 	bring  sync.Mutex    // one task at a time is brought: bringing looks at all
@@ -47,7 +48,10 @@ func serve(a *command.Console, c *cli.Context) error {
 	if parallel = cmp.Or(parallel, j.site.Config.Limits.Parallel); parallel < 1 {
 		parallel = 1
 	}
-	s := &serving{site: j.site, team: j.team, server: j.server, host: j.host, say: a.Say, room: make(chan struct{}, parallel)}
+	s := &serving{site: j.site, team: j.team, server: j.server, host: j.host, own: j.server.ownQueue(j.host, j.clone), say: a.Say, room: make(chan struct{}, parallel)}
+	if err := s.site.TaskRunner().CheckPrograms("tasks are", s.site.Config.Verify); err != nil {
+		return err
+	}
 	s.site.Event = s.tell
 	j.project.News.Work(s.site)
 	workers, queues, err := s.workers(c.Context, parallel)
@@ -97,7 +101,9 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 	if len(queues) == 0 {
 		return nil, nil, usual
 	}
-	return list, queues, nil
+	own := s.worker(s.own, parallel)
+	s.takes(own)
+	return append(list, own), queues, nil
 }
 
 func (s *serving) worker(queue string, parallel int) worker.Worker {
@@ -140,6 +146,7 @@ type joined struct {
 	team    *app.Team
 	server  *server
 	host    string
+	clone   string // names the checkout
 }
 
 // join opens the project and connects it with what its tasks are shared by.
@@ -161,11 +168,10 @@ func (j *joined) connect(a *command.Console, c *cli.Context) (err error) {
 	if j.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("asking what this machine is called: %w", err)
 	}
-	clone, err := j.project.Repo.CloneID()
-	if err != nil {
+	if j.clone, err = j.project.Repo.CloneID(); err != nil {
 		return err
 	}
-	j.server, err = dial(c.Context, a, j.site.Config, fmt.Sprintf("%s %.6s %d", j.host, clone, os.Getpid()))
+	j.server, err = dial(c.Context, a, j.site.Config, fmt.Sprintf("%s %.6s %d", j.host, j.clone, os.Getpid()))
 	return err
 }
 

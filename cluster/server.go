@@ -90,8 +90,16 @@ func (s *server) queue(agent string) string {
 	return s.Repo + "/" + agent
 }
 
+// ownQueue is where only one checkout waits, for tasks that it had last.
+func (s *server) ownQueue(host, clone string) string {
+	return fmt.Sprintf("%s@%s.%.6s", s.Repo, host, clone)
+}
+
+// owned reports whether a queue is one checkout's own.
+func (s *server) owned(queue string) bool { return strings.HasPrefix(queue, s.Repo+"@") }
+
 func (s *server) given(t *taskdir.Task) Given {
-	return Given{Task: t.ID, Queue: s.queue(t.Pipeline.Agent), Silence: s.silence}
+	return Given{Task: t.ID, Queue: s.queue(t.Pipeline.Agent), Silence: s.silence, Prefer: s.PreferLast}
 }
 
 func (s *server) options(task string) client.StartWorkflowOptions {

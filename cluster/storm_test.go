@@ -5,12 +5,17 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // Three machines share many tasks while they are killed at random and begun again: each task is done once, and none is lost.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	const tasks, kills = 10, 4
+	tasks, kills := 10, 4
+	if soak.Asked() {
+		tasks, kills = 200, 60
+	}
 	w := newWorld(t, silence)
 	a := w.machine("a")
 	machines := []*machine{w.machine("b"), w.machine("c"), w.machine("d")}
@@ -27,7 +32,7 @@ func TestStorm(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, seed))
 	killed, left := 0, len(names)
-	for end := time.Now().Add(8 * time.Minute); left > 0; time.Sleep(time.Duration(200+rng.IntN(400)) * time.Millisecond) { // the storm's own pace
+	for end := time.Now().Add(time.Duration(tasks) * time.Minute); left > 0; time.Sleep(time.Duration(200+rng.IntN(400)) * time.Millisecond) { // the storm's own pace
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d are left, after %d kills, seed %d:\n%s", left, tasks, killed, seed, a.must("status"))
 		}
@@ -40,9 +45,13 @@ func TestStorm(t *testing.T) {
 			}
 		}
 		if killed < kills && (left < was || rng.IntN(8) == 0) {
-			i := rng.IntN(len(workers))
-			workers[i].kill()
-			workers[i] = machines[i].serve("--parallel", "1")
+			if i := rng.IntN(len(workers) + 1); i < len(workers) {
+				workers[i].kill()
+				workers[i] = machines[i].serve("--parallel", "1")
+			} else {
+				w.srv.kill()
+				w.srv.start()
+			}
 			killed++
 		}
 	}
@@ -61,7 +70,7 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	if again > killed {
-		t.Errorf("%d calls were made again, after %d kills of machines with one task each", again, killed)
+		t.Errorf("%d calls were made again, after %d kills of machines with one task each, or of the server", again, killed)
 	}
 	t.Logf("%d kills, %d calls again, seed %d", killed, again, seed)
 }

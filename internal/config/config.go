@@ -176,9 +176,10 @@ type Shared struct {
 
 // Cluster is the Temporal server by which trellis-cluster, a program of its own, says which machine runs what.
 type Cluster struct {
-	Address   string `yaml:"address" doc:"host and port of the Temporal server that trellis-cluster asks who runs what; keys and certificates come from the environment"`
-	Namespace string `yaml:"namespace" doc:"the namespace there"`
-	Repo      string `yaml:"repo" doc:"what the repository is called there, the same on all machines; its queues and workflows are named after it"`
+	Address    string        `yaml:"address" doc:"host and port of the Temporal server that trellis-cluster asks who runs what; keys and certificates come from the environment"`
+	Namespace  string        `yaml:"namespace" doc:"the namespace there"`
+	Repo       string        `yaml:"repo" doc:"what the repository is called there, the same on all machines; its queues and workflows are named after it"`
+	PreferLast time.Duration `yaml:"prefer_last" doc:"how long the machine that had a task last, and has its worktree, is waited for before another one may go on with it; 0: not at all"`
 }
 
 // Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
@@ -200,7 +201,7 @@ func defaults() Config {
 		Sandbox:  "off",
 		Runs:     Runs{Keep: 30 * 24 * time.Hour},
 		Shared:   Shared{Silence: 2 * time.Minute, Transcripts: true},
-		Cluster:  Cluster{Address: "127.0.0.1:7233", Namespace: "default"},
+		Cluster:  Cluster{Address: "127.0.0.1:7233", Namespace: "default", PreferLast: 10 * time.Second},
 	}
 }
 

@@ -74,6 +74,9 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		if err != nil {
 			return err
 		}
+		if err := s.equipped(t); err != nil {
+			return err
+		}
 		return s.CheckAgents(ctx, t, o.Agent)
 	})
 	if err != nil {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -86,6 +89,36 @@ func current(dir string) error {
 		return nil
 	}
 	return &RefusedError{fmt.Sprintf("%s is left to other machines: its run was begun by a newer Trellis (%s; code %d, this one has %d)", filepath.Base(dir), h.Build, h.Code, pipeline.Code), "trellis upgrade"}
+}
+
+// CheckPrograms is a *RefusedError when a program that commands begin with is not installed on this machine. A script or a target that
+// is not there is missing on all of them, and no matter of this one.
+func (s TaskRunner) CheckPrograms(what string, commands []string) error {
+	var missing []string
+	here := research.Project{Root: s.Repo.Main, LookPath: func(program string) error {
+		err := s.LookPath(program)
+		if err != nil && !slices.Contains(missing, program) {
+			missing = append(missing, program)
+		}
+		return err
+	}}
+	for _, c := range commands {
+		here.Missing(c)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	list := strings.Join(missing, ", ")
+	return &RefusedError{fmt.Sprintf("%s left to other machines: the checks run %s, which is not installed here", what, list), "install " + list}
+}
+
+// equipped is a *RefusedError when what decides about a task can't be run on this machine: this one would fail what others can do.
+func (s TaskRunner) equipped(t *taskdir.Task) error {
+	commands := t.Pipeline.Verify
+	if len(commands) == 0 {
+		commands = s.Config.Verify
+	}
+	return s.CheckPrograms(t.ID+" is", commands)
 }
 
 // alone is the lease of who shares with nobody.

@@ -1,0 +1,46 @@
+package share_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// A machine without a program that the checks of a task begin with leaves it to others, and says so; one that has it does the task.
+func TestMachineWithoutAProgram(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", silence)
+	b.Site.LookPath = func(program string) error {
+		if program == "sh" {
+			return exec.ErrNotFound
+		}
+		return nil
+	}
+	b.pull()
+	before := a.Git("ls-remote", "origin", "refs/trellis/*")
+	_, err := b.Site.TaskRunner().Run(t.Context(), b.dir(), runner.RunOptions{}, nil)
+	var refused *runner.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Why, task+" is left to other machines: the checks run sh, which is not installed here") || refused.Hint != "install sh" {
+		t.Errorf("got %v", err)
+	}
+	b.follow()
+	b.Until("the watcher to say so", func() bool { return b.Heard("the checks run sh, which is not installed here") > 0 })
+	if after, got := a.Git("ls-remote", "origin", "refs/trellis/*"), b.Task(b.dir()).Status; after != before || got != trellis.Ready {
+		t.Errorf("it is %s, and others were told something:\n%s\nwas\n%s", got, after, before)
+	}
+	if res := a.run(); res.Status != trellis.Review {
+		t.Errorf("where the program is: %s, %v", res.Status, res.Failure)
+	}
+}
