@@ -130,15 +130,20 @@ func (s *sightings) learn(heard taskref.Spending) bool {
 	if s.spending == nil {
 		s.spending = taskref.Spending{}
 	}
-	return s.spending.Learn(heard)
+	return s.spending.Learn(s.lately(heard))
 }
 
-// spent is what agents of all machines used since a day, as far as was heard.
-func (s *sightings) spent(day string) taskref.Spending {
+// lately is of a table what was used from yesterday on, and not on days that have begun nowhere yet.
+func (s *sightings) lately(table taskref.Spending) taskref.Spending {
+	return table.Between(day(s.now().AddDate(0, 0, -1)), day(s.now().AddDate(0, 0, 1)))
+}
+
+// spent is what agents of all machines used since yesterday, as far as was heard.
+func (s *sightings) spent() taskref.Spending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
-	return s.spending.Since(day)
+	return s.lately(s.spending)
 }
 
 // all takes in how all tasks stand now: others are not on the remote any more.
@@ -186,7 +191,7 @@ func (s *sightings) take(states []taskref.State, gone ...string) error {
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Silence: s.silence, Spending: s.spending.Since(day(s.now().AddDate(0, 0, -1)))}
+	text := sightingsText{Remote: s.remote, Silence: s.silence, Spending: s.lately(s.spending)}
 	for _, one := range s.tasks {
 		text.Tasks = append(text.Tasks, one)
 	}

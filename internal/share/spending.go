@@ -13,13 +13,12 @@ func day(at time.Time) string { return at.Local().Format(time.DateOnly) }
 // spending is what the machines of the team used today or yesterday, as far as this one knows. It goes with each state, so that who joins
 // later hears of all.
 func (t *Team) spending() taskref.Spending {
-	now := t.Now()
-	known := t.sightings.spent(day(now.AddDate(0, 0, -1)))
+	known := t.sightings.spent()
 	if t.Used == nil {
 		return known
 	}
 	if used, err := t.Used(); err == nil { // else what was heard of it last
-		own := taskref.Spent{Day: day(now), Tokens: used.Tokens()}
+		own := taskref.Spent{Day: day(t.Now()), Tokens: used.Tokens()}
 		if used.CostUSD != nil {
 			own.CostUSD = *used.CostUSD
 		}
@@ -32,7 +31,7 @@ func (t *Team) spending() taskref.Spending {
 // asks nobody.
 func (t *Team) SpentElsewhere() (sum trellis.Usage) {
 	today := day(t.Now())
-	for machine, its := range t.sightings.spent(today) {
+	for machine, its := range t.sightings.spent() {
 		if machine != t.Machine && its.Day == today {
 			sum = sum.Add(trellis.Usage{InputTokens: its.Tokens, CostUSD: &its.CostUSD})
 		}

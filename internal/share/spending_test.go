@@ -34,6 +34,13 @@ func (m *machine) lay(id string) string {
 	return dir
 }
 
+// noon is a clock on which no day ends in a test.
+func noon() func() time.Time {
+	y, m, d := time.Now().Date()
+	shift := time.Until(time.Date(y, m, d, 12, 0, 0, 0, time.Local))
+	return func() time.Time { return time.Now().Add(shift) }
+}
+
 // What agents used on one machine counts for the day's budget of all: another one begins no call once it is used up, whether it heard of it
 // from the machine itself or, later, from one that did. What is raised goes on.
 func TestBudgetsOfAllMachines(t *testing.T) {
@@ -41,9 +48,7 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	const silence = time.Minute
 	a := net(t, runnertest.Quickly, silence)
 	b, c := a.beside("b", silence), a.beside("c", silence)
-	y, m, d := time.Now().Date()
-	shift := time.Until(time.Date(y, m, d, 12, 0, 0, 0, time.Local))
-	noon := func() time.Time { return time.Now().Add(shift) } // no day ends meanwhile
+	noon := noon()
 	a.Site.Now, b.Site.Now, c.Site.Now = noon, noon, noon
 	a.Program("events", spender)
 	b.Program("events", spender)
@@ -88,5 +93,27 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	c.Site.Now = func() time.Time { return noon().AddDate(0, 0, 1) }
 	if left, err := c.Site.Budgets().BudgetLeft(); err != nil || left.Exhausted != nil {
 		t.Errorf("on the next day: %+v, %v", left, err)
+	}
+}
+
+// A machine whose clock was years ahead counts from when it is right again.
+func TestSpendingOfAClockAhead(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	b := a.beside("b", time.Minute)
+	a.Program("events", spender)
+	noon := noon()
+	b.Site.Now, b.Site.Config.Limits.DayTokens = noon, 3000
+	for _, ahead := range []time.Duration{3 * 365 * 24 * time.Hour, 0} {
+		a.Site.Now = func() time.Time { return noon().Add(ahead) }
+		a.team = join(a.Site, time.Minute) // a process of its own
+		dir := a.lay("02-01-ahead-" + strings.ToLower(ahead.String()))
+		if res, err := a.Site.TaskRunner().Run(t.Context(), dir, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		b.pull()
+		if left, err := b.Site.Budgets().BudgetLeft(); err != nil || (left.Exhausted != nil) != (ahead == 0) {
+			t.Errorf("%v ahead: got %+v, %v", ahead, left, err)
+		}
 	}
 }

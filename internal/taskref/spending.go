@@ -43,11 +43,12 @@ func (s Spending) Learn(other Spending) (news bool) {
 	return news
 }
 
-// Since is the table without days before one.
-func (s Spending) Since(day string) Spending {
+// Between is the table without days before the first or after the last: a clock that was ahead once would else stand for its machine
+// until that day has come.
+func (s Spending) Between(first, last string) Spending {
 	kept := Spending{}
 	for machine, its := range s {
-		if its.Day >= day {
+		if its.Day >= first && its.Day <= last {
 			kept[machine] = its
 		}
 	}

@@ -24,7 +24,10 @@ func TestSpendingOnlyGrows(t *testing.T) {
 			t.Errorf("from %d on: %v", first, s)
 		}
 	}
-	if got := want.Since("2026-02-02"); len(got) != 2 {
+	if got := want.Between("2026-02-02", "2026-02-09"); len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+	if got := want.Between("2026-01-01", "2026-02-01"); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
 }
