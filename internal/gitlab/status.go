@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/rest"
@@ -16,10 +17,16 @@ const maxChecks = 500
 
 // pipeline is a run of a project's CI.
 type pipeline struct {
-	ID     int
-	SHA    string
-	Status string
-	WebURL string `json:"web_url"`
+	ID       int
+	Ref, SHA string
+	Status   string
+	WebURL   string `json:"web_url"`
+}
+
+// of reports whether it is one of a commit that a merge request has now. One that runs on what a merge would make has a commit of its own, on
+// a ref refs/merge-requests/N/merge or /train.
+func (p *pipeline) of(sha string) bool {
+	return p != nil && (p.SHA == "" || p.SHA == sha || strings.HasPrefix(p.Ref, "refs/merge-requests/"))
 }
 
 // job is a job of a pipeline, or what something outside of GitLab says of a commit, which has a target_url.
@@ -67,10 +74,11 @@ func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, er
 	return s, c.reviews(ctx, project, path, &s)
 }
 
-// checks are the jobs of the newest pipeline, and what others say of the commit. What is retried is told by its last try alone.
+// checks are the jobs of the commit's newest pipeline, and what others say of the commit. GitLab may still tell of the pipeline of the one
+// before for a moment after a push. What is retried is told by its last try alone.
 func (c *Client) checks(ctx context.Context, project string, r *request, s *forge.PRStatus) error {
 	var known []int
-	if p := r.HeadPipeline; p != nil {
+	if p := r.HeadPipeline; p.of(r.SHA) {
 		jobs, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
 		if err != nil {
 			return err

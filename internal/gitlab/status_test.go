@@ -23,7 +23,7 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	outside := job(90, "sonar", "failed", m{"target_url": "https://sonar.example/1"})
 	for name, c := range map[string]struct {
-		status   string // of the pipeline; "": there is none
+		status   any // of the pipeline, or what is told of it; nil: there is none
 		jobs     []any
 		statuses []any
 		checks   string
@@ -31,28 +31,33 @@ func TestChecks(t *testing.T) {
 		fixable  string
 		waits    bool
 	}{
-		"nothing":          {"", nil, nil, "", "", "", false},
-		"passed":           {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false},
-		"may fail":         {"success", []any{job(1, "test", "success"), job(2, "lint", "failed", m{"allow_failure": true, "failure_reason": "script_failure"})}, nil, forge.Passed, "", "", false},
-		"running":          {"running", []any{job(1, "test", "running"), job(2, "lint", "success")}, nil, forge.Pending, "", "", true},
-		"not begun":        {"created", nil, nil, forge.Pending, "", "", true},
-		"failed":           {"failed", []any{job(1, "test", "failed", m{"failure_reason": "script_failure"}), job(2, "lint", "success")}, nil, forge.Failed, "test", "test", false},
-		"failed, runs":     {"running", []any{job(1, "test", "failed"), job(2, "lint", "running")}, nil, forge.Failed, "test", "test", true},
-		"no machine":       {"failed", []any{job(1, "test", "failed", m{"failure_reason": "stuck_or_timeout_failure"})}, nil, forge.Failed, "test", "", false},
-		"cancelled":        {"canceled", []any{job(1, "test", "canceled")}, nil, forge.Failed, "test", "", false},
-		"below":            {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false},
-		"outside":          {"success", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false},
-		"outside alone":    {"", nil, []any{job(91, "sonar", "success")}, forge.Passed, "", "", false},
-		"outside, pending": {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true},
-		"unknown word":     {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false},
+		"nothing":            {nil, nil, nil, "", "", "", false},
+		"passed":             {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false},
+		"may fail":           {"success", []any{job(1, "test", "success"), job(2, "lint", "failed", m{"allow_failure": true, "failure_reason": "script_failure"})}, nil, forge.Passed, "", "", false},
+		"running":            {"running", []any{job(1, "test", "running"), job(2, "lint", "success")}, nil, forge.Pending, "", "", true},
+		"not begun":          {"created", nil, nil, forge.Pending, "", "", true},
+		"failed":             {"failed", []any{job(1, "test", "failed", m{"failure_reason": "script_failure"}), job(2, "lint", "success")}, nil, forge.Failed, "test", "test", false},
+		"failed, runs":       {"running", []any{job(1, "test", "failed"), job(2, "lint", "running")}, nil, forge.Failed, "test", "test", true},
+		"no machine":         {"failed", []any{job(1, "test", "failed", m{"failure_reason": "stuck_or_timeout_failure"})}, nil, forge.Failed, "test", "", false},
+		"cancelled":          {"canceled", []any{job(1, "test", "canceled")}, nil, forge.Failed, "test", "", false},
+		"below":              {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false},
+		"outside":            {"success", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false},
+		"outside alone":      {nil, nil, []any{job(91, "sonar", "success")}, forge.Passed, "", "", false},
+		"outside, pending":   {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true},
+		"of a merge":         {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/merge"}, []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", false},
+		"of what was before": {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "feature/bye"}, nil, nil, "", "", "", false},
+		"unknown word":       {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, githubtest.State{})
 			pr := w.create()
 			w.Change(t, func(s *githubtest.State) {
-				if c.status != "" {
-					s.PRs[0]["pipeline"] = m{"id": 7, "status": c.status}
+				switch status := c.status.(type) {
+				case string:
+					s.PRs[0]["pipeline"] = m{"id": 7, "status": status}
+				case m:
+					s.PRs[0]["pipeline"] = status
 				}
 				s.PRs[0]["jobs"], s.PRs[0]["statuses"] = c.jobs, c.statuses
 			})
