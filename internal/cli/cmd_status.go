@@ -14,7 +14,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
-	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -98,16 +97,6 @@ func addUnready(ctx context.Context, p *app.Project, dir string, t *status.Task)
 			t.Problems = append(t.Problems, wrong)
 		}
 	}
-	return err
-}
-
-// sayThenNext says what became of a task, and the command that comes next.
-func sayThenNext(ctx context.Context, a *command.Console, s *runner.Site, dir, became string) error {
-	command, err := s.Assessor().Next(ctx, dir)
-	if command != "" {
-		became += "; next: " + command
-	}
-	a.Say("%s", became)
 	return err
 }
 

@@ -27,7 +27,6 @@ type chat struct {
 	mu   sync.Mutex
 	got  []string // texts
 	head []http.Header
-	at   []time.Time
 	say  []func(http.ResponseWriter)
 }
 

@@ -22,11 +22,6 @@ func newRoad(t *testing.T, s runnertest.Script, text string) *world {
 	return &world{runnertest.NewRoad(t, s, text)}
 }
 
-func hosted(t *testing.T, s githubtest.State) (*world, *githubtest.GH) {
-	w, gh := runnertest.Hosted(t, s)
-	return &world{w}, gh
-}
-
 func reviewed(t *testing.T, script string) (*world, *githubtest.GH, string) {
 	w, gh, dir := runnertest.Reviewed(t, script)
 	return &world{w}, gh, dir
