@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -34,17 +35,42 @@ func (e *RefMovedError) Error() string {
 // changes. When one of the refs is elsewhere, that is a *RefMovedError; other errors don't tell whether it was done, unless
 // the remote says no.
 func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duration, moves ...RefMove) error {
-	err := RetryLocked(ctx, nil, func() error { // who has the remote's locks is about to move the ref
+	push := func() error {
 		err := r.pushRefs(ctx, remote, limit, moves)
 		if errors.As(err, new(*Error)) {
 			err = r.pushRest(ctx, remote, limit, moves, err)
 		}
 		return err
-	})
+	}
+	err := push()
+	if lockContended(err) { // who has the remote's locks is about to move the ref, or was killed
+		err = RetryLocked(ctx, r.locksAt(ctx, remote, moves), push)
+	}
 	if moved := (*RefMovedError)(nil); err != nil && !errors.As(err, &moved) {
 		return fmt.Errorf("pushing to %s: %w", remote, err)
 	}
 	return err
+}
+
+// locksAt are the locks of refs of Trellis at a remote that is a folder. A push that is killed leaves them there, and nobody who pushes
+// can take them away anywhere else.
+func (r Remotes) locksAt(ctx context.Context, remote string, moves []RefMove) (list []string) {
+	addresses, _ := r.Addresses(ctx, remote) // the push says what is wrong with them
+	for _, address := range addresses {
+		dir, err := filepath.EvalSymlinks(AbsFrom(r.repo.Main, strings.TrimPrefix(address, "file://")))
+		if err != nil {
+			continue // another machine
+		}
+		if within := filepath.Join(dir, ".git"); isGitDir(within) {
+			dir = within
+		}
+		for _, m := range moves {
+			if strings.HasPrefix(m.Ref, "refs/trellis/") {
+				list = append(list, filepath.Join(dir, filepath.FromSlash(m.Ref)+".lock"))
+			}
+		}
+	}
+	return list
 }
 
 // pushRest looks why a push failed. What is where it is to be already is left out of another one: git takes no ref away that is not

@@ -3,6 +3,7 @@ package git_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,4 +144,28 @@ func TestCommitFiles(t *testing.T) {
 			t.Errorf("one that is missing: %v", err)
 		}
 	})
+}
+
+// A push that was killed in a remote that is a folder leaves the lock of a ref of Trellis there: the next one takes it away. Locks of refs
+// of others stay.
+func TestPushPastALockOfTheDead(t *testing.T) {
+	t.Parallel()
+	b := gittest.New(t)
+	bare := remote(b)
+	one := b.Git("rev-parse", "main")
+	locks := []string{filepath.Join(bare, "refs/trellis/run/x.lock"), filepath.Join(bare, "refs/heads/x.lock")}
+	for _, lock := range locks {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o755), os.WriteFile(lock, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Repo.Remotes().PushRefs(t.Context(), "origin", time.Minute, git.RefMove{Ref: "refs/trellis/run/x", To: one}); err != nil {
+		t.Error(err)
+	}
+	if got := b.GitIn(bare, "rev-parse", "refs/trellis/run/x"); got != one {
+		t.Errorf("it is at %s", got)
+	}
+	if _, err := os.Stat(locks[1]); err != nil {
+		t.Error(err)
+	}
 }
