@@ -149,7 +149,7 @@ echo "$TRELLIS_ROLE $TRELLIS_TASK_ID" >>$W/ended
 func newWorld(t *testing.T, silence time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), srv: newServer(t)}
-	first := &machine{w, filepath.Join(w.dir, "first", "repo")}
+	first := &machine{world: w, dir: filepath.Join(w.dir, "first", "repo")}
 	w.write("agent.sh", fmt.Sprintf(agent, w.dir))
 	for name, text := range runnertest.Program {
 		first.write(name, text)
@@ -184,14 +184,15 @@ func (w *world) calls(file, role, task string) int {
 // machine is a clone in a place of its own.
 type machine struct {
 	*world
-	dir string
+	dir  string
+	more []string // of its environment
 }
 
 func (w *world) machine(name string) *machine {
 	w.t.Helper()
-	m := &machine{w, filepath.Join(w.dir, name, "in", "repo")}
+	m := &machine{world: w, dir: filepath.Join(w.dir, name, "in", "repo")}
 	w.write(filepath.Join(name, ".gitconfig"), "[user]\n\tname = "+name+"\n\temail = "+name+"@example.org\n")
-	(&machine{w, w.dir}).git("clone", "-q", filepath.Join(w.dir, "bare.git"), m.dir)
+	(&machine{world: w, dir: w.dir}).git("clone", "-q", filepath.Join(w.dir, "bare.git"), m.dir)
 	return m
 }
 
@@ -205,8 +206,8 @@ func (m *machine) write(name, text string) {
 
 // env is an environment with a home of the machine's own.
 func (m *machine) env() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(filepath.Dir(m.dir)), "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org",
-		"TRELLIS_TRUST=checkout", "GORACE=atexit_sleep_ms=0", childVar + "=1"}
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(filepath.Dir(m.dir)), "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org",
+		"TRELLIS_TRUST=checkout", "GORACE=atexit_sleep_ms=0", childVar + "=1"}, m.more...)
 }
 
 func (m *machine) git(args ...string) string {

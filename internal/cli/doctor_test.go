@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +70,34 @@ func TestDoctorJSON(t *testing.T) {
 		}
 		if found != 1 {
 			t.Errorf("%v: got %s", tt.args, &out)
+		}
+	}
+}
+
+// A server that trellis-cluster is to ask is looked for.
+func TestDoctorLooksForTheServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	config := "cluster: {repo: acme, address: " + l.Addr().String() + "}\n"
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, ".trellis"), 0o755), os.WriteFile(filepath.Join(dir, ".trellis", "config.yaml"), []byte(config), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []struct {
+		before func()
+		want   string
+	}{{func() {}, "(?m)^ok +server +something answers at 127.0.0.1:"}, {func() { l.Close() }, "(?m)^error +server +no Temporal server answers at 127.0.0.1:"}} {
+		look.before()
+		var out, said bytes.Buffer
+		a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}}
+		if code := a.Run(t.Context(), []string{"doctor"}); code != command.ExitUnmet || !regexp.MustCompile(look.want).Match(out.Bytes()) {
+			t.Errorf("exit %d, no %s in\n%s%s", code, look.want, &out, &said)
 		}
 	}
 }

@@ -69,19 +69,18 @@ func Remembered(root string) string {
 type Known struct {
 	root    string
 	machine string
-	now     func() time.Time
 	heard   sightings
 }
 
 // NewKnown is what the clone at root heard, whose id is machine.
 func NewKnown(root, machine string, now func() time.Time) *Known {
-	return &Known{root: root, machine: machine, now: now, heard: sightings{path: SightingsFile(root)}}
+	return &Known{root: root, machine: machine, heard: sightings{path: SightingsFile(root), now: now}}
 }
 
 // Elsewhere says which other machine has the task of a directory, nil when none has.
 func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 	s, ok := k.heard.of(filepath.Base(dir))
-	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.now(), k.heard.silence) {
+	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.heard.now(), k.heard.silence) {
 		return nil
 	}
 	return s.held()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/share"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -72,6 +73,9 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(b.Dir, "../asked")); err == nil {
 		t.Error("an agent was asked")
+	}
+	if by := share.NewKnown(b.Dir, "b", noon).Elsewhere(theirs); by != nil { // who only reads hears the same
+		t.Errorf("%s has it", by.Host)
 	}
 	if own, err := b.Site.Budgets().Today(); err != nil || own.Tokens() != 0 {
 		t.Errorf("what b used itself is %+v, %v", own, err)

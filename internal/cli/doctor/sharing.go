@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
@@ -20,8 +22,12 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	if err != nil {
 		return // what is wrong with the settings was said
 	}
+	d.findings = append(d.findings, server(ctx, s.Config.Cluster)...)
 	team, err := app.SharingOf(p).Team(s)
 	if errors.Is(err, app.ErrNoTeam) {
+		if s.Config.Cluster.Repo != "" {
+			d.add(stateError, "sharing", "cluster.repo is set, and no remote that the state of tasks goes through", "trellis config set shared.remote origin")
+		}
 		return
 	}
 	if err != nil {
@@ -44,4 +50,23 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	if len(l.Builds) > 0 {
 		d.add(stateWarning, "sharing", "other machines use another Trellis: "+strings.Join(l.Builds, ", "), "install the same version on all")
 	}
+}
+
+// dialing is how long a server may take to answer.
+const dialing = 3 * time.Second
+
+// server looks whether the server is there by which trellis-cluster says who runs what, when it is to be. Who may ask it what is for
+// trellis-cluster to find out.
+func server(ctx context.Context, c config.Cluster) []finding {
+	if c.Repo == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Address)
+	if err != nil {
+		return []finding{{Check: "server", State: stateError, Detail: text.OneLine(fmt.Sprintf("no Temporal server answers at %s: %v", c.Address, err)), Hint: "trellis config set cluster.address HOST:PORT"}}
+	}
+	_ = conn.Close() // nothing was said
+	return []finding{{Check: "server", State: stateOK, Detail: fmt.Sprintf("something answers at %s: trellis-cluster status asks it who has what", c.Address)}}
 }
