@@ -121,10 +121,12 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
 	begun, err := inBackground(a, planArgs(c, p, dir, o), log, filepath.Join(dir, taskdir.RunLock))
-	if !begun {
+	if err != nil {
 		return err
 	}
-	a.Say("planning in the background; next: trellis status %s", id)
+	if begun { // else it has come to its end, and was heard
+		a.Say("planning in the background; next: trellis status %s", id)
+	}
 	return a.Result(p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
 }
 
