@@ -45,7 +45,7 @@ func dial(ctx context.Context, a *command.Console, cfg *config.Config, identity 
 	}
 	c, err := client.DialContext(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the Temporal server at %s: %w", cfg.Cluster.Address, err)
+		return nil, app.WithHints(fmt.Errorf("connecting to the Temporal server at %s: %w", cfg.Cluster.Address, err), "trellis doctor")
 	}
 	return &server{c, cfg.Cluster, max(cfg.Shared.Silence, leastSilence)}, nil
 }

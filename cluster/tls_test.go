@@ -77,7 +77,7 @@ func TestSecured(t *testing.T) {
 		code int
 		says string
 	}{
-		{"in the clear", nil, 1, "connecting to the Temporal server at " + address},
+		{"in the clear", nil, 1, "next: trellis doctor"},
 		{"nobody vouches", append([]string{"TEMPORAL_TLS=true"}, pair...), 1, "unknown authority"},
 		{"another name", append([]string{"TEMPORAL_TLS_SERVER_NAME=elsewhere.example"}, append(ca, pair...)...), 1, "not elsewhere.example"},
 		{"no certificate", ca, 1, "connecting to the Temporal server"},

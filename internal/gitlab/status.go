@@ -26,7 +26,7 @@ type pipeline struct {
 // of reports whether it is one of a commit that a merge request has now. One that runs on what a merge would make has a commit of its own, on
 // a ref refs/merge-requests/N/merge or /train.
 func (p *pipeline) of(sha string) bool {
-	return p != nil && (p.SHA == "" || p.SHA == sha || strings.HasPrefix(p.Ref, "refs/merge-requests/"))
+	return p != nil && (p.SHA == "" || p.SHA == sha || strings.HasPrefix(p.Ref, "refs/merge-requests/") && !strings.HasSuffix(p.Ref, "/head"))
 }
 
 // job is a job of a pipeline, or what something outside of GitLab says of a commit, which has a target_url.

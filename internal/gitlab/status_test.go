@@ -46,6 +46,7 @@ func TestChecks(t *testing.T) {
 		"outside, pending":   {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true},
 		"of a merge":         {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/merge"}, []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", false},
 		"of what was before": {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "feature/bye"}, nil, nil, "", "", "", false},
+		"of a head before":   {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/head"}, nil, nil, "", "", "", false},
 		"unknown word":       {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
