@@ -117,6 +117,32 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// A task that changes the same files as one that another machine is at work on waits for that, and says so; then it is done.
+func TestSameFiles(t *testing.T) {
+	t.Parallel()
+	const second = "02-01-later"
+	w := newWorld(t, silence)
+	w.write("hold", "")
+	a := w.machine("a")
+	w.machine("b").serve("--parallel", "1")
+	w.machine("c").serve("--parallel", "1")
+	for _, id := range []string{task, second} {
+		a.lay(id)
+		a.write(filepath.Join(".trellis", "tasks", id, "task.json"), `{"status": "ready", "pipeline": {"touches": ["work.txt"]}}`)
+		a.must("submit", id)
+		until(t, "an agent at work", func() bool { return w.has("at-work-" + task) })
+	}
+	until(t, "it says what the second waits for", func() bool {
+		return strings.Contains(a.must("status"), second+" waits for "+task+", which changes the same files (work.txt)")
+	})
+	if got := w.calls("begun", "implement", second); got != 0 {
+		t.Errorf("its agent was asked %d times", got)
+	}
+	w.write("go", "")
+	a.reaches(task, "review")
+	a.reaches(second, "review")
+}
+
 // The machine that had a task last goes on with it although another one has nothing to do; when it is gone the other one does.
 func TestLastMachineGoesOn(t *testing.T) {
 	t.Parallel()

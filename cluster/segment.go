@@ -117,10 +117,12 @@ func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error
 	if err := s.site.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		return Standing{}, again(later, err)
 	}
-	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{}, nil)
+	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Beside: true}, nil)
 	s.say("%s: %s%s", filepath.Base(l.Dir), res.Status, because(err))
 	unready := (*runner.NotReadyError)(nil)
 	switch {
+	case errors.As(err, new(*runner.CrowdedError)):
+		return Standing{}, again(shortly, err)
 	case errors.As(err, new(*runner.ElsewhereError)), errors.Is(err, durable.ErrHeld):
 		return Standing{}, again(later, err)
 	case errors.As(err, &unready), errors.Is(err, trust.ErrUntrusted):

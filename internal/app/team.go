@@ -121,7 +121,7 @@ type unshared struct{ err error }
 func (u unshared) Elsewhere(string) *runner.ElsewhereError { return nil }
 func (u unshared) Last(string) bool                        { return false }
 func (u unshared) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
-func (u unshared) Take(context.Context, string, func() error) (runner.Lease, error) {
+func (u unshared) Take(context.Context, string, runner.Fit) (runner.Lease, error) {
 	return nil, u.err
 }
 

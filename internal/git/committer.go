@@ -33,6 +33,15 @@ func (r *Repo) CommitTree(ctx context.Context, tree, message string, parents ...
 	return r.Line(ctx, Command{Dir: r.Main, Args: args, Env: by, Stdin: strings.NewReader(message + "\n"), Write: true})
 }
 
+// EmptyCommit makes a commit without files, for what it says. No ref names it yet.
+func (r *Repo) EmptyCommit(ctx context.Context, message string) (string, error) {
+	tree, err := r.Line(ctx, Command{Dir: r.Main, Write: true, Args: []string{"hash-object", "-w", "-t", "tree", "--stdin"}, Stdin: strings.NewReader("")})
+	if err != nil {
+		return "", err
+	}
+	return r.CommitTree(ctx, tree, message)
+}
+
 // CommitOptions say what a commit holds.
 type CommitOptions struct {
 	Message  string

@@ -292,10 +292,6 @@ func (as Assessor) Touches(t *taskdir.Task) []string {
 	return p.Touches
 }
 
-func SameFiles(dir, glob string) string {
-	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
-}
-
 // others says which task that runs changes the same files as one that a person starts, "" when none does.
 func (as Assessor) others(t *taskdir.Task) string {
 	own := as.Touches(t)

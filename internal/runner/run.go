@@ -33,6 +33,8 @@ type RunOptions struct {
 	Adopt bool   // use an existing branch that is not the task's
 	// Deliver asks for push and pull request, whatever is configured.
 	Deliver bool
+	// Beside has it run only if it fits beside the tasks that run on all machines which share them, else the error is a *CrowdedError.
+	Beside bool
 }
 
 var (
@@ -66,18 +68,21 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	if s.Sharing == nil {
 		return s.run(ctx, dir, o, begun, alone{})
 	}
-	lease, err := s.Sharing.Take(ctx, dir, func() error {
+	lease, err := s.Sharing.Take(ctx, dir, func(running []string) (competes bool, err error) {
 		if err := current(dir); err != nil {
-			return err
+			return false, err
 		}
 		t, err := s.Store.Load(dir)
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.equipped(t)
 		}
-		if err := s.equipped(t); err != nil {
-			return err
+		if err == nil {
+			err = s.CheckAgents(ctx, t, o.Agent)
 		}
-		return s.CheckAgents(ctx, t, o.Agent)
+		if err != nil || !o.Beside {
+			return false, err
+		}
+		return s.beside(t, running)
 	})
 	if err != nil {
 		return Result{Dir: dir}, err

@@ -26,13 +26,17 @@ type Sharing interface {
 	Elsewhere(dir string) *ElsewhereError
 	// Last reports whether this machine was the last to have a task, or no machine had it.
 	Last(dir string) bool
-	// Take makes a task this machine's, and its directory and worktree what the last machine left. fit says of the directory, as it was
-	// brought, why this machine can't run it; then it is left to others. Errors: *ElsewhereError; what fit says; others when nobody could
-	// be asked, and then the task is not run.
-	Take(ctx context.Context, dir string, fit func() error) (Lease, error)
+	// Take makes a task this machine's, and its directory and worktree what the last machine left, if it fits. Of two tasks that compete one
+	// is taken after the other, on whatever machines, and the second with the first among what runs. Errors: *ElsewhereError; what fit says;
+	// others when nobody could be asked, and then the task is not run.
+	Take(ctx context.Context, dir string, fit Fit) (Lease, error)
 	// SpentElsewhere is what agents of other machines used today, as far as this one heard. It asks nobody.
 	SpentElsewhere() trellis.Usage
 }
+
+// Fit says of the directory of a task, as it was brought, why this machine does not run it now: then it is left to others. running are the
+// directories of other tasks that are worked on, here or elsewhere; competes reports whether it matters which those are.
+type Fit func(running []string) (competes bool, err error)
 
 // Lease is a task that this machine has.
 type Lease interface {

@@ -36,12 +36,13 @@ type team struct {
 func (s *team) Elsewhere(string) *runner.ElsewhereError { return s.by }
 func (s *team) Last(string) bool                        { return s.by == nil }
 func (s *team) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
-func (s *team) Take(_ context.Context, dir string, fit func() error) (runner.Lease, error) {
+func (s *team) Take(_ context.Context, dir string, fit runner.Fit) (runner.Lease, error) {
 	if s.by != nil {
 		return nil, s.by
 	}
 	s.dir = dir
-	return s, fit()
+	_, err := fit(nil)
+	return s, err
 }
 func (s *team) Brought() bool { return false }
 func (s *team) Fits() error   { return nil }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -76,7 +75,7 @@ func (a *admission) learn(f inspected) {
 
 // learnStep takes in that a step of an objective is to be planned.
 func (a *admission) learnStep(s step) {
-	a.needs[s.key()] = needs{agents: a.players(planner.Roles(), "")}
+	a.needs[s.key()] = needs{agents: a.s.Roles().Players(planner.Roles(), "")}
 }
 
 // locked takes in that another process holds a directory, and says how long it is to be left alone: 250 ms, as an order may
@@ -90,22 +89,11 @@ func (a *admission) locked(dir string) time.Duration {
 // full reports whether all slots are taken.
 func (a *admission) full() bool { return len(a.tasks)+len(a.steps) >= a.slots() }
 
-// players are the agents that play roles, for a task that asks for an agent or none. An error is said when it is started.
-func (a *admission) players(roles []trellis.Role, agent string) []string {
-	list := []string{}
-	for _, role := range roles {
-		if c, err := a.s.Roles().Choose(role, agent, ""); err == nil && !slices.Contains(list, c.Agent) {
-			list = append(list, c.Agent)
-		}
-	}
-	return list
-}
-
 // agents are those that play a task's roles.
 func (a *admission) agents(key string) []string {
 	n := a.needs[key]
 	if n.agents == nil {
-		n.agents = a.players(pipeline.Roles(), n.agent)
+		n.agents = a.s.Roles().Players(pipeline.Roles(), n.agent)
 		a.needs[key] = n
 	}
 	return n.agents
@@ -206,22 +194,14 @@ func (a *admission) limitedUntil(agent string) (last time.Time) {
 
 // crowded says which agent of a task or planning works for as many others as it may.
 func (a *admission) crowded(key string) string {
-	most := a.s.Config.Limits.PerAgent
-	if len(most) == 0 {
+	if len(a.s.Config.Limits.PerAgent) == 0 {
 		return ""
 	}
-	works := map[string]int{}
+	var others [][]string
 	for _, dir := range a.busy() {
-		for _, agent := range a.agents(dir) {
-			works[agent]++
-		}
+		others = append(others, a.agents(dir))
 	}
-	for _, agent := range a.agents(key) {
-		if limit, ok := most[agent]; ok && works[agent] >= limit {
-			return fmt.Sprintf("%s, which works for as many tasks as it may (%d, limits.per_agent)", agent, limit)
-		}
-	}
-	return ""
+	return a.s.Roles().Crowded(a.agents(key), others)
 }
 
 // stuck reports whether nothing that this watcher runs keeps any task of a queue: then only others can end the wait.

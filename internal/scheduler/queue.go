@@ -235,6 +235,9 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	go func() { w.ended <- attempt(ctx, s, l) }()
 }
 
+// crowdedPause is until a task is tried again that another machine was quicker than: what ended there is known here with the next look at all.
+const crowdedPause = 2 * time.Second
+
 // before is negative when task a runs before task b.
 func before(a, b *taskdir.Task, now time.Time) int {
 	return cmp.Or(strings.Compare(priority(a), priority(b)), a.Made(now).Compare(b.Made(now)), strings.Compare(a.Dir, b.Dir))
@@ -256,7 +259,7 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 		return r
 	}
 	s.Starter().PrintAssumptions(l.Dir)
-	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{}, nil)
+	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Beside: true}, nil)
 	if r.err != nil {
 		r.Task = nil
 		if t, err := s.Store.Load(l.Dir); err == nil {

@@ -364,6 +364,7 @@ func (w *watch) end(r ran) {
 	var untrusted *trust.UntrustedError
 	var elsewhere *runner.ElsewhereError
 	var refused *runner.RefusedError
+	var crowded *runner.CrowdedError
 	switch {
 	case errors.As(r.err, &untrusted):
 		w.awaits(r.Dir, untrusted)
@@ -380,6 +381,10 @@ func (w *watch) end(r ran) {
 		w.results.drop(r.Dir)
 		w.notices.inform(r.Dir, elsewhere.Error())
 		w.schedule.settled(r.Dir) // its directory is brought
+	case errors.As(r.err, &crowded): // another machine was quicker
+		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: []string{crowded.Why}})
+		w.notices.inform(r.Dir, crowded.Error())
+		w.schedule.put(r.Dir, time.Now().Add(crowdedPause), false)
 	case errors.As(r.err, &refused):
 		w.results.drop(r.Dir) // it is left to others
 		w.notices.inform(r.Dir, refused.Error()+"\nnext: "+refused.Hint)

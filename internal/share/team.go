@@ -40,6 +40,7 @@ type Options struct {
 type Team struct {
 	Options
 	sightings *sightings
+	taking    sync.Mutex // one task at a time is taken: each has to know of those before
 
 	mu     sync.Mutex
 	leases map[string]*lease // of tasks that this process has, by task
@@ -93,22 +94,23 @@ func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, err
 // find is a task as the remote has it, the zero State when it has none.
 func (t *Team) find(ctx context.Context, task string) (taskref.State, error) {
 	states, _, err := t.fetch(ctx)
-	if err != nil {
-		return taskref.State{}, err
-	}
+	return stateOf(states, task), err
+}
+
+func stateOf(states []taskref.State, task string) taskref.State {
 	for _, s := range states {
 		if s.Task == task {
-			return s, nil
+			return s
 		}
 	}
-	return taskref.State{}, nil
+	return taskref.State{}
 }
 
 // tries is how often something is tried that another machine was quicker with.
 const tries = 5
 
 // Take makes a task this machine's, with what other machines did to it.
-func (t *Team) Take(ctx context.Context, dir string, fit func() error) (runner.Lease, error) {
+func (t *Team) Take(ctx context.Context, dir string, fit runner.Fit) (runner.Lease, error) {
 	if by, held := runner.Held(dir); held {
 		return nil, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
@@ -119,19 +121,11 @@ func (t *Team) Take(ctx context.Context, dir string, fit func() error) (runner.L
 	if by, held := runner.Held(dir); held {
 		return nil, errors.Join(&durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}, lock.Unlock())
 	}
-	var l *lease
-	for range tries {
-		if l, err = t.take(ctx, dir, fit); !errors.Is(err, taskref.ErrLost) {
-			break
-		}
-	}
+	l, err := taking{t, dir, fit}.do(ctx)
 	if err != nil {
 		return nil, errors.Join(sleeps(err), lock.Unlock())
 	}
 	l.lock = lock
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.leases[l.task()] = l
 	return l, nil
 }
 
@@ -180,55 +174,6 @@ func (t *Team) lock(dir string) (*durable.Lock, error) {
 
 func (t *Team) folder() string {
 	return filepath.Join(t.Remote.Store.Root, ".trellis", ".runtime", "shared")
-}
-
-// take is Take once.
-func (t *Team) take(ctx context.Context, dir string, fit func() error) (*lease, error) {
-	task := filepath.Base(dir)
-	s, err := t.find(ctx, task)
-	if err != nil {
-		return nil, err
-	}
-	if by := t.Elsewhere(dir); by != nil {
-		return nil, by
-	}
-	if by := t.outrun(s); by != nil {
-		return nil, by
-	}
-	if err := t.twin(ctx, s); err != nil {
-		return nil, err
-	}
-	brought := s.Work != "" && s.Worker != t.Machine
-	if err := t.bring(ctx, dir, s); err != nil {
-		return nil, err
-	}
-	if err := fit(); err != nil {
-		return nil, &unfitError{err}
-	}
-	if brought {
-		if err := t.bringWork(ctx, dir, s); err != nil {
-			return nil, err
-		}
-	}
-	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}, turn: t.turnAfter(s)}
-	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "taken", Work: true}); err != nil {
-		return nil, err
-	}
-	l.heard, l.saved = t.Now(), t.Now()
-	return l, t.sightings.take([]taskref.State{l.state})
-}
-
-// twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.
-func (t *Team) twin(ctx context.Context, s taskref.State) error {
-	one, heard := t.sightings.of(s.Task)
-	if s.Claim.Machine != t.Machine || heard && t.lapsed(one) {
-		return nil
-	}
-	known, err := t.Remote.Known(ctx, s.Task)
-	if err != nil || known == s.Commit {
-		return err
-	}
-	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host + ", with a copy of this clone,", Since: s.Claim.Since}
 }
 
 // bring makes the directory of a task that of the state, unless it was made from that, or is what the state was made from.

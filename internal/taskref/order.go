@@ -47,11 +47,7 @@ func (r Remote) send(ctx context.Context, o Order) error {
 	if !o.fits() || len(raw) > maxOrder {
 		return fmt.Errorf("%s is no order that can be sent: task and id have to be names, and all of it at most %d KB", o.ref(), maxOrder>>10)
 	}
-	tree, err := r.Repo.Line(ctx, git.Command{Dir: r.Repo.Main, Write: true, Args: []string{"hash-object", "-w", "-t", "tree", "--stdin"}, Stdin: strings.NewReader("")})
-	if err != nil {
-		return err
-	}
-	commit, err := r.Repo.CommitTree(ctx, tree, "trellis: "+trellis.VisibleLine(o.What)+"\n\n"+string(raw))
+	commit, err := r.Repo.EmptyCommit(ctx, "trellis: "+trellis.VisibleLine(o.What)+"\n\n"+string(raw))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -22,10 +23,20 @@ type SaveAs struct {
 	Turn   time.Time
 	Work   bool    // the work is what is here; else it is what the last state says
 	Done   []Order // that are taken off the remote with the same push
+	Gated  bool    // nothing is pushed when another gated state was since Gate
+	Gate   string  // what [GateOf] said before the remote was asked for the states that this one fits beside
+}
+
+// ErrGate says that another machine claimed a task since the states were asked for that a claim was to fit beside. Nothing was pushed.
+var ErrGate = errors.New("another machine claimed a task at the same moment")
+
+// GateOf is how the gate of a remote was when it was asked last: a gated state is saved only on top of that.
+func GateOf(ctx context.Context, r Remote) (string, error) {
+	return r.at(ctx, remoteRefs+strings.TrimPrefix(gateRef, git.OwnPrefix))
 }
 
 // Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
-// have until then, "" none; a *LostError says that it has another. After any other error the remote has the old state or the new one; Fetch tells.
+// have until then, "" none; a *LostError says that it has another, [ErrGate] that a gated one came too late. After any other error the remote has the old state or the new one; Fetch tells.
 func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
 	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.now(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
 	if !taskdir.ValidID(s.Task) {
@@ -70,6 +81,13 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	for _, o := range next.Done {
 		more = append(more, git.RefMove{Ref: o.ref(), Any: true})
 	}
+	if next.Gated {
+		passed, err := r.Repo.EmptyCommit(ctx, fmt.Sprintf("trellis: %s claims %s\n\nState: %s\n", trellis.VisibleLine(r.Host), s.Task, s.Commit))
+		if err != nil {
+			return err
+		}
+		more = append(more, git.RefMove{Ref: gateRef, To: passed, Was: next.Gate})
+	}
 	return r.push(ctx, *s, last, before, more)
 }
 
@@ -86,6 +104,9 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 	moved := (*git.RefMovedError)(nil)
 	if errors.As(err, &moved) && moved.Now != "" && moved.Now == before {
 		err = push(before)
+	}
+	if errors.As(err, &moved) && moved.Ref == gateRef {
+		return ErrGate
 	}
 	if errors.As(err, &moved) {
 		return &LostError{s.Task, moved.Now}

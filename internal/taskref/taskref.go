@@ -24,7 +24,11 @@ const (
 	runRefs   = git.OwnPrefix + "run/"
 	wipRefs   = git.OwnPrefix + "wip/"
 	orderRefs = git.OwnPrefix + "order/"
+	gateRefs  = git.OwnPrefix + "gate/"
 )
+
+// gateRef is a ref of the remote that each claim moves which has to fit beside others.
+const gateRef = gateRefs + "claims"
 
 // Refs of this repository alone. The last is what was made to be pushed, of which nobody may have heard whether it was.
 const (
@@ -128,7 +132,7 @@ func (r Remote) now() time.Time {
 func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 	ctx = git.Hookless(ctx)
 	var specs []string
-	for _, refs := range []string{runRefs, orderRefs} {
+	for _, refs := range []string{runRefs, orderRefs, gateRefs} {
 		specs = append(specs, "+"+refs+"*:"+remoteRefs+strings.TrimPrefix(refs, git.OwnPrefix)+"*")
 	}
 	if err := r.Repo.Remotes().FetchRefs(ctx, r.Name, r.limit(), specs...); err != nil {

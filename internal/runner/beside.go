@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// CrowdedError says that a task is not begun beside what runs now, and what that is. When it ends there may be room.
+type CrowdedError struct{ Task, Why string }
+
+func (e *CrowdedError) Error() string { return e.Task + " waits for " + e.Why }
+
+// SameFiles says of the task in dir that another one waits for it.
+func SameFiles(dir, glob string) string {
+	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
+}
+
+// Crowded says which of some agents works for as many tasks as it may, "" when there is room with all. others are the agents of each
+// task that runs.
+func (rs Roles) Crowded(own []string, others [][]string) string {
+	for _, agent := range own {
+		limit, limited := rs.config.Limits.PerAgent[agent]
+		works := 0
+		for _, theirs := range others {
+			if slices.Contains(theirs, agent) {
+				works++
+			}
+		}
+		if limited && works >= limit {
+			return fmt.Sprintf("%s, which works for as many tasks as it may (%d, limits.per_agent)", agent, limit)
+		}
+	}
+	return ""
+}
+
+// Players are the agents that play roles, for a task that asks for an agent or none, each once. An error is said when it is started.
+func (rs Roles) Players(roles []trellis.Role, agent string) []string {
+	list := []string{}
+	for _, role := range roles {
+		if c, err := rs.Choose(role, agent, ""); err == nil && !slices.Contains(list, c.Agent) {
+			list = append(list, c.Agent)
+		}
+	}
+	return list
+}
+
+// beside is a *CrowdedError when a task does not fit beside those in other directories, which run: they change the same files, or take up
+// its agents. competes reports whether it depends on what runs at all.
+func (s TaskRunner) beside(t *taskdir.Task, running []string) (competes bool, err error) {
+	own, players := s.Assessor().Touches(t), s.Roles().Players(pipeline.Roles(), t.Pipeline.Agent)
+	limited := slices.ContainsFunc(players, func(agent string) bool { _, ok := s.Config.Limits.PerAgent[agent]; return ok })
+	if len(own) == 0 && !limited {
+		return false, nil
+	}
+	var agents [][]string
+	for _, dir := range running {
+		other, err := s.Store.Load(dir)
+		if err != nil {
+			return true, &CrowdedError{t.ID, fmt.Sprintf("%s, which another machine works on and nothing is known of here yet: %v", filepath.Base(dir), err)}
+		}
+		if glob, both := ready.Overlap(own, s.Assessor().Touches(other)); both {
+			return true, &CrowdedError{t.ID, SameFiles(dir, glob)}
+		}
+		agents = append(agents, s.Roles().Players(pipeline.Roles(), other.Pipeline.Agent))
+	}
+	if why := s.Roles().Crowded(players, agents); why != "" {
+		return true, &CrowdedError{t.ID, why}
+	}
+	return true, nil
+}

@@ -1,0 +1,114 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/taskref"
+)
+
+// taking is a task that is about to become this machine's.
+type taking struct {
+	t   *Team
+	dir string
+	fit runner.Fit
+}
+
+// do takes it, again when others were quicker with something. The lease is known when it returns.
+func (g taking) do(ctx context.Context) (l *lease, err error) {
+	t := g.t
+	t.taking.Lock()
+	defer t.taking.Unlock()
+	for range tries {
+		if l, err = g.once(ctx); !errors.Is(err, taskref.ErrLost) && !errors.Is(err, taskref.ErrGate) {
+			break
+		}
+	}
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.leases[l.task()] = l
+	}
+	return l, err
+}
+
+// once is do without another try.
+func (g taking) once(ctx context.Context) (*lease, error) {
+	t, dir := g.t, g.dir
+	gate, err := taskref.GateOf(ctx, t.Remote) // before the states are asked for: they have all claims until then
+	if err != nil {
+		return nil, err
+	}
+	states, _, err := t.fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := stateOf(states, filepath.Base(dir))
+	if by := t.Elsewhere(dir); by != nil {
+		return nil, by
+	}
+	if by := t.outrun(s); by != nil {
+		return nil, by
+	}
+	if err := g.twin(ctx, s); err != nil {
+		return nil, err
+	}
+	brought := s.Work != "" && s.Worker != t.Machine
+	if err := t.bring(ctx, dir, s); err != nil {
+		return nil, err
+	}
+	competes, err := g.fit(g.running(states))
+	if err != nil {
+		return nil, &unfitError{err}
+	}
+	if brought {
+		if err := t.bringWork(ctx, dir, s); err != nil {
+			return nil, err
+		}
+	}
+	l := &lease{t: t, dir: dir, claim: taskref.Claim{Machine: t.Machine, Host: t.Host, Since: t.Now()}, turn: t.turnAfter(s)}
+	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "taken", Work: true, Gated: competes, Gate: gate}); err != nil {
+		return nil, err
+	}
+	l.heard, l.saved = t.Now(), t.Now()
+	return l, t.sightings.take([]taskref.State{l.state})
+}
+
+// running are the directories of other tasks that a machine works on, by these states.
+func (g taking) running(states []taskref.State) (dirs []string) {
+	t := g.t
+	for _, s := range states {
+		dir := filepath.Join(t.Remote.Store.Tasks(), s.Task)
+		if dir == g.dir || s.Claim.Machine == "" {
+			continue
+		}
+		_, held := runner.Held(dir)
+		if held || t.leaseOf(s.Task) != nil || s.Claim.Machine != t.Machine && g.claims(s) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// claims reports whether the machine that has a task by a state was heard of within its silence, and the task was not granted to this one.
+func (g taking) claims(s taskref.State) bool {
+	t := g.t
+	one, heard := t.sightings.of(s.Task)
+	return !t.granted(s.Task) && (!heard || one.Commit != s.Commit || !t.lapsed(one))
+}
+
+// twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.
+func (g taking) twin(ctx context.Context, s taskref.State) error {
+	t := g.t
+	one, heard := t.sightings.of(s.Task)
+	if s.Claim.Machine != t.Machine || heard && t.lapsed(one) {
+		return nil
+	}
+	known, err := t.Remote.Known(ctx, s.Task)
+	if err != nil || known == s.Commit {
+		return err
+	}
+	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host + ", with a copy of this clone,", Since: s.Claim.Since}
+}
