@@ -9,7 +9,7 @@ import (
 // of this program.
 func Metrics(p *Project, version string) *metrics.Collector {
 	c, _ := p.Config() // settings that are wrong hide no number: what they do not say has its default
-	used := runner.NewBudgets(p.Root, c.Limits, p.Env.Now)
+	used := runner.NewBudgets(p.Root, c, p.Env.Now)
 	return metrics.New(metrics.Source{Tasks: p.Reader, Work: p.Stats(), Version: version, Now: p.Env.Now,
 		Budget: func() (metrics.Budget, error) {
 			now, _ := p.Config()

@@ -37,7 +37,7 @@ func (r *News) Notifier() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
 		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Getenv: r.p.Env.Get, Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
-			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: r.p.Env.Now,
+			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: func() time.Time { return r.p.Env.Now().In(c.Shared.Zone()) },
 			Allowed: r.p.trustedPrograms}
 		r.n.Configure(c.Notify)
 	})

@@ -106,7 +106,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	t := share.New(share.Options{
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
 			Host: host, Limit: max(cfg.Shared.Silence/2, leastSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
-		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: s.Clock,
+		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
 		Adopt: func(dir string) error { s.Brought(dir); return nil },
 		Apply: func(ctx context.Context, dir string, o taskref.Order) error { return obey(ctx, s, dir, o) },
 		Used:  s.Budgets().Today,

@@ -26,6 +26,9 @@ func (d *decoder) check(c *Config) {
 	d.notify(c)
 	d.trackers(c)
 	d.sandbox(c)
+	if _, err := zoneOf(c.Shared.TimeZone); err != nil {
+		d.wrong("shared.time_zone", " is no time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
+	}
 	for i, g := range c.Protected {
 		if !doublestar.ValidatePattern(g) || g == "" {
 			d.wrong(item("protected", i), " is not a glob: %q", g)

@@ -1,5 +1,5 @@
 // Package config reads a project's settings: .trellis/config.yaml, and the worktree.yaml of Trellis 0.4
-// where config.yaml does not say otherwise. It is given bytes and reads no file and no environment.
+// where config.yaml does not say otherwise. It is given bytes and reads no file, but for time zones, and no environment.
 package config
 
 import (
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // for machines and images without
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -132,8 +133,8 @@ type Limits struct {
 	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
 	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
 	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
-	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents here in one day, by local time; 0: no limit"`
-	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents here may cost in one day, by local time; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents here in one day, by local time unless shared.time_zone says otherwise; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents here may cost in one day, by local time unless shared.time_zone says otherwise; 0: no limit"`
 }
 
 // Delivery is what becomes of the commit.
@@ -172,6 +173,23 @@ type Shared struct {
 	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: the one that was shared through here last, until watch --shared none"`
 	Silence     time.Duration `yaml:"silence" doc:"how long nothing is heard of a machine before its tasks are taken from it; it is heard of four times in that"`
 	Transcripts bool          `yaml:"transcripts" doc:"give the others what agents were told and wrote too, from which trellis logs is made"`
+	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens and day_cost_usd begin, as Europe/Berlin or UTC: the same for all machines; empty: each machine's own"`
+}
+
+// Zone is the time zone in which days begin.
+func (s Shared) Zone() *time.Location {
+	zone, err := zoneOf(s.TimeZone)
+	if err != nil { // which is said of the settings
+		return time.Local
+	}
+	return zone
+}
+
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" {
+		return time.Local, nil // which time.LoadLocation takes for UTC
+	}
+	return time.LoadLocation(name)
 }
 
 // Cluster is the Temporal server by which trellis-cluster, a program of its own, says which machine runs what.

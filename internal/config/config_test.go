@@ -231,6 +231,7 @@ func TestProblems(t *testing.T) {
 		{"worktree:\n  copy:\n  - .env\n  - ../x", "4: worktree.copy[2] leads out of the repository: ../x"},
 		{"worktree: {copy: [/etc/passwd]}", "1: worktree.copy[1] leads out of the repository: /etc/passwd"},
 		{"protected: ['a[']", `1: protected[1] is not a glob: "a["`},
+		{"shared: {time_zone: Berlin}", `1: shared.time_zone is no time zone: "Berlin"; it is a name such as Europe/Berlin or UTC`},
 		{"delivery: {commit_type: 'feat(x)'}", `1: delivery.commit_type is one word, such as feat or fix, not "feat(x)"`},
 		{"packages: {cli: {path: ../cli}}", "1: packages.cli.path leads out of the repository: ../cli"},
 		{"packages:\n  cli:", "2: packages.cli has no path"},

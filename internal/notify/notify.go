@@ -60,7 +60,7 @@ type Notifier struct {
 	Allowed func(context.Context) error
 	Late    bool // nothing is sent before Close, as short commands want it
 	Disk    *durable.Disk
-	Now     func() time.Time
+	Now     func() time.Time // in the time zone in which days begin
 
 	mu         sync.Mutex
 	hooks      []hook

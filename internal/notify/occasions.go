@@ -16,7 +16,7 @@ const nearly = 0.8
 // Spent takes in what agents used: today, and for a task. People are told of each budget that is nearly used up, once for a day
 // and once for a run of a task.
 func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
-	now := n.Now().Local().Format("2006-01-02")
+	now := n.Now().Format(time.DateOnly)
 	for _, b := range nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0) {
 		if n.firstHeard(now + " " + b.of) {
 			n.occasion(&Event{ID: "budget:" + now + ":" + b.of, Title: "budget of " + now, Event: config.Spent, Budget: b.of, Failure: Failure{Detail: b.used}}, now)

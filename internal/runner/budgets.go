@@ -22,12 +22,12 @@ type Budgets struct {
 	ledger *ledger
 	dir    string // of the ledger
 	disk   *durable.Disk
-	now    func() time.Time
+	now    func() time.Time                      // in the time zone in which days begin
 	spent  func(dir string, today trellis.Usage) // is shown what was used after each call; nil: nobody is
 	others func() trellis.Usage                  // what other machines used today; nil: there are none
 }
 
-// Today is what agents used today, in this clone of the repository and by local time.
+// Today is what agents used today, in this clone of the repository.
 func (b Budgets) Today() (trellis.Usage, error) {
 	used, err := b.ledger.total(b.dir, b.now())
 	if err != nil {
@@ -68,8 +68,8 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 		}
 	}
 	now := b.now()
-	y, m, d := now.Local().Date()
-	r.Until = time.Date(y, m, d+1, 0, 0, 0, 0, time.Local) // when the day ends
+	y, m, d := now.Date()
+	r.Until = time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()) // when the day ends
 	switch {
 	case l.DayTokens > 0 && used.Tokens() >= l.DayTokens:
 		r.Exhausted = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens%s of limits.day_tokens, which is %d", used.Tokens(), where, l.DayTokens)
@@ -129,8 +129,12 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 }
 
 // NewBudgets are the budgets of the repository at root, for who runs nothing in it.
-func NewBudgets(root string, limits config.Limits, now func() time.Time) Budgets {
-	return Budgets{limits, new(ledger), spentIn(root), nil, now, nil, nil}
+func NewBudgets(root string, c *config.Config, now func() time.Time) Budgets {
+	return Budgets{c.Limits, new(ledger), spentIn(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
+}
+
+func clockIn(zone *time.Location, now func() time.Time) func() time.Time {
+	return func() time.Time { return now().In(zone) }
 }
 
 // spentIn is where the ledgers of days are.

@@ -112,7 +112,7 @@ func fold(d *durable.Disk, path string) error {
 	return d.WriteFile(path, append(line, '\n'), 0o600)
 }
 
-// ledger is what the agents of a repository used on a local day: a file for each day, with a line for each time that
+// ledger is what the agents of a repository used on a day: a file for each, with a line for each time that
 // one told. All processes append to it, each in one write, and read what the others wrote. Lines are not synced; torn
 // and foreign ones mean nothing. A large file is folded into one line.
 type ledger struct {
@@ -140,13 +140,13 @@ func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, us
 
 // turn begins the file of another day, and removes those that are old.
 func (l *ledger) turn(dir string, now time.Time) {
-	day := now.Local().Format(time.DateOnly)
+	day := now.Format(time.DateOnly)
 	if day == l.day {
 		return
 	}
 	l.day, l.lost = day, trellis.Usage{}
 	l.anew()
-	old := now.Local().AddDate(0, 0, -keepDays).Format(time.DateOnly)
+	old := now.AddDate(0, 0, -keepDays).Format(time.DateOnly)
 	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // the next one looks again
 	for _, name := range names {
 		if filepath.Base(name) < old {

@@ -108,7 +108,7 @@ func (s *Site) Approvals() Approvals {
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
-	b := Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, s.Clock, s.Spent, nil}
+	b := Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, clockIn(s.Config.Shared.Zone(), s.Clock), s.Spent, nil}
 	if s.Sharing != nil {
 		b.others = s.Sharing.SpentElsewhere
 	}

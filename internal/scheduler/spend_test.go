@@ -64,6 +64,30 @@ func TestDayBudget(t *testing.T) {
 	}
 }
 
+// A day begins at midnight in the time zone of the settings, wherever the machine is.
+func TestDayOfATimeZone(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]string{"Pacific/Kiritimati": "2026-02-02T10:00:00Z", "Pacific/Pago_Pago": "2026-02-02T11:00:00Z"} { // 14 hours ahead, 11 behind
+		w := newWorld(t, runnertest.Quickly)
+		w.Program("events", fmt.Sprintf(runnertest.Spends, "null"))
+		w.Site.Config.Limits.DayTokens, w.Site.Config.Shared.TimeZone = 100, name
+		midnight, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := midnight.Add(-6 * time.Hour)
+		w.Site.Now = func() time.Time { return now }
+		dir := w.Ready("02-01-a")[0]
+		if got := w.watchOnce(1); got[dir].Status != trellis.Paused || !got[dir].Until.Equal(midnight) {
+			t.Errorf("%s: got %+v", name, got[dir])
+		}
+		now = midnight
+		if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 0 {
+			t.Errorf("%s: on the next day %+v, %v", name, used, err)
+		}
+	}
+}
+
 // Who raises the day's budget and says start goes on at once; a watcher does so by itself when it looks again.
 func TestDayBudgetRaised(t *testing.T) {
 	t.Parallel()

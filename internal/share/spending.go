@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// day is the name of a day, by local time.
-func day(at time.Time) string { return at.Local().Format(time.DateOnly) }
+// day is the name of a day, in the time zone of the clock.
+func day(at time.Time) string { return at.Format(time.DateOnly) }
 
 // spending is what the machines of the team used today or yesterday, as far as this one knows. It goes with each state, so that who joins
 // later hears of all.
@@ -27,7 +27,7 @@ func (t *Team) spending() taskref.Spending {
 	return known
 }
 
-// SpentElsewhere is what the agents of other machines used today, as far as this one heard: their days are those of their own clocks. It
+// SpentElsewhere is what the agents of other machines used today, as far as this one heard: their days are those of their own clocks and time zones. It
 // asks nobody.
 func (t *Team) SpentElsewhere() (sum trellis.Usage) {
 	today := day(t.Now())

@@ -100,6 +100,36 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	}
 }
 
+// What a machine used today is counted by those whose days begin when its own do.
+func TestSpendingInATimeZone(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	a.Program("events", spender)
+	clock := func(zone string) func() time.Time {
+		in, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		return func() time.Time { return now.In(in) }
+	}
+	const first, last = "Pacific/Kiritimati", "Pacific/Pago_Pago" // in which it is never the same day
+	a.Site.Now = clock(first)
+	a.team = join(a.Site, time.Minute)
+	if res, err := a.Site.TaskRunner().Run(t.Context(), a.lay(task), runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for zone, counted := range map[string]bool{first: true, last: false} {
+		b := a.beside("in-"+filepath.Base(zone), time.Minute)
+		b.Site.Now = clock(zone)
+		b.team = join(b.Site, time.Minute)
+		b.pull()
+		if got := b.team.SpentElsewhere(); (got.Tokens() > 0) != counted {
+			t.Errorf("%s: counted are %+v", zone, got)
+		}
+	}
+}
+
 // A machine whose clock was years ahead counts from when it is right again.
 func TestSpendingOfAClockAhead(t *testing.T) {
 	t.Parallel()

@@ -22,10 +22,10 @@ import (
 // Options are what a team is made of.
 type Options struct {
 	Remote  taskref.Remote
-	Machine string        // id of this clone
-	Host    string        // its name for people
-	Silence time.Duration // how long nothing is heard of a machine before its tasks are taken from it
-	Now     func() time.Time
+	Machine string           // id of this clone
+	Host    string           // its name for people
+	Silence time.Duration    // how long nothing is heard of a machine before its tasks are taken from it
+	Now     func() time.Time // in the time zone in which days begin
 	// Adopt is told that what is in a task directory came from a machine of the team.
 	Adopt func(dir string) error
 	// Apply does in a task directory what a person asked for elsewhere.
