@@ -41,7 +41,7 @@ func (t *Team) change(ctx context.Context, dir string, change func(taskref.State
 	if err != nil {
 		return err
 	}
-	if by := t.Elsewhere(dir); by != nil {
+	if by := t.holder(s); by != nil {
 		return by
 	}
 	if err := t.bring(ctx, dir, s); err != nil {
@@ -77,7 +77,7 @@ func (t *Team) Withdraw(ctx context.Context, dir string) error {
 		return err
 	}
 	s, err := t.find(ctx, filepath.Base(dir))
-	if by := t.Elsewhere(dir); err == nil && by != nil {
+	if by := t.holder(s); err == nil && by != nil {
 		err = by
 	}
 	if err == nil && s.Commit != "" {

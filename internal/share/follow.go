@@ -247,40 +247,49 @@ func (f *follower) obey(ctx context.Context, states []taskref.State, orders []ta
 	var errs []error
 	for _, o := range orders {
 		dir := filepath.Join(f.Remote.Store.Tasks(), o.Task)
-		at := slices.IndexFunc(states, func(s taskref.State) bool { return s.Task == o.Task })
-		if at < 0 || f.Elsewhere(dir) != nil {
+		if stateOf(states, o.Task).Commit == "" || f.Elsewhere(dir) != nil {
 			continue
 		}
 		if l := f.leaseOf(o.Task); l != nil {
 			errs = append(errs, l.obey(ctx, orders))
 			continue
 		}
-		errs = append(errs, f.obeyFree(ctx, dir, states[at], o))
+		errs = append(errs, f.obeyFree(ctx, dir, o))
 	}
 	return errors.Join(errs...)
 }
 
 // obeyFree carries out an order to a task that nobody is at work on. Another machine may do so at the same moment: the one that is later
 // takes what the other made of it.
-func (f *follower) obeyFree(ctx context.Context, dir string, s taskref.State, o taskref.Order) error {
+func (f *follower) obeyFree(ctx context.Context, dir string, o taskref.Order) error {
 	lock, err := f.lock(dir)
 	if err != nil {
 		return nil // the next round finds it
 	}
-	if _, held := runner.Held(dir); held {
-		return lock.Unlock()
-	}
-	if s, err = f.find(ctx, s.Task); err == nil {
-		err = f.bring(ctx, dir, s)
-	}
-	if err == nil {
-		f.apply(ctx, dir, o)
-		if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
-			err = nil
-		}
-		f.look(dir)
+	if _, held := runner.Held(dir); !held {
+		err = f.obeyNow(ctx, dir, o)
 	}
 	return errors.Join(err, lock.Unlock())
+}
+
+func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) error {
+	states, orders, err := f.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	s, stands := stateOf(states, o.Task), slices.ContainsFunc(orders, func(other taskref.Order) bool { return other.Task == o.Task && other.ID == o.ID })
+	if !stands || s.Commit == "" || f.holder(s) != nil { // what was heard before the lock may be old: another machine carried it out, and may be at work
+		return nil
+	}
+	if err := f.bring(ctx, dir, s); err != nil {
+		return err
+	}
+	f.apply(ctx, dir, o)
+	if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
+		err = nil
+	}
+	f.look(dir)
+	return err
 }
 
 // apply carries out an order. One that can't be is told of here, and is over.

@@ -88,7 +88,7 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if by := t.Elsewhere(dir); by != nil {
+	if by := t.holder(s); by != nil {
 		return by
 	}
 	if by := t.outrun(s); by != nil {

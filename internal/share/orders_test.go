@@ -276,3 +276,51 @@ func TestUnheardPush(t *testing.T) {
 		t.Errorf("it is %s", got.Status)
 	}
 }
+
+// A machine that hears of an order after another one carried it out, and took the task, leaves both alone.
+func TestOrderThatWasCarriedOut(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Counted(), time.Minute)
+	if _, err := a.team.Submit(t.Context(), a.Hand(task, runnertest.ProvenPRD)); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", 4*time.Second) // which looks often
+	if err := b.team.Ask(t.Context(), order("approve")); err != nil {
+		t.Fatal(err)
+	}
+	var lease runner.Lease
+	looks, heard := 0, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		b.team.Follow(ctx, func(string) { // b has heard of the order, and of a task that nobody has
+			if looks++; looks == 2 {
+				close(heard)
+			}
+			if looks > 1 {
+				return
+			}
+			done, end := follow(a)
+			until(t, "a carries it out", func() bool { return len(a.orders()) == 0 })
+			end()
+			<-done
+			var err error
+			if lease, err = a.team.Take(t.Context(), a.dir(), fits); err != nil {
+				t.Error(err)
+			}
+		})
+	}()
+	<-heard
+	cancel()
+	<-over
+	if lease == nil {
+		return
+	}
+	if err := lease.Save(t.Context(), "at work"); err != nil {
+		t.Errorf("it was taken from the machine that had it: %v", err)
+	}
+	if n := b.Heard("approve of " + task); n > 0 {
+		t.Errorf("it was carried out by b as well, %d times", n)
+	}
+}

@@ -46,7 +46,7 @@ func (g taking) once(ctx context.Context) (*lease, error) {
 		return nil, err
 	}
 	s := stateOf(states, filepath.Base(dir))
-	if by := t.Elsewhere(dir); by != nil {
+	if by := t.holder(s); by != nil {
 		return nil, by
 	}
 	if by := t.outrun(s); by != nil {
@@ -85,18 +85,11 @@ func (g taking) running(states []taskref.State) (dirs []string) {
 			continue
 		}
 		_, held := runner.Held(dir)
-		if held || t.leaseOf(s.Task) != nil || s.Claim.Machine != t.Machine && g.claims(s) {
+		if held || t.leaseOf(s.Task) != nil || t.holder(s) != nil {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
-}
-
-// claims reports whether the machine that has a task by a state was heard of within its silence, and the task was not granted to this one.
-func (g taking) claims(s taskref.State) bool {
-	t := g.t
-	one, heard := t.sightings.of(s.Task)
-	return !t.granted(s.Task) && (!heard || one.Commit != s.Commit || !t.lapsed(one))
 }
 
 // twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.

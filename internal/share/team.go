@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,18 @@ func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
 	return s.held()
 }
 
+// holder says which other machine has a task by a state that was just found, nil when none has. It goes by no sighting of another state, which
+// another process may have noted meanwhile.
+func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
+	if s.Claim.Machine == "" || s.Claim.Machine == t.Machine || t.granted(s.Task) {
+		return nil
+	}
+	if one, ok := t.sightings.of(s.Task); ok && one.Commit == s.Commit && t.lapsed(one) {
+		return nil
+	}
+	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host, Since: s.Claim.Since}
+}
+
 // lapsed reports whether nothing was heard of the machine that has a task for too long. It goes by this machine's clock alone: what
 // counts is how long the state of the task has not moved.
 func (t *Team) lapsed(s sighting) bool { return t.Now().Sub(s.Seen) > t.Silence }
@@ -97,13 +110,12 @@ func (t *Team) find(ctx context.Context, task string) (taskref.State, error) {
 	return stateOf(states, task), err
 }
 
-func stateOf(states []taskref.State, task string) taskref.State {
-	for _, s := range states {
-		if s.Task == task {
-			return s
-		}
+// stateOf is that of a task, the zero State when it is not among them.
+func stateOf(states []taskref.State, task string) (s taskref.State) {
+	if i := slices.IndexFunc(states, func(s taskref.State) bool { return s.Task == task }); i >= 0 {
+		s = states[i]
 	}
-	return taskref.State{}
+	return s
 }
 
 // tries is how often something is tried that another machine was quicker with.
