@@ -243,11 +243,9 @@ func (l *lease) attend(ctx context.Context) {
 func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	var did []string
 	for _, o := range orders {
-		if o.Task != l.task() || !l.first(o) {
-			continue
+		if o.Task == l.task() && l.carryOut(ctx, o) {
+			did = append(did, o.What)
 		}
-		l.t.apply(ctx, l.dir, o)
-		did = append(did, o.What)
 	}
 	if len(did) == 0 {
 		return nil
@@ -255,8 +253,9 @@ func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	return l.Save(ctx, "did what people asked for: "+strings.Join(did, ", "))
 }
 
-// first notes that an order is carried out now, unless it was.
-func (l *lease) first(o taskref.Order) bool {
+// carryOut does what an order asks, unless it was done. Nothing is given meanwhile: the state that takes the order off the remote has what
+// came of it.
+func (l *lease) carryOut(ctx context.Context, o taskref.Order) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost != nil || l.asked[o.ID] {
@@ -265,6 +264,8 @@ func (l *lease) first(o taskref.Order) bool {
 	if l.asked == nil {
 		l.asked = map[string]bool{}
 	}
-	l.asked[o.ID], l.done = true, append(l.done, o)
+	l.asked[o.ID] = true
+	l.t.apply(ctx, l.dir, o)
+	l.done = append(l.done, o)
 	return true
 }

@@ -324,3 +324,40 @@ func TestOrderThatWasCarriedOut(t *testing.T) {
 		t.Errorf("it was carried out by b as well, %d times", n)
 	}
 }
+
+// An order stands on the remote until the state there has what came of it: a machine that dies between loses none.
+func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	const silence = 2 * time.Second
+	a := net(t, runnertest.Counted(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	b := a.beside("b", silence)
+	saved, carried := make(chan error, 1), make(chan struct{})
+	var lease runner.Lease
+	a.team.Apply = func(context.Context, string, taskref.Order) error {
+		defer close(carried)
+		go func() { saved <- lease.Save(t.Context(), "meanwhile") }()
+		select {
+		case err := <-saved: // the step of the run that ends meanwhile
+			saved <- err
+			if len(b.orders()) == 0 {
+				t.Error("it is off the remote, and nothing came of it yet")
+			}
+		case <-time.After(time.Second): // the step waits
+		}
+		return nil
+	}
+	var err error
+	if lease, err = a.team.Take(t.Context(), a.dir(), fits); err != nil {
+		t.Fatal(err)
+	}
+	_, end := lease.Hold(t.Context())
+	if err := b.team.Ask(t.Context(), order("approve")); err != nil {
+		t.Fatal(err)
+	}
+	<-carried
+	until(t, "the order is off the remote", func() bool { return len(b.orders()) == 0 })
+	if err := errors.Join(<-saved, end(runner.Result{Status: trellis.Ready})); err != nil {
+		t.Error(err)
+	}
+}
