@@ -144,7 +144,7 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 }
 
 // bringResult brings the branch of a task. A worktree that this machine made for it earlier is brought up to it once no machine
-// is at work on the task.
+// is at work on the task, unless it is what the work is from: then it is newer, if it is another.
 func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State) error {
 	task, err := f.Remote.Store.Load(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 	if _, gone := os.Stat(task.WorktreePath); task.WorktreePath == "" || gone != nil {
 		return f.Remote.BringBranch(ctx, s)
 	}
-	if s.Claim.Machine != "" {
+	if s.Claim.Machine != "" || s.Worker == f.Machine {
 		return nil
 	}
 	return f.bringWork(ctx, dir, s)

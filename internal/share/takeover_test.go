@@ -3,6 +3,7 @@ package share_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -213,5 +214,34 @@ func TestWithdrawnElsewhere(t *testing.T) {
 	}
 	if known() {
 		t.Error("it is known still")
+	}
+}
+
+// What a person does by hand in the worktree of a task stays when somebody elsewhere only says something to the task.
+func TestOwnWorktreeStays(t *testing.T) {
+	t.Parallel()
+	const silence = time.Minute
+	a := net(t, runnertest.Counted(), silence)
+	a.Hand(task, runnertest.ProvenPRD)
+	if res := a.run(); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	byHand := filepath.Join(a.Task(a.dir()).WorktreePath, "by-hand.txt")
+	if err := os.WriteFile(byHand, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", silence)
+	b.pull()
+	if err := b.team.Change(t.Context(), b.dir(), func() error {
+		b.Edit(b.dir(), `"status": "review"`, `"notes": "x", "status": "review"`)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.pull(); len(got) != 1 {
+		t.Errorf("brought %v", got)
+	}
+	if _, err := os.Stat(byHand); err != nil {
+		t.Error(err)
 	}
 }
