@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -158,9 +159,9 @@ func pull(a *command.Console, c *cli.Context) error {
 		t.Mirror(c.Context, func(dir string) { fmt.Fprintln(a.Stdout, p.Store.Rel(dir)) })
 		return c.Context.Err()
 	}
-	changed, err := t.Pull(c.Context)
-	if err != nil {
-		return err
+	changed, unbrought := t.Pull(c.Context)
+	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
+		return unbrought
 	}
 	slices.Sort(changed)
 	for _, dir := range changed {
@@ -169,5 +170,5 @@ func pull(a *command.Console, c *cli.Context) error {
 		}
 	}
 	a.Say("%d tasks changed", len(changed))
-	return nil
+	return unbrought
 }

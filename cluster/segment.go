@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -84,11 +85,15 @@ func (s *serving) receive(ctx context.Context, dir string) error {
 	return s.team.Receive(ctx, dir)
 }
 
-// pull brings what other machines did.
+// pull brings what other machines did. What can't be brought keeps nothing but those that depend on it.
 func (s *serving) pull(ctx context.Context) error {
 	s.bring.Lock()
 	defer s.bring.Unlock()
 	_, err := s.team.Pull(ctx)
+	if errors.As(err, new(*app.UnbroughtError)) {
+		s.say("%v", err)
+		return nil
+	}
 	return err
 }
 

@@ -159,7 +159,11 @@ func (t *Team) Look(ctx context.Context) (share.Looked, error) { return t.team.L
 // Remote is what tasks are shared through.
 func (t *Team) Remote() string { return t.team.Remote.Name }
 
-// Pull brings what other machines did, and returns the directories of the tasks that changed.
+// UnbroughtError says which tasks could not be brought up to what other machines made of them. All others were.
+type UnbroughtError = share.UnbroughtError
+
+// Pull brings what other machines did, and returns the directories of the tasks that changed; beside them, an *UnbroughtError of those that
+// could not be brought.
 func (t *Team) Pull(ctx context.Context) ([]string, error) { return t.team.Pull(ctx) }
 
 // Submit tells the team of a task as it is here. It reports whether the team did not know that.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -88,16 +90,16 @@ func runPull(a *command.Console, c *cli.Context) error {
 	if c.Bool("follow") {
 		return pullOn(c.Context, a, p, t)
 	}
-	changed, err := t.Pull(c.Context)
-	if err != nil {
-		return err
+	changed, unbrought := t.Pull(c.Context)
+	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
+		return unbrought
 	}
 	names := []string{}
 	for _, dir := range changed {
 		names = append(names, p.Store.Rel(dir))
 	}
 	slices.Sort(names)
-	return a.Print(c.Bool("json"), pulled{names}, func() error {
+	err = a.Print(c.Bool("json"), pulled{names}, func() error {
 		for _, name := range names {
 			if err := a.Result(name); err != nil {
 				return err
@@ -106,6 +108,7 @@ func runPull(a *command.Console, c *cli.Context) error {
 		a.Say("%d tasks changed", len(names))
 		return nil
 	})
+	return cmp.Or(err, unbrought)
 }
 
 // pulled is what was brought, as JSON.

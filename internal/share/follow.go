@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -35,7 +37,7 @@ func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 }
 
 // Pull brings what other machines did, once, also to tasks whose directories were taken away here: who asks for it wants it. It returns the
-// directories that changed.
+// directories that changed. An *UnbroughtError says which could not be brought; the others were.
 func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 	f := t.follower(func(dir string) { changed = append(changed, dir) }, true)
 	f.all = true
@@ -44,7 +46,7 @@ func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 }
 
 func (t *Team) follower(look func(dir string), only bool) *follower {
-	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}}
+	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}, told: map[string]string{}}
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -52,12 +54,8 @@ func (f *follower) run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := f.round(ctx); err != nil && ctx.Err() == nil && !f.failing {
-			f.failing = true
-			f.tell("", fmt.Sprintf("%v; nothing new is begun until it answers", err))
-		} else if err == nil && f.failing {
-			f.failing = false
-			f.tell("", f.Remote.Name+" answers again")
+		if err := f.round(ctx); ctx.Err() == nil {
+			f.tellOf(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,6 +63,51 @@ func (f *follower) run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// tellOf says what went wrong in a round, once as long as it is the same.
+func (f *follower) tellOf(err error) {
+	unbrought := (*UnbroughtError)(nil)
+	if answers := err == nil || errors.As(err, &unbrought); answers && f.failing {
+		f.failing = false
+		f.tell("", f.Remote.Name+" answers again")
+	} else if !answers {
+		if !f.failing {
+			f.failing = true
+			f.tell("", fmt.Sprintf("%v; nothing new is begun until it answers", err))
+		}
+		return
+	}
+	now := map[string]string{}
+	if unbrought != nil {
+		for task, why := range unbrought.Of {
+			now[task] = why.Error()
+		}
+	}
+	for _, task := range slices.Sorted(maps.Keys(now)) {
+		if f.told[task] != now[task] {
+			f.tell(task, unbroughtText(task, unbrought.Of[task])+"; it is tried again")
+		}
+	}
+	f.told = now
+}
+
+// UnbroughtError says which tasks could not be brought up to what other machines made of them, or given to them. All others were.
+type UnbroughtError struct{ Of map[string]error } // by task
+
+func (e *UnbroughtError) Error() string {
+	var lines []string
+	for _, task := range slices.Sorted(maps.Keys(e.Of)) {
+		lines = append(lines, unbroughtText(task, e.Of[task]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns why.
+func (e *UnbroughtError) Unwrap() []error { return slices.Collect(maps.Values(e.Of)) }
+
+func unbroughtText(task string, why error) string {
+	return fmt.Sprintf("%s is not the same here and on other machines: %v", task, why)
 }
 
 // follower is what Follow remembers from one round to the next.
@@ -76,24 +119,42 @@ type follower struct {
 	failing  bool                 // the remote does not answer
 	rested   map[string]time.Time // when directories were changed last, as far as others know them so
 	lapsedOf map[string]string    // commits of the claims that were told to have lapsed, by task
+	told     map[string]string    // what went wrong with tasks and was told, by task
 }
 
-// round brings and gives once.
+// round brings and gives once. What goes wrong with a task keeps no other one: then it is an *UnbroughtError.
 func (f *follower) round(ctx context.Context) error {
 	states, orders, err := f.fetch(ctx)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	failed := failures{}
 	known := map[string]bool{}
 	for _, s := range states {
 		known[s.Task] = true
-		errs = append(errs, f.follow(ctx, s))
+		err := f.follow(ctx, s)
+		if errors.As(err, new(*unansweredError)) {
+			return err
+		}
+		failed.note(s.Task, err)
 	}
 	if !f.only {
-		errs = append(errs, f.offer(ctx, known), f.obey(ctx, states, orders))
+		err = f.offer(ctx, known, failed)
+		f.obey(ctx, states, orders, failed)
 	}
-	return errors.Join(errs...)
+	if err == nil && len(failed) > 0 {
+		err = &UnbroughtError{failed}
+	}
+	return err
+}
+
+// failures are what went wrong with tasks.
+type failures map[string]error
+
+func (f failures) note(task string, err error) {
+	if err != nil {
+		f[task] = errors.Join(f[task], err)
+	}
 }
 
 // follow brings a task up to what others made of it, or gives them what people here did.
@@ -125,7 +186,10 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 		if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" || s.Commit == known { // what was heard before the lock may be old
 			return err
 		}
-		if err := errors.Join(f.bring(ctx, dir, s), f.bringResult(ctx, dir, s)); err != nil {
+		if err := f.bring(ctx, dir, s); err != nil {
+			return err
+		}
+		if err := f.bringResult(ctx, dir, s); err != nil {
 			return err
 		}
 		f.rested[dir] = changedAt(dir)
@@ -210,7 +274,7 @@ func (f *follower) archived(task string) bool {
 }
 
 // offer gives the others what is ready here and unknown to them.
-func (f *follower) offer(ctx context.Context, known map[string]bool) error {
+func (f *follower) offer(ctx context.Context, known map[string]bool, failed failures) error {
 	entries, err := f.Remote.Store.List()
 	if err != nil {
 		return err
@@ -220,9 +284,7 @@ func (f *follower) offer(ctx context.Context, known map[string]bool) error {
 		if e.Task == nil || known[task] || f.leaseOf(task) != nil || !slices.Contains([]trellis.Status{trellis.Ready, trellis.Waiting}, e.Task.Status) || f.Now().Sub(changedAt(e.Dir)) < settleTime {
 			continue
 		}
-		if err := f.offerOne(ctx, e.Dir); err != nil {
-			return err
-		}
+		failed.note(task, f.offerOne(ctx, e.Dir))
 	}
 	return nil
 }
@@ -243,20 +305,18 @@ func (f *follower) offerOne(ctx context.Context, dir string) error {
 }
 
 // obey carries out what people asked of tasks that this machine has, or that none has.
-func (f *follower) obey(ctx context.Context, states []taskref.State, orders []taskref.Order) error {
-	var errs []error
+func (f *follower) obey(ctx context.Context, states []taskref.State, orders []taskref.Order, failed failures) {
 	for _, o := range orders {
 		dir := filepath.Join(f.Remote.Store.Tasks(), o.Task)
 		if stateOf(states, o.Task).Commit == "" || f.Elsewhere(dir) != nil {
 			continue
 		}
 		if l := f.leaseOf(o.Task); l != nil {
-			errs = append(errs, l.obey(ctx, orders))
+			_ = l.obey(ctx, orders) // it is tried again with its next beat, and once the task is lost nobody is asked any more
 			continue
 		}
-		errs = append(errs, f.obeyFree(ctx, dir, o))
+		failed.note(o.Task, f.obeyFree(ctx, dir, o))
 	}
-	return errors.Join(errs...)
 }
 
 // obeyFree carries out an order to a task that nobody is at work on. Another machine may do so at the same moment: the one that is later

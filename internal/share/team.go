@@ -95,11 +95,23 @@ func (t *Team) Last(dir string) bool {
 	return !ok || s.Worker == "" || s.Worker == t.Machine
 }
 
+// unansweredError says that the remote could not be asked.
+type unansweredError struct {
+	remote string
+	err    error
+}
+
+func (e *unansweredError) Error() string {
+	return fmt.Sprintf("asking %s for the tasks of the team: %v", e.remote, e.err)
+}
+
+func (e *unansweredError) Unwrap() error { return e.err }
+
 // fetch asks the remote how the tasks stand.
 func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, error) {
 	states, orders, err := t.Remote.Fetch(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking %s for the tasks of the team: %w", t.Remote.Name, err)
+		return nil, nil, &unansweredError{t.Remote.Name, err}
 	}
 	return states, orders, t.sightings.all(states)
 }

@@ -184,7 +184,9 @@ func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, foll
 		return nil, nil
 	}
 	if err == nil && once {
-		_, err = t.Pull(ctx)
+		if _, err = t.Pull(ctx); errors.As(err, new(*app.UnbroughtError)) { // it is told by who follows, and the other tasks can run
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, err
