@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Ordered is what came of an order of a person. Its JSON is what the commands print.
@@ -213,6 +215,9 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 	if d.IsRun {
 		return o.decideStep(ctx, s, dir, true, said)
 	}
+	if said.Hash == "" {
+		said.Hash = o.seen(s, dir, d.Step)
+	}
 	order := taskref.Order{What: string(word), By: said.By, Reason: said.Reason, Step: said.Step, Hash: said.Hash}
 	sent, err := o.shared(ctx, s, dir, order, func() (err error) {
 		if d.Step != "" {
@@ -222,10 +227,36 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 		done, err = o.decidePlan(ctx, s, dir, said)
 		return err
 	})
+	if errors.Is(err, runner.ErrPlanChanged) {
+		err = WithHints(err, map[bool]string{true: "trellis review ", false: "trellis status "}[d.Step == ""]+filepath.Base(dir))
+	}
 	if sent != "" {
 		return o.sent(dir, sent), err
 	}
 	return done, err
+}
+
+// seen is the hash of what a decision can be about that names none, by what this clone has: other machines may have changed it since. It is "",
+// what is there now, where nobody else can have, and of a step that this clone has not heard of.
+func (o Orders) seen(s *runner.Site, dir, step string) (hash string) {
+	if s.Sharing == nil {
+		return ""
+	}
+	if step != "" {
+		q, err := s.Approvals().Request(dir, step)
+		if err != nil {
+			return ""
+		}
+		return q.Hash
+	}
+	t, err := o.p.Store.Load(dir)
+	if err == nil {
+		hash, err = taskdir.PlanHash(dir, t)
+	}
+	if err != nil {
+		return "" // who decides says what is wrong with it
+	}
+	return hash
 }
 
 // sent is what came of an order that another machine is to carry out.

@@ -251,7 +251,7 @@ func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err
 // matches [ErrPlanChanged]. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
 // it altogether: of a yes and a no the first one counts.
 func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
-	if q, err = ap.findRequest(dir, a.Step); err != nil {
+	if q, err = ap.Request(dir, a.Step); err != nil {
 		return q, said, err
 	}
 	if a.Hash != "" && a.Hash != q.Hash {
@@ -283,8 +283,8 @@ func (ap Approvals) say(dir string, a proof.Approval) (err error) {
 	return err
 }
 
-// findRequest is the request for a step of a run.
-func (ap Approvals) findRequest(dir, step string) (q workflow.Request, err error) {
+// Request is the open request for a step of a run; without a path, the only one.
+func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) {
