@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // commands are all that trellis-cluster can do.
@@ -89,7 +90,7 @@ func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) 
 	if !runs && len(res.Waits) == 0 && res.Until.IsZero() {
 		return &runner.RefusedError{Why: fmt.Sprintf("%s is %s, and there is nothing to run", filepath.Base(dir), res.Status), Hint: "trellis status " + filepath.Base(dir)}
 	}
-	t, err := j.task(dir)
+	t, err := j.give(c, dir)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	if err != nil {
 		return err
 	}
-	t, err := j.task(dir)
+	t, err := j.give(c, dir)
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,15 @@ func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	}
 	a.Say("%s", done.Says)
 	return nil
+}
+
+// give is the task of a directory, which the team knows then.
+func (j *joined) give(c *cli.Context, dir string) (*taskdir.Task, error) {
+	t, err := j.task(dir)
+	if err == nil {
+		_, err = j.team.Submit(c.Context, dir)
+	}
+	return t, err
 }
 
 // order is a command that tells a task something. Whoever has it is asked to do it; else it is done here. The machines look at it then.

@@ -85,7 +85,7 @@ func (o Orders) left(ctx context.Context, dir string) string {
 	return "; its " + strings.Join(list, " and ") + map[int]string{1: " stays", 2: " stay"}[len(list)]
 }
 
-// Admit makes a task runnable, as starting it does, and tells those that share it. Nothing is run. It reports whether there is something to
+// Admit makes a task runnable, as starting it does, and tells others that know it. Nothing is run. It reports whether there is something to
 // run; the result says where the task stands.
 func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Result, err error) {
 	s, err := o.p.Site(ctx)

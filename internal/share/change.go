@@ -13,7 +13,7 @@ import (
 )
 
 // Change has change do something to a task that no other machine is at work on, with what others did to it before, and tells
-// them of it. What this machine is at work on itself is changed as it is: the run tells. *runner.ElsewhereError: another machine is at
+// them of it, if they know the task: it is given to them by [Team.Submit]. What this machine is at work on itself is changed as it is: the run tells. *runner.ElsewhereError: another machine is at
 // work on it.
 func (t *Team) Change(ctx context.Context, dir string, change func() error) error {
 	if _, held := runner.Held(dir); held {
@@ -27,31 +27,31 @@ func (t *Team) Change(ctx context.Context, dir string, change func() error) erro
 		return err
 	}
 	for range tries {
-		if err = t.change(ctx, dir, func(taskref.State) error { return change() }); !errors.Is(err, taskref.ErrLost) {
+		var s taskref.State
+		if s, err = t.change(ctx, dir, func(taskref.State) error { return change() }); err == nil && s.Commit != "" {
+			_, err = t.give(ctx, dir, s, "changed by a person")
+		}
+		if !errors.Is(err, taskref.ErrLost) {
 			break
 		}
 	}
 	return errors.Join(err, lock.Unlock())
 }
 
-// change is Change once. It is [taskref.ErrLost] when another machine changed the task at the same moment: then the change is made again to what
-// that made of it.
-func (t *Team) change(ctx context.Context, dir string, change func(taskref.State) error) error {
+// change has change do something to a task as others left it, and returns that state. A give of it is [taskref.ErrLost] when another machine changed
+// the task at the same moment: then the change is made again to what that made of it.
+func (t *Team) change(ctx context.Context, dir string, change func(taskref.State) error) (taskref.State, error) {
 	s, err := t.find(ctx, filepath.Base(dir))
 	if err != nil {
-		return err
+		return s, err
 	}
 	if by := t.holder(s); by != nil {
-		return by
+		return s, by
 	}
 	if err := t.bring(ctx, dir, s); err != nil {
-		return err
+		return s, err
 	}
-	if err := change(s); err != nil {
-		return err
-	}
-	_, err = t.give(ctx, dir, s, "changed by a person")
-	return err
+	return s, change(s)
 }
 
 // Submit tells the others of a task as this machine has it. It reports whether they did not know that. Errors are those of Change.
@@ -63,14 +63,18 @@ func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = t.change(ctx, dir, func(s taskref.State) (err error) {
+	s, err := t.change(ctx, dir, func(s taskref.State) (err error) {
 		news, err = t.differs(ctx, dir, s)
 		return err
 	})
+	if err == nil {
+		_, err = t.give(ctx, dir, s, "changed by a person")
+	}
 	return news, errors.Join(err, lock.Unlock())
 }
 
-// Withdraw takes a task off the remote, with its work. Here it stays as it is, and in the clones that have it. Errors are those of Change.
+// Withdraw takes a task off the remote, with its work. Here it stays as it is, and in the clones that have it; none of them gives it again by
+// itself. Errors are those of Change.
 func (t *Team) Withdraw(ctx context.Context, dir string) error {
 	lock, err := t.lockSoon(ctx, dir)
 	if err != nil {

@@ -245,3 +245,58 @@ func TestOwnWorktreeStays(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who takes a task off the remote has it stay off: nobody who knew it gives it again by himself, in the clone where that was said no less than
+// in others, whatever is done to it there. Submitted again it is as any other.
+func TestWithdrawnStaysOff(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	b := a.beside("b", time.Minute)
+	id := "02-01-first"
+	dir := a.lay(id)
+	b.pull()
+	theirs := filepath.Join(b.Site.Store.Tasks(), id)
+	if err := a.team.Withdraw(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	refused := (*runner.RefusedError)(nil)
+	for m, dir := range map[*machine]string{a: dir, b: theirs} {
+		if _, err := m.Site.TaskRunner().Run(t.Context(), dir, runner.RunOptions{}, nil); !errors.As(err, &refused) || refused.Hint != "trellis submit "+id {
+			t.Errorf("taken: %v", err)
+		}
+		if err := m.team.Change(t.Context(), dir, func() error { return os.WriteFile(filepath.Join(dir, "info.md"), nil, 0o644) }); err != nil {
+			t.Error(err)
+		}
+	}
+	a.Site.Now = func() time.Time { return time.Now().Add(time.Minute) } // all directories rest
+	if err := runnertest.Lay(filepath.Join(a.Site.Store.Tasks(), "02-02-after"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	over, end := follow(a)
+	until(t, "what comes after it is offered", func() bool { return a.Git("ls-remote", "origin", "refs/trellis/run/02-02-after") != "" })
+	end()
+	<-over
+	if got := a.Git("ls-remote", "origin", "refs/trellis/*/"+id); got != "" {
+		t.Errorf("the remote has %s", got)
+	}
+	if _, err := b.team.Submit(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	a.pull()
+	if res, err := a.Site.TaskRunner().Run(t.Context(), dir, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+// What a person does to a task that others were never told of tells them nothing.
+func TestOwnTaskStaysOwn(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if err := a.team.Change(t.Context(), dir, func() error { return a.Site.Orders().Cancel(dir) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Git("ls-remote", "origin", "refs/trellis/*"); got != "" {
+		t.Errorf("the remote has %s", got)
+	}
+}

@@ -52,7 +52,7 @@ func (g taking) once(ctx context.Context) (*lease, error) {
 	if by := t.outrun(s); by != nil {
 		return nil, by
 	}
-	if err := g.twin(ctx, s); err != nil {
+	if err := errors.Join(g.twin(ctx, s), g.withdrawn(ctx, s)); err != nil {
 		return nil, err
 	}
 	brought := s.Work != "" && s.Worker != t.Machine
@@ -90,6 +90,19 @@ func (g taking) running(states []taskref.State) (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// withdrawn is a *runner.RefusedError when others knew a task that the remote does not have any more: to take it would give it to them again.
+func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
+	if s.Commit != "" {
+		return nil
+	}
+	task := filepath.Base(g.dir)
+	known, err := g.t.Remote.Known(ctx, task)
+	if err != nil || known == "" {
+		return err
+	}
+	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + task}}
 }
 
 // twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.

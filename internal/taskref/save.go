@@ -226,7 +226,7 @@ func (r Remote) worktree(ctx context.Context, t *taskdir.Task) (*git.Worktree, e
 	return nil, err
 }
 
-// Drop takes a task off the remote, with its work and its orders. Errors are those of Save.
+// Drop takes a task off the remote, with its work and its orders. It stays known that others had it. Errors are those of Save.
 func (r Remote) Drop(ctx context.Context, s State) error {
 	ctx = git.Hookless(ctx)
 	orders, err := r.list(ctx, remoteRefs+"order/"+s.Task+"/")
@@ -241,7 +241,7 @@ func (r Remote) Drop(ctx context.Context, s State) error {
 	if moved := (*git.RefMovedError)(nil); errors.As(err, &moved) {
 		err = &LostError{s.Task, moved.Now}
 	}
-	for _, refs := range []string{knownRefs, pendingRefs, wipRefs} {
+	for _, refs := range []string{pendingRefs, wipRefs} {
 		if err == nil {
 			err = r.drop(ctx, refs+s.Task)
 		}
