@@ -298,3 +298,23 @@ func TestPlanned(t *testing.T) {
 		}
 	}
 }
+
+// A machine that does not trust what it has checked out leaves a task to others, and the server says why.
+func TestUntrustingMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, silence)
+	a, b := w.machine("a"), w.machine("b")
+	a.git("checkout", "-q", "-b", "unmerged")
+	a.git("commit", "-q", "--allow-empty", "-m", "of somebody else")
+	b.git("fetch", "-q", a.dir, "unmerged")
+	b.git("reset", "-q", "--hard", "FETCH_HEAD")
+	a.git("checkout", "-q", "main")
+	b.more = []string{"TRELLIS_TRUST="}
+	b.serve()
+	a.lay(task)
+	a.must("submit", task)
+	until(t, "it is said why it does not run", func() bool { return strings.Contains(a.must("status"), "the last time: ") })
+	if said := a.must("status"); !strings.Contains(said, "next, there: trellis trust") {
+		t.Errorf("status says\n%s", said)
+	}
+}

@@ -51,6 +51,9 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 	if err != nil {
 		return st, again(later, err)
 	}
+	if l.Untrusted != nil {
+		return st, untrusted(l.Untrusted)
+	}
 	if !l.Run || time.Until(l.At) > 0 {
 		return s.rests(own, l)
 	}
@@ -124,13 +127,15 @@ func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error
 	}
 	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Beside: true}, nil)
 	s.say("%s: %s%s", filepath.Base(l.Dir), res.Status, because(err))
-	unready := (*runner.NotReadyError)(nil)
+	unready, distrust := (*runner.NotReadyError)(nil), (*trust.UntrustedError)(nil)
 	switch {
 	case errors.As(err, new(*runner.CrowdedError)):
 		return Standing{}, again(shortly, err)
+	case errors.As(err, &distrust):
+		return Standing{}, untrusted(distrust)
 	case errors.As(err, new(*runner.ElsewhereError)), errors.Is(err, durable.ErrHeld):
 		return Standing{}, again(later, err)
-	case errors.As(err, &unready), errors.Is(err, trust.ErrUntrusted):
+	case errors.As(err, &unready):
 		return Standing{Status: res.Status, Waits: []string{err.Error()}, Host: s.host}, nil
 	case err != nil:
 		return Standing{}, again(later, err)
@@ -144,6 +149,11 @@ func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error
 	}
 	st.Stopped = err == nil && pipeline.Stopped(t)
 	return st, nil
+}
+
+// untrusted leaves a task to other machines: what this one has checked out is no matter of theirs.
+func untrusted(err *trust.UntrustedError) error {
+	return again(later, fmt.Errorf("%w; next, there: %s", err, err.Next()))
 }
 
 func because(err error) string {
