@@ -286,6 +286,11 @@ func TestPlanned(t *testing.T) {
 		t.Errorf("%s commits", got)
 	}
 
+	d := w.machine("d") // which has heard of nothing
+	if code, said := d.says("submit", "--plan", "--name", "bye", "--type", "backend", "--requirement", "greet.sh --bye says Adieu"); code != 2 || !strings.Contains(said, "there is a task "+id+" already") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+
 	w.write("unwanted", "")
 	no := a.plans("better", "make it better")
 	a.reaches(no, "rejected")

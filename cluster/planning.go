@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -71,6 +73,9 @@ func (s *serving) plan(ctx context.Context, in Wanted) (st Standing, err error) 
 		}
 		t, err = s.site.Store.Load(dir)
 	}
+	if err == nil {
+		err = madeOf(dir, in)
+	}
 	if err != nil {
 		return st, again(later, err)
 	}
@@ -84,6 +89,18 @@ func (s *serving) plan(ctx context.Context, in Wanted) (st Standing, err error) 
 		}
 	}
 	return Standing{Status: t.Status, Host: s.host}, nil
+}
+
+// madeOf is an error when a task was made of another requirement: of the same name, where who submitted this one had not heard of it.
+func madeOf(dir string, in Wanted) error {
+	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !bytes.Equal(bytes.TrimSpace(text), bytes.TrimSpace([]byte(in.Requirement))) {
+		return fmt.Errorf("there is a task %s already, of another requirement: this one needs another --name", in.Task)
+	}
+	return nil
 }
 
 // planHere plans on this machine, or goes on with what a process of it that died had begun. It is nil once there is a directory, whatever the verdict is.
@@ -143,6 +160,9 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	defer j.server.Close()
+	if _, err := j.team.Pull(c.Context); err != nil && !errors.As(err, new(*app.UnbroughtError)) {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(j.project.Store.Tasks(), in.Task)); err == nil {
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("there is a task %s already", in.Task)), "trellis-cluster submit "+in.Task)
 	}
