@@ -160,8 +160,8 @@ func (f failures) note(task string, err error) {
 // follow brings a task up to what others made of it, or gives them what people here did.
 func (f *follower) follow(ctx context.Context, s taskref.State) error {
 	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
-	if f.archived(s.Task) || f.leaseOf(s.Task) != nil {
-		return nil
+	if away, err := f.Remote.Store.Archived(s.Task); away || err != nil || f.leaseOf(s.Task) != nil {
+		return err
 	}
 	if _, held := runner.Held(dir); held {
 		return nil
@@ -265,12 +265,6 @@ func changedAt(dir string) (last time.Time) {
 		}
 	}
 	return last
-}
-
-// archived reports whether a task was put away here.
-func (f *follower) archived(task string) bool {
-	found, _ := filepath.Glob(filepath.Join(f.Remote.Store.Tasks(), "archive", "*", task))
-	return len(found) > 0
 }
 
 // offer gives the others what is ready here and unknown to them.

@@ -188,6 +188,28 @@ func TestRemovedHere(t *testing.T) {
 	}
 }
 
+// A task that was archived here stays as it is, whatever the folder of the clone is called.
+func TestArchivedHere(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Counted(), time.Minute)
+	dir := a.Hand(task, runnertest.ProvenPRD)
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b[1]", time.Minute)
+	b.pull()
+	if _, err := b.Site.Store.Archive(b.dir()); err != nil {
+		t.Fatal(err)
+	}
+	a.Write(".trellis/tasks/"+task+"/prd.md", runnertest.ProvenPRD+"\nMore.\n")
+	if _, err := a.team.Submit(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.pull(); len(got) != 0 {
+		t.Errorf("brought %v", got)
+	}
+}
+
 // What others took off the remote is not known here any more.
 func TestWithdrawnElsewhere(t *testing.T) {
 	t.Parallel()
