@@ -302,8 +302,8 @@ func (f *follower) offerOne(ctx context.Context, dir string) error {
 func (f *follower) obey(ctx context.Context, states []taskref.State, orders []taskref.Order, failed failures) {
 	for _, o := range orders {
 		dir := filepath.Join(f.Remote.Store.Tasks(), o.Task)
-		if stateOf(states, o.Task).Commit == "" || f.Elsewhere(dir) != nil {
-			continue
+		if _, err := os.Stat(dir); err != nil || stateOf(states, o.Task).Commit == "" || f.Elsewhere(dir) != nil {
+			continue // also where a person took it away, or archived it: others have it
 		}
 		if l := f.leaseOf(o.Task); l != nil {
 			_ = l.obey(ctx, orders) // it is tried again with its next beat, and once the task is lost nobody is asked any more

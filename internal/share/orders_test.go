@@ -361,3 +361,33 @@ func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An order is left to machines that have the directory of the task: one where a person took it away does nothing and says nothing.
+func TestOrderToATaskThatIsNotHere(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Counted(), time.Minute)
+	if _, err := a.team.Submit(t.Context(), a.Hand(task, runnertest.ProvenPRD)); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", 4*time.Second) // which looks often
+	b.pull()
+	if err := os.RemoveAll(b.dir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.team.Ask(t.Context(), order("approve")); err != nil {
+		t.Fatal(err)
+	}
+	over, end := follow(b)
+	if err := runnertest.Lay(filepath.Join(b.Site.Store.Tasks(), "02-02-after"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "b looked several times", func() bool { return a.Git("ls-remote", "origin", "refs/trellis/run/02-02-after") != "" })
+	end()
+	<-over
+	if n := b.Heard(task); n > 0 {
+		t.Errorf("it was told of it %d times", n)
+	}
+	if list := b.orders(); len(list) != 1 {
+		t.Errorf("to be done: %v", list)
+	}
+}
