@@ -1,6 +1,7 @@
 package taskref
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -23,7 +24,7 @@ type Spent struct {
 	CostUSD float64 `json:"cost_usd"` // as far as it is known
 }
 
-// maxMachines is of how many clones a table tells at most.
+// maxMachines is of how many clones a table tells at most: of those that used most, where a clone is made for each job.
 const maxMachines = 100
 
 // Learn takes in what another table says, and reports whether that was news.
@@ -58,11 +59,21 @@ func (s Spending) Between(first, last string) Spending {
 // text is the table in a line: clone, day, tokens and dollars of each.
 func (s *Spending) text() string {
 	var list []string
-	for _, machine := range slices.Sorted(maps.Keys(*s)) {
+	for _, machine := range slices.Sorted(slices.Values(s.largest())) {
 		its := (*s)[machine]
 		list = append(list, fmt.Sprintf("%s %s %d %s", machine, its.Day, its.Tokens, strconv.FormatFloat(its.CostUSD, 'f', -1, 64)))
 	}
-	return strings.Join(list[:min(len(list), maxMachines)], ", ")
+	return strings.Join(list, ", ")
+}
+
+// largest are the clones that a table tells of: as many as it may, without those that used nothing, the newest day and the most first.
+func (s *Spending) largest() []string {
+	list := slices.DeleteFunc(slices.Collect(maps.Keys(*s)), func(machine string) bool { its := (*s)[machine]; return its.Tokens == 0 && its.CostUSD == 0 })
+	slices.SortFunc(list, func(a, b string) int {
+		x, y := (*s)[a], (*s)[b]
+		return cmp.Or(cmp.Compare(y.Day, x.Day), cmp.Compare(y.CostUSD, x.CostUSD), cmp.Compare(y.Tokens, x.Tokens), cmp.Compare(a, b))
+	})
+	return list[:min(len(list), maxMachines)]
 }
 
 // parse reads that. What is no entry is passed over.

@@ -50,10 +50,11 @@ func TestSpendingInMessages(t *testing.T) {
 	}
 	many := Spending{}
 	for i := range 3 * maxMachines {
-		many[fmt.Sprint("m", i)] = Spent{"2026-02-01", 1, 0}
+		many[fmt.Sprint("m", i)] = Spent{"2026-02-01", int64(i % 2), 0} // every other one used nothing
 	}
+	many["z-largest"] = Spent{"2026-02-01", 2, 0}
 	s.Spending = many
-	if got, ok := parseState(s.Task, "c", s.message("taken")); !ok || len(got.Spending) != maxMachines {
-		t.Errorf("of many are told %d", len(got.Spending))
+	if got, ok := parseState(s.Task, "c", s.message("taken")); !ok || len(got.Spending) != maxMachines || got.Spending["z-largest"] != many["z-largest"] || got.Spending["m0"] != (Spent{}) {
+		t.Errorf("of many are told %v", got.Spending)
 	}
 }
