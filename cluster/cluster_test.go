@@ -205,7 +205,7 @@ func TestApproved(t *testing.T) {
 	a.lay(task)
 	a.write(filepath.Join(".trellis/tasks", task, "task.json"), `{"status": "waiting", "pipeline": {"approval": {"required": true}}}`)
 	a.must("submit", task)
-	until(t, "it waits", func() bool { return strings.Contains(a.must("status"), "it waits since") })
+	until(t, "it waits", func() bool { return strings.Contains(a.must("status"), "it waits for approval; handed out ") })
 	a.must("approve", task, "--by", "ann")
 	a.reaches(task, "review")
 }

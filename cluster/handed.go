@@ -14,15 +14,16 @@ import (
 
 // handed is a task that is handed out.
 type handed struct {
-	Task    string    `json:"task"`
-	State   string    `json:"state"` // runs, queued, waits
-	Host    string    `json:"host,omitempty"`
-	Since   time.Time `json:"since"`
-	Attempt int       `json:"attempt,omitempty"` // how often machines took it since it was looked at first
-	Failed  string    `json:"failed,omitempty"`  // how the last machine lost it
-	Queue   string    `json:"queue,omitempty"`
-	Nobody  bool      `json:"nobody,omitempty"` // waits in the queue: no machine can run it
-	Status  string    `json:"status,omitempty"` // by the last state that the machines gave
+	Task     string    `json:"task"`
+	State    string    `json:"state"` // runs, queued, waits
+	Host     string    `json:"host,omitempty"`
+	Since    time.Time `json:"since"`             // when it was taken or queued; of one that waits for no machine, when it was handed out
+	Attempt  int       `json:"attempt,omitempty"` // how often machines took it since it was looked at first
+	Failed   string    `json:"failed,omitempty"`  // how the last machine lost it
+	Queue    string    `json:"queue,omitempty"`
+	Nobody   bool      `json:"nobody,omitempty"`    // waits in the queue: no machine can run it
+	Status   string    `json:"status,omitempty"`    // by the last state that the machines gave
+	WaitsFor string    `json:"waits_for,omitempty"` // by that, what it waits for that no machine has
 }
 
 func (h handed) words() string {
@@ -37,8 +38,10 @@ func (h handed) words() string {
 		said = "no machine can run it: none waits for " + h.Queue
 	case h.Queue != "":
 		said = "it waits for a machine since " + since
+	case h.WaitsFor != "":
+		said = "it waits for " + h.WaitsFor + "; handed out " + since
 	default:
-		said = "it waits since " + since
+		said = "it waits; handed out " + since
 	}
 	if h.Status != "" && h.Host == "" {
 		said += ", " + h.Status

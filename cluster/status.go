@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 )
 
 // overview is who waits for tasks, and who has which.
@@ -43,9 +44,11 @@ func (j *joined) overview(c *cli.Context) (all overview, err error) {
 	if all.Tasks, err = j.server.all(c.Context); err != nil {
 		return all, err
 	}
+	reader := j.project.Reader()
+	reader.Watcher = pulse.State{Alive: true} // as it is for tasks that are handed out, whoever watches here
 	for i, h := range all.Tasks {
-		if t, err := j.task(filepath.Join(j.project.Store.Tasks(), h.Task)); err == nil { // one that is not here has no status here
-			all.Tasks[i].Status = string(t.Status)
+		if t, err := reader.Task(filepath.Join(j.project.Store.Tasks(), h.Task)); err == nil { // of one that is not here nothing is known here
+			all.Tasks[i].Status, all.Tasks[i].WaitsFor = string(t.Status), t.WaitingFor
 		}
 	}
 	for _, agent := range append([]string{""}, agentNames(j.site)...) {
