@@ -108,11 +108,15 @@ func (s *server) options(task string) client.StartWorkflowOptions {
 
 // start hands a task out. *runner.ElsewhereError or an error of the kind locked: it was handed out before, and is not at an end.
 func (s *server) start(ctx context.Context, t *taskdir.Task) error {
-	_, err := s.ExecuteWorkflow(ctx, s.options(t.ID), taskType, s.given(t))
-	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
-		return s.free(ctx, t.ID)
+	for {
+		_, err := s.ExecuteWorkflow(ctx, s.options(t.ID), taskType, s.given(t))
+		if !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+			return s.failed("handing out", t.ID, err)
+		}
+		if err := s.free(ctx, t.ID); err != nil {
+			return err
+		} // else it came to its end in between
 	}
-	return s.failed("handing out", t.ID, err)
 }
 
 // goOn has machines look at a task again, and hands it out if it is not.
