@@ -46,7 +46,7 @@ func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 }
 
 func (t *Team) follower(look func(dir string), only bool) *follower {
-	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}, told: map[string]string{}}
+	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}, half: map[string]string{}, told: map[string]string{}}
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -119,20 +119,27 @@ type follower struct {
 	failing  bool                 // the remote does not answer
 	rested   map[string]time.Time // when directories were changed last, as far as others know them so
 	lapsedOf map[string]string    // commits of the claims that were told to have lapsed, by task
+	half     map[string]string    // commits of states of which not all could be brought, by task
 	told     map[string]string    // what went wrong with tasks and was told, by task
 }
 
 // round brings and gives once. What goes wrong with a task keeps no other one: then it is an *UnbroughtError.
 func (f *follower) round(ctx context.Context) error {
+	before, err := f.Remote.KnownAll(ctx)
+	if err != nil {
+		return err
+	}
 	states, orders, err := f.fetch(ctx)
 	if err != nil {
 		return err
 	}
+	changed := slices.DeleteFunc(slices.Clone(states), func(s taskref.State) bool { return s.Commit == before[s.Task] })
+	_ = f.Remote.FetchWork(ctx, changed) // else each asks for its own
 	failed := failures{}
 	known := map[string]bool{}
 	for _, s := range states {
 		known[s.Task] = true
-		err := f.follow(ctx, s)
+		err := f.follow(ctx, s, before[s.Task])
 		if errors.As(err, new(*unansweredError)) {
 			return err
 		}
@@ -157,8 +164,9 @@ func (f failures) note(task string, err error) {
 	}
 }
 
-// follow brings a task up to what others made of it, or gives them what people here did.
-func (f *follower) follow(ctx context.Context, s taskref.State) error {
+// follow brings a task up to what others made of it, or gives them what people here did. before is what this clone knew of it when the remote was
+// asked.
+func (f *follower) follow(ctx context.Context, s taskref.State, before string) error {
 	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
 	if away, err := f.Remote.Store.Archived(s.Task); away || err != nil || f.leaseOf(s.Task) != nil {
 		return err
@@ -170,11 +178,11 @@ func (f *follower) follow(ctx context.Context, s taskref.State) error {
 	if err != nil {
 		return nil // another process of this clone takes or changes it
 	}
-	err = f.settle(ctx, dir, s)
+	err = f.settle(ctx, dir, s, before)
 	return errors.Join(err, lock.Unlock())
 }
 
-func (f *follower) settle(ctx context.Context, dir string, s taskref.State) error {
+func (f *follower) settle(ctx context.Context, dir string, s taskref.State, before string) error {
 	known, err := f.Remote.Known(ctx, s.Task)
 	if err != nil {
 		return err
@@ -182,19 +190,28 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 	if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) && known != "" && (known == s.Commit || !f.all) {
 		return nil // a person took it away here: a directory that was here once is never missing else
 	}
-	if known != s.Commit {
-		if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" || s.Commit == known { // what was heard before the lock may be old
-			return err
+	if known != s.Commit || f.half[s.Task] == s.Commit {
+		if known == before {
+			err = f.bringAll(ctx, dir, s)
 		}
-		if err := f.bring(ctx, dir, s); err != nil {
-			return err
+		if known != before || err != nil { // this clone did something to it after the remote was asked, or the remote has a newer one
+			was, failed := s.Commit, err
+			if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" {
+				return err
+			}
+			if s.Commit == was && failed != nil {
+				return failed
+			}
+			if s.Commit == known {
+				return nil
+			}
+			err = f.bringAll(ctx, dir, s)
 		}
-		if err := f.bringResult(ctx, dir, s); err != nil {
-			return err
+		if err == nil {
+			f.rested[dir] = changedAt(dir)
+			f.look(dir)
 		}
-		f.rested[dir] = changedAt(dir)
-		f.look(dir)
-		return nil
+		return err
 	}
 	if one, ok := f.sightings.of(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && f.lapsed(one) && f.lapsedOf[s.Task] != s.Commit {
 		f.lapsedOf[s.Task] = s.Commit
@@ -205,6 +222,19 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State) erro
 		return nil
 	}
 	return f.giveChanged(ctx, dir, s)
+}
+
+// bringAll brings a task, and what came of it.
+func (f *follower) bringAll(ctx context.Context, dir string, s taskref.State) error {
+	if err := f.bring(ctx, dir, s); err != nil {
+		return err
+	}
+	f.half[s.Task] = s.Commit
+	if err := f.bringResult(ctx, dir, s); err != nil {
+		return err
+	}
+	delete(f.half, s.Task)
+	return nil
 }
 
 // bringResult brings the branch of a task. A worktree that this machine made for it earlier is brought up to it once no machine

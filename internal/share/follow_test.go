@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/share"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // A task that can't be brought, or not given, is told of once and keeps no other one. That the remote does not answer is told beside it.
@@ -53,4 +55,54 @@ func TestOneTaskKeepsNoOther(t *testing.T) {
 	if n := b.Heard("02-01-empty is not the same"); n != 1 {
 		t.Errorf("it was told %d times", n)
 	}
+}
+
+// done are tasks that a machine ran.
+func (m *machine) done(ids ...string) {
+	m.Helper()
+	for _, id := range ids {
+		if res, err := m.Site.TaskRunner().Run(m.Context(), m.lay(id), runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
+			m.Fatalf("got %+v, %v", res, err)
+		}
+	}
+}
+
+// However many tasks others changed, a pull asks the remote twice: how they stand, and for the work.
+func TestPullAsksForAllAtOnce(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	b := a.beside("b", time.Minute)
+	asked, program := filepath.Join(b.Dir, "../asked"), filepath.Join(b.Dir, "../upload-pack")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho x >>"+asked+"\nexec git-upload-pack \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Git("config", "remote.origin.uploadpack", program)
+	a.done("02-01-first", "02-02-second", "02-03-third")
+	if got := b.pull(); len(got) != 3 {
+		t.Errorf("brought %v", got)
+	}
+	if data, err := os.ReadFile(asked); err != nil || strings.Count(string(data), "x") != 2 {
+		t.Errorf("asked %q, %v", data, err)
+	}
+	if got := b.Git("for-each-ref", "refs/heads/feature"); strings.Count(got, "\n") != 2 {
+		t.Errorf("branches:\n%s", got)
+	}
+}
+
+// A branch that can't be brought with its task is brought when it can be.
+func TestBranchThatComesLater(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	b := a.beside("b", 4*time.Second) // which looks often
+	a.done("02-01-first")
+	bare, wip := filepath.Join(a.Dir, "../bare.git"), "refs/trellis/wip/02-01-first"
+	work := a.Git("--git-dir="+bare, "rev-parse", wip)
+	a.Git("--git-dir="+bare, "update-ref", "-d", wip)
+	over, end := follow(b)
+	defer func() { end(); <-over }()
+	until(t, "it is told", func() bool {
+		return b.Heard("02-01-first is not the same here and on other machines: bringing the branch") > 0
+	})
+	a.Git("--git-dir="+bare, "update-ref", wip, work)
+	until(t, "the branch", func() bool { return b.Git("for-each-ref", "refs/heads/feature") != "" })
 }

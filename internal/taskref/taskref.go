@@ -178,6 +178,16 @@ func (r Remote) Known(ctx context.Context, task string) (string, error) {
 	return r.at(ctx, knownRefs+task)
 }
 
+// KnownAll are those states of all tasks, by task.
+func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
+	list, err := r.list(ctx, knownRefs)
+	known := map[string]string{}
+	for _, n := range list {
+		known[strings.TrimPrefix(n.ref, knownRefs)] = n.commit
+	}
+	return known, err
+}
+
 // at is the commit that a ref names, "" when it is not there.
 func (r Remote) at(ctx context.Context, ref string) (string, error) {
 	sha, err := r.Repo.Refs().Resolve(ctx, ref)

@@ -44,8 +44,7 @@ type bench struct {
 func (b bench) fetch(ctx context.Context) error {
 	here, err := b.has(ctx)
 	if err == nil && !here {
-		spec := "+" + wipRefs + b.s.Task + ":" + remoteRefs + strings.TrimPrefix(wipRefs, git.OwnPrefix) + b.s.Task
-		if err = b.Repo.Remotes().FetchRefs(ctx, b.Name, b.limit(), spec); err == nil {
+		if err = b.Repo.Remotes().FetchRefs(ctx, b.Name, b.limit(), b.spec()); err == nil {
 			here, err = b.has(ctx)
 		}
 	}
@@ -53,6 +52,30 @@ func (b bench) fetch(ctx context.Context) error {
 		err = fmt.Errorf("the remote has not the commits that the state %.12s names", b.s.Commit)
 	}
 	return err
+}
+
+// FetchWork has the commits of the work of several states here, with one question to the remote. Where one is gone there none may come: who brings
+// work asks for what it has not.
+func (r Remote) FetchWork(ctx context.Context, states []State) error {
+	var specs []string
+	for _, s := range states {
+		b := bench{Remote: r, s: s}
+		if s.Branch == "" {
+			continue
+		}
+		if here, err := b.has(git.Hookless(ctx)); err == nil && !here {
+			specs = append(specs, b.spec())
+		}
+	}
+	if len(specs) == 0 {
+		return nil
+	}
+	return r.Repo.Remotes().FetchRefs(git.Hookless(ctx), r.Name, r.limit(), specs...)
+}
+
+// spec is how the work is fetched.
+func (b bench) spec() string {
+	return "+" + wipRefs + b.s.Task + ":" + remoteRefs + strings.TrimPrefix(wipRefs, git.OwnPrefix) + b.s.Task
 }
 
 func (b bench) has(ctx context.Context) (bool, error) {
