@@ -70,7 +70,7 @@ func TestApprovalOfWhatThisCloneHas(t *testing.T) {
 		t.Errorf("of a plan that was changed elsewhere: %v, next: %v", err, HintsOf(err))
 	}
 
-	lease, err := here.team.Take(t.Context(), planned.Dir, func() error { return nil })
+	lease, err := here.team.Take(t.Context(), planned.Dir, func([]string) (bool, error) { return false, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
