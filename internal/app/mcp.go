@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -25,4 +26,16 @@ func (e *Env) MCPClient(name string) (mcpclients.Entry, error) {
 	}
 	hash := sha256.Sum256([]byte(c.File))
 	return mcpclients.Entry{Client: *c, Note: e.stateFile(filepath.Join("mcp", name+"-"+hex.EncodeToString(hash[:8])+".json")), Disk: e.Disk}, nil
+}
+
+// MCPElsewhere are servers of the same name that the program finds besides, when it is started in the folder that is worked in.
+func (e *Env) MCPElsewhere(c mcpclients.Entry) []mcpclients.Other {
+	from := mcpclients.Start{Dir: e.Dir}
+	if real, err := filepath.EvalSymlinks(e.Dir); err == nil {
+		from.Dir = real
+	}
+	if repo, err := git.Open(e.Dir); err == nil {
+		from.Main = repo.Main
+	}
+	return c.Elsewhere(from)
 }

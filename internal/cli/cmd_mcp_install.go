@@ -42,6 +42,8 @@ type installed struct {
 	Did     string `json:"did"`    // added, removed, nothing; would-add, would-remove: nobody agreed
 	Text    string `json:"text"`   // that was put in or taken out
 	Edited  bool   `json:"edited"` // the settings were changed by others since it was put in
+	// Elsewhere are servers of the same name that the program finds besides, from here.
+	Elsewhere []mcpclients.Other `json:"elsewhere"`
 }
 
 func runMCPInstall(a *command.Console, c *cli.Context) error {
@@ -56,7 +58,8 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	i := &installer{a, c, level, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing"}}
+	i := &installer{a, c, level, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing", Elsewhere: a.Caller().MCPElsewhere(entry)}}
+	i.sayElsewhere()
 	if c.Bool("undo") {
 		err = i.remove()
 	} else {
@@ -156,6 +159,23 @@ func (i *installer) agree(would, verb string, change mcpclients.Change, question
 func (i *installer) say(format string, args ...any) {
 	if !i.call.Bool("json") {
 		i.console.Say(format, args...)
+	}
+}
+
+// sayElsewhere tells of servers of the same name that the program finds besides: which of them it starts depends on where.
+func (i *installer) sayElsewhere() {
+	for _, o := range i.did.Elsewhere {
+		which, next := "instead of the one for all projects", "take it out there by hand, where that is not wanted"
+		switch {
+		case !o.Wins:
+			which = "while " + i.entry.File + " has none"
+		case o.Project != "":
+			which += ", in " + o.Project
+		}
+		if o.Remove != "" {
+			next = o.Remove
+		}
+		i.say("%s has a server called trellis in %s too, which it starts %s; next: %s", i.entry.Name, trellis.Visible(o.File), trellis.Visible(which), next)
 	}
 }
 

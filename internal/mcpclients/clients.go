@@ -17,10 +17,11 @@ const server = "trellis"
 
 // Client is a program that starts MCP servers, with its settings.
 type Client struct {
-	Name string
-	File string // its settings, those of the person for all projects
-	form form
-	mode os.FileMode // of a file that is made
+	Name   string
+	File   string // its settings, those of the person for all projects
+	form   form
+	mode   os.FileMode         // of a file that is made
+	places func(Start) []place // where it may find one besides
 }
 
 // form is how settings are written.
@@ -29,6 +30,8 @@ type form interface {
 	add(old []byte, command []string) (now []byte, added string, there bool, err error)
 	// cut is the settings without the server, however that is written now; there is false when they don't have it.
 	cut(old []byte) (now []byte, there bool, err error)
+	// has reports whether settings have the server; those that can't be read don't.
+	has(data []byte) bool
 	// holds reports whether now says what was says but for the server, which was has.
 	holds(was, now []byte) error
 }
@@ -45,11 +48,13 @@ func New(name string, get func(string) string) (*Client, error) {
 	var c *Client
 	switch name {
 	case "claude":
-		c = &Client{name, filepath.Join(under("CLAUDE_CONFIG_DIR", ""), ".claude.json"), jsonForm{key: "mcpServers", entry: claudeEntry}, 0o600}
+		file := filepath.Join(under("CLAUDE_CONFIG_DIR", ""), ".claude.json")
+		c = &Client{name, file, jsonForm{key: "mcpServers", entry: claudeEntry}, 0o600, claudePlaces(file)}
 	case "codex":
-		c = &Client{name, filepath.Join(under("CODEX_HOME", ".codex"), "config.toml"), tomlForm{}, 0o600}
+		c = &Client{name, filepath.Join(under("CODEX_HOME", ".codex"), "config.toml"), tomlForm{}, 0o600, codexPlaces}
 	case "opencode":
-		c = &Client{name, openCodeFile(filepath.Join(under("XDG_CONFIG_HOME", ".config"), "opencode")), jsonForm{key: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644}
+		file := openCodeFile(filepath.Join(under("XDG_CONFIG_HOME", ".config"), "opencode"))
+		c = &Client{name, file, jsonForm{key: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644, openCodePlaces(file, home, get("OPENCODE_CONFIG"))}
 	default:
 		return nil, nil
 	}

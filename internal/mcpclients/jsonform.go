@@ -98,6 +98,12 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 	return old, false, nil
 }
 
+func (f jsonForm) has(data []byte) bool {
+	doc, err := decodeJSON(data)
+	servers, _ := doc[f.key].(map[string]any)
+	return err == nil && servers[server] != nil
+}
+
 // holds reads both. The object of servers may be gone where it had that server alone.
 func (f jsonForm) holds(was, now []byte) error {
 	a, err := decodeJSON(was)

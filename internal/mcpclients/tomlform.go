@@ -100,6 +100,12 @@ func comments(lines []byte) []byte {
 	return nil
 }
 
+func (tomlForm) has(data []byte) bool {
+	doc, err := decodeTOML(data)
+	servers, _ := doc[tomlKey].(map[string]any)
+	return err == nil && servers[server] != nil
+}
+
 func (tomlForm) holds(was, now []byte) error {
 	a, err := decodeTOML(was)
 	if err != nil {
