@@ -3,6 +3,7 @@ package gitlab_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,9 @@ func job(id int, name, status string, more ...m) any {
 // What the jobs of the newest pipeline and others say of the commit comes to one word, and names what a change may mend.
 func TestChecks(t *testing.T) {
 	t.Parallel()
+	before := m{"id": 6, "status": "failed", "jobs": []any{job(1, "test", "failed")}}
+	made := strings.Repeat("b", 40)
+	merged := m{"id": 7, "status": "failed", "sha": made, "ref": "refs/merge-requests/1/merge"}
 	outside := job(90, "sonar", "failed", m{"target_url": "https://sonar.example/1"})
 	for name, c := range map[string]struct {
 		status   any // of the pipeline, or what is told of it; nil: there is none
@@ -30,24 +34,34 @@ func TestChecks(t *testing.T) {
 		failing  string
 		fixable  string
 		waits    bool
+		more     m // that the merge request has
 	}{
-		"nothing":            {nil, nil, nil, "", "", "", false},
-		"passed":             {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false},
-		"may fail":           {"success", []any{job(1, "test", "success"), job(2, "lint", "failed", m{"allow_failure": true, "failure_reason": "script_failure"})}, nil, forge.Passed, "", "", false},
-		"running":            {"running", []any{job(1, "test", "running"), job(2, "lint", "success")}, nil, forge.Pending, "", "", true},
-		"not begun":          {"created", nil, nil, forge.Pending, "", "", true},
-		"failed":             {"failed", []any{job(1, "test", "failed", m{"failure_reason": "script_failure"}), job(2, "lint", "success")}, nil, forge.Failed, "test", "test", false},
-		"failed, runs":       {"running", []any{job(1, "test", "failed"), job(2, "lint", "running")}, nil, forge.Failed, "test", "test", true},
-		"no machine":         {"failed", []any{job(1, "test", "failed", m{"failure_reason": "stuck_or_timeout_failure"})}, nil, forge.Failed, "test", "", false},
-		"cancelled":          {"canceled", []any{job(1, "test", "canceled")}, nil, forge.Failed, "test", "", false},
-		"below":              {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false},
-		"outside":            {"success", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false},
-		"outside alone":      {nil, nil, []any{job(91, "sonar", "success")}, forge.Passed, "", "", false},
-		"outside, pending":   {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true},
-		"of a merge":         {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/merge"}, []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", false},
-		"of what was before": {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "feature/bye"}, nil, nil, "", "", "", false},
-		"of a head before":   {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/head"}, nil, nil, "", "", "", false},
-		"unknown word":       {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false},
+		"nothing":            {nil, nil, nil, "", "", "", false, nil},
+		"passed":             {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false, nil},
+		"may fail":           {"success", []any{job(1, "test", "success"), job(2, "lint", "failed", m{"allow_failure": true, "failure_reason": "script_failure"})}, nil, forge.Passed, "", "", false, nil},
+		"running":            {"running", []any{job(1, "test", "running"), job(2, "lint", "success")}, nil, forge.Pending, "", "", true, nil},
+		"not begun":          {"created", nil, nil, forge.Pending, "", "", true, nil},
+		"failed":             {"failed", []any{job(1, "test", "failed", m{"failure_reason": "script_failure"}), job(2, "lint", "success")}, nil, forge.Failed, "test", "test", false, nil},
+		"failed, runs":       {"running", []any{job(1, "test", "failed"), job(2, "lint", "running")}, nil, forge.Failed, "test", "test", true, nil},
+		"no machine":         {"failed", []any{job(1, "test", "failed", m{"failure_reason": "stuck_or_timeout_failure"})}, nil, forge.Failed, "test", "", false, nil},
+		"cancelled":          {"canceled", []any{job(1, "test", "canceled")}, nil, forge.Failed, "test", "", false, nil},
+		"below":              {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false, nil},
+		"outside":            {"success", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false, nil},
+		"outside alone":      {nil, nil, []any{job(91, "sonar", "success")}, forge.Passed, "", "", false, nil},
+		"outside, pending":   {"success", []any{job(1, "test", "success")}, []any{job(92, "sonar", "pending")}, forge.Pending, "", "", true, nil},
+		"of a merge":         {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/merge"}, []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", false, nil},
+		"of what was before": {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "feature/bye"}, nil, nil, "", "", "", false, nil},
+		"of a head before":   {m{"id": 7, "status": "failed", "sha": strings.Repeat("b", 40), "ref": "refs/merge-requests/1/head"}, nil, nil, "", "", "", false, nil},
+		"unknown word":       {"success", []any{job(1, "test", "exploded")}, nil, forge.Failed, "test", "", false, nil},
+		"behind by hand":     {"manual", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "smoke", "created")}, nil, forge.Passed, "", "", false, nil},
+		"below, runs":        {"running", []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", true, nil},
+		"outside, in it":     {"failed", []any{job(1, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false, nil},
+		"outside, again":     {"success", []any{job(1, "test", "success")}, []any{outside, job(93, "sonar", "success")}, forge.Passed, "", "", false, nil},
+		"one before":         {"success", []any{job(5, "test", "success")}, nil, forge.Passed, "", "", false, m{"earlier": []any{before}}},
+		"one before, older":  {"success", []any{job(5, "test", "success")}, []any{outside}, forge.Failed, "sonar", "sonar", false, m{"earlier": []any{before}, "older": true}},
+		"begins another":     {"failed", []any{job(1, "test", "success")}, nil, forge.Failed, "pipeline 7", "", false, m{"bridges": []any{job(2, "deploy", "failed")}}},
+		"of a merge before":  {merged, []any{job(1, "test", "failed")}, nil, "", "", "", false, m{"commits": m{made: []any{strings.Repeat("c", 40), strings.Repeat("d", 40)}}}},
+		"of this merge":      {merged, []any{job(1, "test", "failed")}, nil, forge.Failed, "test", "test", false, m{"commits": m{made: []any{strings.Repeat("c", 40), "HEAD"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +75,13 @@ func TestChecks(t *testing.T) {
 					s.PRs[0]["pipeline"] = status
 				}
 				s.PRs[0]["jobs"], s.PRs[0]["statuses"] = c.jobs, c.statuses
+				maps.Copy(s.PRs[0], c.more)
+				if commits, _ := c.more["commits"].(m); commits != nil {
+					parents := commits[made].([]any)
+					if i := slices.Index(parents, any("HEAD")); i >= 0 {
+						parents[i] = s.PRs[0]["headRefOid"]
+					}
+				}
 			})
 			got, err := w.Status(t.Context(), pr)
 			var fixable []string

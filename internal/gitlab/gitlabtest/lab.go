@@ -23,7 +23,8 @@ import (
 const Token = "glpat-0123456789abcdefghij"
 
 // Lab is the server of one test. Of githubtest.State it knows PRs, Labels, Users, Logs, Calls, FailFrom, FailTo, Fault, SignedOut, Lost, Unknown,
-// Before and After. Pull requests have what GitLab tells besides: pipeline, jobs, statuses, approvals, reviewers, notes, discussions.
+// Before and After. Pull requests have what GitLab tells besides: pipeline, jobs, bridges, earlier (pipelines of
+// the same commit), commits (their parents), statuses, older (the server is), approvals, reviewers, notes, discussions.
 // Users have their place in the list, from 1, as their number; those whose name begins with x belong to no project.
 type Lab struct {
 	URL      string
@@ -160,8 +161,12 @@ func (l *Lab) serve(r *http.Request, data []byte) answer {
 		return answer{code: http.StatusOK, body: m{"name": name}}
 	case words[0] == "members" && len(words) == 3 && words[1] == "all":
 		return l.member(words[2])
-	case words[0] == "pipelines" && len(words) == 3 && words[2] == "jobs":
-		return at.ofPipeline(words[1])
+	case words[0] == "pipelines" && len(words) == 1:
+		return at.pipelinesOf(r.URL.Query().Get("sha"))
+	case words[0] == "pipelines" && len(words) == 3 && (words[2] == "jobs" || words[2] == "bridges"):
+		return at.ofPipeline(words[1], words[2])
+	case words[0] == "repository" && len(words) == 3 && words[1] == "commits":
+		return at.commit(words[2])
 	case words[0] == "repository" && len(words) == 4 && words[3] == "statuses":
 		return at.ofCommit(words[2])
 	case words[0] == "jobs" && len(words) == 3 && words[2] == "trace":

@@ -2,6 +2,7 @@ package gitlabtest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -186,26 +187,80 @@ func (p *project) change(pr, in m) answer {
 	return answer{code: http.StatusOK, body: p.told(pr)}
 }
 
-// ofPipeline are the jobs of a pipeline.
-func (p *project) ofPipeline(id string) answer {
+// ofPipeline are the jobs of a pipeline, or those in it that begin others (bridges).
+func (p *project) ofPipeline(id, what string) answer {
 	for _, pr := range p.here() {
-		if of, is := pr["pipeline"].(m); is && fmt.Sprint(of["id"]) == id {
-			all, _ := pr["jobs"].([]any)
-			return answer{code: http.StatusOK, body: append([]any{}, all...), list: true}
+		for _, of := range pipelines(pr) {
+			if fmt.Sprint(of["id"]) == id {
+				all, _ := of[what].([]any)
+				return answer{code: http.StatusOK, body: append([]any{}, all...), list: true}
+			}
 		}
 	}
 	return no(http.StatusNotFound, "404 Not found")
 }
 
-// ofCommit is what is said of a commit: its jobs, and what comes from elsewhere.
-func (p *project) ofCommit(sha string) answer {
+// pipelines are those of a pull request: the one at its head, whose jobs and bridges it has itself, and earlier ones.
+func pipelines(pr m) (list []m) {
+	if head, is := pr["pipeline"].(m); is {
+		list = append(list, m{"id": head["id"], "sha": head["sha"], "status": head["status"], "jobs": pr["jobs"], "bridges": pr["bridges"]})
+	}
+	earlier, _ := pr["earlier"].([]any)
+	for _, of := range earlier {
+		list = append(list, of.(m))
+	}
+	return list
+}
+
+// pipelinesOf are those of a commit.
+func (p *project) pipelinesOf(sha string) answer {
 	list := []any{}
 	for _, pr := range p.here() {
-		if pr["headRefOid"] == sha {
-			jobs, _ := pr["jobs"].([]any)
-			others, _ := pr["statuses"].([]any)
-			list = slices.Concat(list, jobs, others)
+		for _, of := range pipelines(pr) {
+			if of["sha"] == sha || of["sha"] == nil && pr["headRefOid"] == sha {
+				list = append(list, m{"id": of["id"], "sha": sha, "status": of["status"]})
+			}
 		}
 	}
 	return answer{code: http.StatusOK, body: list, list: true}
+}
+
+// ofCommit is what is said of a commit: the jobs and bridges of all its pipelines, which are told without their address, and what comes from
+// elsewhere. Older GitLabs don't say of which pipeline a job is.
+func (p *project) ofCommit(sha string) answer {
+	list := []any{}
+	for _, pr := range p.here() {
+		if pr["headRefOid"] != sha {
+			continue
+		}
+		for _, of := range pipelines(pr) {
+			if of["sha"] != nil && of["sha"] != sha {
+				continue
+			}
+			jobs, _ := of["jobs"].([]any)
+			bridges, _ := of["bridges"].([]any)
+			for _, j := range slices.Concat(jobs, bridges) {
+				j := maps.Clone(j.(m))
+				delete(j, "web_url")
+				delete(j, "failure_reason")
+				if pr["older"] != true {
+					j["pipeline_id"] = of["id"]
+				}
+				list = append(list, j)
+			}
+		}
+		others, _ := pr["statuses"].([]any)
+		list = append(list, others...)
+	}
+	return answer{code: http.StatusOK, body: list, list: true}
+}
+
+// commit is one that the server made, as it does of what a merge would come to.
+func (p *project) commit(sha string) answer {
+	for _, pr := range p.here() {
+		if made, _ := pr["commits"].(m); made[sha] != nil {
+			return answer{code: http.StatusOK, body: m{"id": sha, "parent_ids": made[sha]}}
+		}
+	}
+	return no(http.StatusNotFound, "404 Commit Not Found")
 }

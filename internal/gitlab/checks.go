@@ -1,0 +1,179 @@
+package gitlab
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/rest"
+)
+
+// maxChecks is of how many checks of a commit one hears.
+const maxChecks = 500
+
+// pipeline is a run of a project's CI.
+type pipeline struct {
+	ID       int
+	Ref, SHA string
+	Status   string
+	WebURL   string `json:"web_url"`
+}
+
+// job is a job of a pipeline, or what something outside of GitLab says of a commit, which has a target_url.
+type job struct {
+	ID            int
+	Name, Status  string
+	WebURL        string `json:"web_url"`
+	TargetURL     string `json:"target_url"`
+	AllowFailure  bool   `json:"allow_failure"`
+	FailureReason string `json:"failure_reason"`
+	PipelineID    int    `json:"pipeline_id"` // of a status; 0 where an older GitLab does not say
+}
+
+// verdict is what a status of a job or a pipeline comes to. A job that waits until somebody starts it is no check.
+func verdict(status string, mayFail bool) string {
+	switch status {
+	case "success", "skipped", "manual":
+		return forge.Passed
+	case "created", "waiting_for_resource", "waiting_for_callback", "preparing", "pending", "running", "scheduled", "canceling":
+		return forge.Pending
+	}
+	if mayFail {
+		return forge.Passed
+	}
+	return forge.Failed // what is not known to be good
+}
+
+// fixable reports whether a change of the code may make a failed job pass: not when it was cancelled, or no machine ran it.
+func (j job) fixable() bool {
+	return j.Status == "failed" && slices.Contains([]string{"", "script_failure", "job_execution_timeout", "unknown_failure"}, j.FailureReason)
+}
+
+// checks are the jobs of the commit's newest pipeline, and what others say of the commit. What is retried is told by its last try alone.
+func (c *Client) checks(ctx context.Context, project string, r *request, s *forge.PRStatus) error {
+	p := r.HeadPipeline
+	if now, err := c.isNow(ctx, project, p, r.SHA); err != nil {
+		return err
+	} else if !now {
+		p = nil
+	}
+	known := map[int]bool{}
+	if p != nil {
+		jobs, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			known[j.ID] = true
+			if j.Status == "created" && p.Status == "manual" { // it comes after a job that waits until somebody starts it
+				j.Status = "manual"
+			}
+			s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.WebURL}, j.fixable())
+		}
+	}
+	others, err := c.outside(ctx, project, r.SHA, p, known)
+	if err != nil {
+		return err
+	}
+	for _, j := range others {
+		s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.TargetURL}, j.fixable())
+	}
+	if p == nil {
+		return nil
+	}
+	whole := verdict(p.Status, false)
+	if whole == forge.Pending || whole == forge.Failed && s.Checks != forge.Failed { // by a pipeline below it, or a job that is not there yet
+		s.Note(whole, forge.Check{Name: "pipeline " + strconv.Itoa(p.ID), URL: p.WebURL}, false)
+	}
+	return nil
+}
+
+// isNow reports whether a pipeline is one of the commit that a merge request ends in now: GitLab tells of the one before until there is
+// another one. One that runs on what a merge would make has a commit of its own, which is made of that one. Merge trains make theirs in other
+// ways.
+func (c *Client) isNow(ctx context.Context, project string, p *pipeline, sha string) (bool, error) {
+	switch {
+	case p == nil:
+		return false, nil
+	case p.SHA == "" || p.SHA == sha:
+		return true, nil
+	case !strings.HasPrefix(p.Ref, "refs/merge-requests/") || strings.HasSuffix(p.Ref, "/head"):
+		return false, nil
+	case !strings.HasSuffix(p.Ref, "/merge"):
+		return true, nil
+	}
+	var made struct {
+		Parents []string `json:"parent_ids"`
+	}
+	_, err := c.about(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
+	if rest.StatusOf(err) == http.StatusNotFound { // GitLab made it anew meanwhile, of a base that went on
+		return true, nil
+	}
+	return len(made.Parents) < 2 || slices.Contains(made.Parents, sha), err
+}
+
+// outside is what others say of a commit, each by its last word. GitLab tells of the jobs of all pipelines of the commit as well: where one is
+// its newest, those that are not known to be of that one are no others.
+func (c *Client) outside(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) ([]job, error) {
+	if sha == "" {
+		return nil, nil
+	}
+	list, err := all[job](ctx, c, project, "/repository/commits/"+sha+"/statuses", maxChecks)
+	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(j job) bool { return known[j.ID] })
+	if newest == nil {
+		return list, nil
+	}
+	for _, j := range list {
+		if verdict(j.Status, j.AllowFailure) != forge.Passed {
+			if err := c.jobsOf(ctx, project, sha, list, known); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	list = slices.DeleteFunc(list, func(j job) bool { return known[j.ID] })
+	last := map[string]int{}
+	for _, j := range list {
+		last[j.Name] = max(last[j.Name], j.ID)
+	}
+	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), nil
+}
+
+// jobsOf makes known what of a list of statuses are jobs of pipelines, those that begin other pipelines too.
+func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, known map[int]bool) error {
+	ids := map[int]bool{}
+	for _, j := range list {
+		ids[j.PipelineID] = true
+	}
+	if ids[0] {
+		pipelines, err := all[pipeline](ctx, c, project, "/pipelines?sha="+sha, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, p := range pipelines {
+			ids[p.ID] = true
+		}
+		delete(ids, 0)
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		for _, kind := range []string{"jobs", "bridges"} {
+			jobs, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/%s", id, kind), maxChecks)
+			if err != nil && rest.StatusOf(err) != http.StatusNotFound {
+				return err
+			}
+			for _, j := range jobs {
+				known[j.ID] = true
+			}
+		}
+	}
+	return nil
+}
