@@ -49,9 +49,11 @@ func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRS
 	if pr.Draft {
 		p.State = "draft"
 	}
-	s, err = f.Status(ctx, pr)
+	if s, err = f.Status(ctx, pr); err != nil {
+		return p, s, err
+	}
 	p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
-	return p, s, err
+	return p, s, nil
 }
 
 // Noted is what is to be said of a pull request besides how it stands: of what was found wrong with it.

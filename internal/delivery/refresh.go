@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/rest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -125,8 +126,17 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 	}
 }
 
-// pulls looks at the pull requests of tasks. Without something to ask with, or an account, nothing is known of them.
+// place is where the pull requests of a remote are, for one look at all of them.
+type place struct {
+	Forge
+	lost error // why it is asked no more
+	told bool
+}
+
+// pulls looks at the pull requests of tasks. Without something to ask with, or an account, nothing is known of those of a remote. One that
+// wants to be left alone, or gives no answer, is asked again another time. What is wrong with one task is no matter of the others.
 func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
+	places := map[string]*place{}
 	for _, l := range list {
 		if r.Forges == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -135,32 +145,47 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 		if err != nil || remote == "" && l.Task.PRURL == "" {
 			continue
 		}
-		pr, f, err := r.find(ctx, remote, l.Task)
-		switch {
-		case errors.Is(err, forge.ErrNoMeans) && l.Task.PRURL == "":
-			return nil
-		case errors.Is(err, forge.ErrNoMeans), errors.Is(err, forge.ErrNotSignedIn):
-			out.Notes, out.Silent = append(out.Notes, err.Error()+": pull requests were not looked at"), true
-			return nil
-		case err != nil:
-			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
-		case pr != nil:
-			if err := r.take(ctx, f, l, pr, out); err != nil {
-				return err
+		if places[remote] == nil {
+			f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+			if err != nil {
+				out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
+				continue
 			}
+			places[remote] = &place{Forge: f}
+		}
+		if err := r.pull(ctx, places[remote], l, out); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 		}
 	}
 	return nil
 }
 
-// find is the pull request of a task, and where it is.
-func (r *Remote) find(ctx context.Context, remote string, t *taskdir.Task) (*forge.PR, Forge, error) {
-	f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
-	if err != nil {
-		return nil, nil, err
+// pull looks at the pull request of one task.
+func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *Refreshed) error {
+	pr, err := (*forge.PR)(nil), at.lost
+	if err == nil {
+		pr, err = at.Find(ctx, l.Task.BranchName())
 	}
-	pr, err := f.Find(ctx, t.BranchName())
-	return pr, f, err
+	switch {
+	case err == nil && pr != nil:
+		return r.take(ctx, at, l, pr, out)
+	case err == nil || ctx.Err() != nil || !leftAlone(err):
+		return err
+	}
+	at.lost = err
+	if !at.told && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoMeans)) {
+		out.Notes, out.Silent, at.told = append(out.Notes, err.Error()+": pull requests were not looked at"), true, true
+	}
+	return nil
+}
+
+// leftAlone reports whether an error says that asking for anything else is of no use now.
+func leftAlone(err error) bool {
+	var no *rest.Error
+	return errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy()
 }
 
 // Forge is where the pull request of a task is.
@@ -206,7 +231,8 @@ func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 // keep writes down how a pull request stands.
 func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	state, status, err := stateOf(ctx, f, pr)
-	if err != nil {
+	unknown := err != nil
+	if unknown {
 		out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 	} else if pr.State == forge.Open {
 		out.Open = append(out.Open, OpenPR{l.Dir, pr, status})
@@ -217,6 +243,9 @@ func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 	}
 	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
 		p.Noted = old.Noted
+		if unknown { // what was seen last stays
+			p.PRState, p.At = old.PRState, old.At
+		}
 	}
 	if _, err := r.Cleaner.Store.RunDir(l.Dir); err != nil {
 		return err

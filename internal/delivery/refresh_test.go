@@ -2,15 +2,20 @@ package delivery_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/cleanup/cleanuptest"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 type house struct{ *cleanuptest.House }
@@ -163,5 +168,107 @@ func TestRefreshOfAnEditedSquash(t *testing.T) {
 	}
 	if out := h.refresh(nil); len(out.Notes) > 0 {
 		t.Errorf("archived: got %+v", out)
+	}
+}
+
+// onLab is a house whose origin is a project on a GitLab, with one task in review for each name, whose merge request is open.
+func onLab(t *testing.T, names ...string) (house, *gitlabtest.Lab, []string) {
+	t.Helper()
+	h := newHouse(t)
+	h.Git("init", "-q", "--bare", "../far")
+	lab := gitlabtest.Serve(t, githubtest.State{}, map[string]string{"ann/greet": filepath.Join(h.Dir, "../far")})
+	h.Git("remote", "add", "origin", lab.Address("ann/greet"))
+	h.Git("config", "url.../far.insteadOf", lab.Address("ann/greet"))
+	for i, name := range names {
+		h.Done("02-01-" + name)
+		lab.Change(t, func(s *githubtest.State) {
+			s.PRs = append(s.PRs, map[string]any{"number": i + 1, "url": fmt.Sprintf("%s/ann/greet/-/merge_requests/%d", lab.URL, i+1), "state": "OPEN", "headRefName": "feature/" + name, "headRefOid": h.Git("rev-parse", "feature/"+name),
+				"pipeline": map[string]any{"id": i + 1, "status": "failed"}})
+		})
+	}
+	return h, lab, append(h.Env(), labVar+"="+lab.URL)
+}
+
+// What one remote can't be asked about says nothing of the others.
+func TestRefreshOfTwoForges(t *testing.T) {
+	t.Parallel()
+	h, lab, env := onLab(t, "b", "c")
+	h.Git("remote", "rename", "origin", "lab")
+	h.Git("branch", "next")
+	h.Git("config", "branch.next.remote", "lab")
+	h.Git("init", "-q", "--bare", "../hub")
+	h.Git("remote", "add", "origin", "../hub")
+	h.Done("02-01-a")
+	for _, id := range []string{"02-01-b", "02-01-c"} {
+		if _, err := h.Cleaner.Store.Update(h.TaskDir(id), func(_ *taskdir.Task, e *taskdir.Edit) error { e.Set("base_branch", "next"); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin := t.TempDir() // without gh
+	git, err := exec.LookPath("git")
+	if err == nil {
+		err = os.Symlink(git, filepath.Join(bin, "git"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := forges(h.Dir, append(env, "GITLAB_TOKEN="+gitlabtest.Token, "PATH="+bin))
+	if out := h.refresh(&f); len(out.Open) != 2 || len(out.Notes) > 0 || out.Silent {
+		t.Errorf("got %+v, asked %q", out, lab.State(t).Calls)
+	}
+	if _, err := h.Cleaner.Store.Update(h.TaskDir("02-01-a"), func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("pr_url", "https://github.example/pull/1")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if out := h.refresh(&f); len(out.Open) != 2 || len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "there is no gh in PATH") || !out.Silent {
+		t.Errorf("got %+v", out)
+	}
+}
+
+// A server is asked for all tasks with one token, and left alone once it wants to be, or gives no answer.
+func TestRefreshAsksOnce(t *testing.T) {
+	t.Parallel()
+	h, lab, env := onLab(t, "a", "b", "c")
+	printed := filepath.Join(t.TempDir(), "printed")
+	f := forges(h.Dir, env)
+	f.GitLab.Settings.GitLab.TokenCommand = []string{"/bin/sh", "-c", "echo " + gitlabtest.Token + "; echo once >>" + printed}
+	if out := h.refresh(&f); len(out.Open) != 3 || len(out.Notes) > 0 {
+		t.Fatalf("got %+v", out)
+	}
+	if said, err := os.ReadFile(printed); err != nil || string(said) != "once\n" {
+		t.Errorf("the command ran: %q, %v", said, err)
+	}
+	for _, c := range []struct {
+		fault string
+		calls int
+		says  string
+	}{{"429", 1, "it asks to wait 1m0s"}, {"cut", 1, "no answer"}, {"502", 3, "answers 502"}} {
+		lab.Change(t, func(s *githubtest.State) { s.Fault, s.Calls = c.fault, nil })
+		out := h.refresh(&f)
+		if calls := lab.State(t).Calls; len(calls) != c.calls || len(out.Notes) != c.calls || !strings.Contains(out.Notes[0], c.says) || !out.Silent {
+			t.Errorf("%s: got %+v, asked %q", c.fault, out, calls)
+		}
+	}
+}
+
+// What was seen of a pull request last stays, with its time, while it can't be asked how it stands.
+func TestSeenLastStays(t *testing.T) {
+	t.Parallel()
+	h, lab, env := onLab(t, "a")
+	f := forges(h.Dir, append(env, "GITLAB_TOKEN="+gitlabtest.Token))
+	h.refresh(&f)
+	was, err := delivery.ReadPull(h.TaskDir("02-01-a"))
+	if err != nil || was == nil || was.Checks != forge.Failed || len(was.Failing) != 1 {
+		t.Fatalf("got %+v, %v", was, err)
+	}
+	h.Cleaner.Now = func() time.Time { return time.Date(2026, 2, 4, 4, 5, 6, 0, time.UTC) }
+	lab.Change(t, func(s *githubtest.State) { s.Calls, s.FailFrom, s.FailTo = nil, 2, 99 })
+	if out := h.refresh(&f); len(out.Open) > 0 || len(out.Notes) != 1 {
+		t.Errorf("got %+v", out)
+	}
+	if now, err := delivery.ReadPull(h.TaskDir("02-01-a")); err != nil || !reflect.DeepEqual(now, was) {
+		t.Errorf("got %+v, %v, want %+v", now, err, was)
 	}
 }
