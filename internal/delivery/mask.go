@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/rest"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -37,6 +39,15 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 		return err
 	}
 	fail := flow.Fail(string(trellis.PRFailed), "%s", m.words(err))
+	var no *rest.Error
+	if errors.As(err, &no) {
+		fail.Retryable = no.Passing()
+		if no.Wait > 0 {
+			fail.At = time.Now().UTC()
+			fail.ResumeAt = fail.At.Add(no.Wait)
+		}
+		return fail
+	}
 	fail.Retryable = true
 	return fail
 }

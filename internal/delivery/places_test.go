@@ -10,9 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
 	"github.com/trellis-tasks/trellis/internal/tracker"
@@ -145,4 +147,32 @@ func TestNoOrders(t *testing.T) {
 			t.Errorf("the text is\n%s", text)
 		}
 	})
+}
+
+// What a GitLab refuses is not asked for again, and what it takes later is when it says.
+func TestRefusedByGitLab(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault     string
+		retryable bool
+		wait      time.Duration
+	}{{"403", false, 0}, {"429", true, time.Minute}, {"502", true, 0}} {
+		b := newBenchAt(t, onGitLab)
+		b.Host.Change(t, func(s *githubtest.State) { s.Fault = c.fault })
+		b.fails("pr_failed", c.retryable, "GitLab answers "+c.fault)
+		_, err := b.D.Deliver(t.Context(), b.Work)
+		if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail.ResumeAt.Sub(fail.At) != c.wait {
+			t.Errorf("%s: got %+v", c.fault, err)
+		}
+	}
+}
+
+// A project that the token can't see is no failure of the work: it is delivered as its branch.
+func TestUnseenProject(t *testing.T) {
+	t.Parallel()
+	b := newBenchAt(t, onGitLab)
+	b.Host.Change(t, func(s *githubtest.State) { s.Unknown = true })
+	if got := b.deliver(); !got.Pushed || got.PRURL != "" || !has(got.Notes, "has no project ann/shop/greet, or the token of GITLAB_TOKEN can't see it") {
+		t.Errorf("got %+v", got)
+	}
 }

@@ -185,7 +185,7 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 // leftAlone reports whether an error says that asking for anything else is of no use now.
 func leftAlone(err error) bool {
 	var no *rest.Error
-	return errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy()
+	return away(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy()
 }
 
 // Forge is where the pull request of a task is.

@@ -170,14 +170,20 @@ func (c *Client) SignedIn(ctx context.Context) error {
 	}
 	_, err := c.do(ctx, http.MethodGet, "", nil, &p)
 	switch {
-	case rest.StatusOf(err) == http.StatusNotFound:
-		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.from)}
 	case err != nil:
-		return err
+		return c.unseen(err)
 	case p.MergeRequests == "disabled":
 		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("project %s has no merge requests: its settings say so", c.project)}
 	case p.Archived:
 		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("project %s is archived: nothing can be pushed there", c.project)}
 	}
 	return nil
+}
+
+// unseen is the error of a question about the whole project: what is not found then is the project.
+func (c *Client) unseen(err error) error {
+	if rest.StatusOf(err) != http.StatusNotFound {
+		return err
+	}
+	return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.from)}
 }

@@ -59,7 +59,7 @@ func (r *request) checked() (*forge.PR, error) {
 func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
 	list, err := all[request](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
 	if err != nil {
-		return nil, err
+		return nil, c.unseen(err)
 	}
 	for _, r := range list {
 		if r.SourceProjectID != r.TargetProjectID || r.SourceBranch != head {

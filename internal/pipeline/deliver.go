@@ -82,16 +82,17 @@ func (r *run) deliver(f flow.Flow) error {
 			r.rep.Delivery = done
 			r.rep.note(done.Notes)
 			return nil
-		case !errors.As(err, &fail) || !fail.Retryable || !r.again():
+		case !errors.As(err, &fail) || !fail.Retryable || fail.ResumeAt.Sub(fail.At) > maxBackoff || !r.again():
 			return err
 		}
-		if err := f.Sleep(wait); err != nil {
+		if err := f.Sleep(max(wait, fail.ResumeAt.Sub(fail.At))); err != nil {
 			return err
 		}
 	}
 }
 
-// How long it is waited before a delivery is tried again, as with calls of agents.
+// How long it is waited before a delivery is tried again, as with calls of agents, and as long as a server asks for. When that is longer, it is
+// left to people.
 const (
 	backoff    = 10 * time.Second
 	maxBackoff = 5 * time.Minute

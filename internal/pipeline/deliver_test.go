@@ -34,6 +34,10 @@ func (p *played) Sleep(d time.Duration) error { p.slept = append(p.slept, d); re
 
 func TestHandOver(t *testing.T) {
 	passing := func(code trellis.Code) *flow.Failure { return &flow.Failure{Code: string(code), Retryable: true} }
+	asks := func(wait time.Duration) *flow.Failure {
+		at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+		return &flow.Failure{Code: string(trellis.PRFailed), Retryable: true, At: at, ResumeAt: at.Add(wait)}
+	}
 	lasting := flow.Fail(string(trellis.PushFailed), "a hook")
 	for name, c := range map[string]struct {
 		code  int
@@ -48,6 +52,8 @@ func TestHandOver(t *testing.T) {
 		"at once":                 {code: 3, want: Delivering{Push: true}, did: 2},
 		"after a while":           {code: 3, want: Delivering{Push: true, PR: true}, fails: []*flow.Failure{passing(trellis.PushFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, did: 4},
 		"not within its attempts": {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{passing(trellis.PRFailed), passing(trellis.PRFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, fail: passing(trellis.PRFailed), did: 4},
+		"when it may":             {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{asks(time.Minute), asks(time.Second)}, slept: []time.Duration{time.Minute, 20 * time.Second}, did: 4},
+		"not for so long":         {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{asks(time.Hour)}, fail: asks(time.Hour), did: 2},
 		"a hook says no":          {code: 3, want: Delivering{Push: true}, fails: []*flow.Failure{lasting}, fail: lasting, did: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

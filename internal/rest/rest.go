@@ -66,6 +66,11 @@ func (e *Error) Busy() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && (e.Wait > 0 || e.Header.Get("X-RateLimit-Remaining") == "0")
 }
 
+// Passing reports whether the same may be taken another time: the server was asked too often, is out of order, or somebody was faster.
+func (e *Error) Passing() bool {
+	return e.Busy() || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusConflict || e.Status == http.StatusLocked
+}
+
 // StatusOf is the status of the answer in an error, 0 when there is none.
 func StatusOf(err error) int {
 	var e *Error
