@@ -46,6 +46,8 @@ func At(place Place, addresses []string) *Client {
 	if err != nil {
 		return nil
 	}
+	plain(site)
+	place.URL = site.String()
 	foreign := (*Client)(nil)
 	for _, address := range addresses {
 		at, ok := parse(address)
@@ -69,6 +71,15 @@ func At(place Place, addresses []string) *Client {
 	return foreign
 }
 
+// plain makes an address one that GitLab would give for the same place: its host in lower case, without the port that all use and a slash at
+// its end.
+func plain(u *url.URL) {
+	u.Host, u.Path = strings.ToLower(u.Host), strings.TrimSuffix(u.Path, "/")
+	if port := u.Port(); port == map[string]string{"https": "443", "http": "80"}[u.Scheme] {
+		u.Host = strings.TrimSuffix(u.Host, ":"+port)
+	}
+}
+
 var projectPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w.+-]+(/[\w.+-]+)+$`) })
 
 // remote is the address of a repository, taken apart.
@@ -88,14 +99,14 @@ func parse(address string) (r remote, ok bool) {
 		}
 		u = &url.URL{Scheme: "ssh", Host: host[strings.LastIndex(host, "@")+1:], Path: path}
 	}
-	r = remote{web: u.Scheme == "https" || u.Scheme == "http", host: strings.ToLower(u.Hostname()), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
+	plain(u)
+	r = remote{web: u.Scheme == "https" || u.Scheme == "http", host: u.Hostname(), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
 	return r, r.host != "" && (r.web || u.Scheme == "ssh" || u.Scheme == "git+ssh")
 }
 
 // at reports whether it is on a site. Each has one host; by HTTP it has one port, too.
 func (r remote) at(site *url.URL) bool {
-	host := strings.ToLower(site.Hostname())
-	return r.host == host && (!r.web || r.port == site.Port()) || r.host == "altssh."+host
+	return r.host == site.Hostname() && (!r.web || r.port == site.Port()) || r.host == "altssh."+site.Hostname()
 }
 
 // do sends a request about the project, and reads the answer into out, unless that is nil.

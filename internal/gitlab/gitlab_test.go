@@ -109,6 +109,31 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// How a person writes the address of their GitLab is no matter: hosts have no case, and ports that go without saying may be said.
+func TestAddressAsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, githubtest.State{Logs: map[string]string{"12": "it is broken\n"}})
+	w.URL = strings.Replace(w.URL, "127.0.0.1", "localhost", 1) // as the server calls itself
+	place := w.place(gitlabtest.Token)
+	place.URL = strings.Replace(w.URL, "localhost", "LocalHost", 1) + "/"
+	w.Client = gitlab.At(place, []string{w.Address(project)})
+	pr := w.create()
+	if _, err := w.Status(t.Context(), pr); err != nil {
+		t.Error(err)
+	}
+	if err := w.EditBody(t.Context(), pr.URL, "new"); err != nil {
+		t.Error(err)
+	}
+	if log, err := w.Log(t.Context(), forge.Check{URL: w.URL + "/ann/shop/greet/-/jobs/12"}); err != nil || log == "" {
+		t.Errorf("got %q, %v", log, err)
+	}
+	for site, address := range map[string]string{"https://git.acme.org:443": "https://git.acme.org/ann/greet.git", "https://git.acme.org": "https://git.acme.org:443/ann/greet.git", "http://git.acme.org:80/lab/": "http://git.acme.org/lab/ann/greet.git"} {
+		if gitlab.At(gitlab.Place{URL: site}, []string{address}) == nil {
+			t.Errorf("%s is not at %s", address, site)
+		}
+	}
+}
+
 func TestFindAndCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{})
