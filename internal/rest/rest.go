@@ -38,6 +38,7 @@ const (
 	maxSaid   = 300 // of what a server says of an error, in bytes
 	tries     = 3
 	patience  = 10 * time.Second // the longest pause that a server may ask for, and get
+	shortest  = time.Second      // the pause before one that asks for none is asked again
 )
 
 // Error is an answer that says no.
@@ -113,7 +114,7 @@ func (s *Server) Do(ctx context.Context, method, path string, in, out any) (http
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(no.Wait):
+		case <-time.After(max(no.Wait, shortest)):
 		}
 	}
 }
@@ -189,7 +190,7 @@ func host(res *http.Response) string {
 	if err != nil {
 		return "nowhere"
 	}
-	return trellis.VisibleLine(u.Host)
+	return trellis.VisibleLine(u.Scheme + "://" + u.Host)
 }
 
 // pause is how long an answer asks to wait, 0 when it does not: by the header that all servers know, or by the one in which GitHub
@@ -198,8 +199,11 @@ func pause(res *http.Response) time.Duration {
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
 	}
-	reset, err := strconv.ParseInt(res.Header.Get("X-RateLimit-Reset"), 10, 64)
 	now, dateErr := http.ParseTime(res.Header.Get("Date"))
+	if at, err := http.ParseTime(res.Header.Get("Retry-After")); err == nil && dateErr == nil {
+		return max(0, at.Sub(now))
+	}
+	reset, err := strconv.ParseInt(res.Header.Get("X-RateLimit-Reset"), 10, 64)
 	if err != nil || dateErr != nil || res.Header.Get("X-RateLimit-Remaining") != "0" {
 		return 0
 	}

@@ -20,6 +20,8 @@ func TestPause(t *testing.T) {
 	}{
 		"nothing said":       {map[string]string{"Date": date}, 0},
 		"seconds":            {map[string]string{"Retry-After": "90"}, 90 * time.Second},
+		"a date":             {map[string]string{"Date": date, "Retry-After": "Sun, 01 Mar 2026 12:02:00 GMT"}, 2 * time.Minute},
+		"a date that passed": {map[string]string{"Date": date, "Retry-After": "Sun, 01 Mar 2026 11:02:00 GMT"}, 0},
 		"a time":             {map[string]string{"Date": date, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1772370000"}, time.Hour},
 		"a time that passed": {map[string]string{"Date": date, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}, 0},
 		"some are left":      {map[string]string{"Date": date, "X-RateLimit-Remaining": "5", "X-RateLimit-Reset": "1772370000"}, 0},
@@ -57,5 +59,28 @@ func TestLargeAnswer(t *testing.T) {
 		if _, err := s.Do(t.Context(), http.MethodGet, "/all?"+strconv.Itoa(size), nil, &got); err == nil || !strings.Contains(err.Error(), "GitLab answers more than 32 MB to GET /all") || got != nil {
 			t.Errorf("%d bytes: got %d of them, %v", size, len(got), err)
 		}
+	}
+}
+
+// A server that asks for no time is asked again after a second all the same, and one that sends elsewhere is not followed there.
+func TestAskedAgain(t *testing.T) {
+	var at []time.Time
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/there" {
+			http.Redirect(w, r, "https://"+r.Host+r.URL.Path, http.StatusMovedPermanently)
+			return
+		}
+		if at = append(at, time.Now()); len(at) == 1 {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	s := &Server{Name: "GitLab", Base: server.URL}
+	if _, err := s.Do(t.Context(), http.MethodGet, "/all", nil, nil); err != nil || len(at) != 2 || at[1].Sub(at[0]) < shortest {
+		t.Errorf("got %v, asked at %v", err, at)
+	}
+	_, err := s.Do(t.Context(), http.MethodGet, "/there", nil, nil)
+	if want := "it sends elsewhere, to https://" + strings.TrimPrefix(server.URL, "http://"); StatusOf(err) != http.StatusMovedPermanently || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
