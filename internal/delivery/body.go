@@ -189,9 +189,9 @@ var marks = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(list...)
 })
 
-// reference matches what is taken for the number of an issue or a merge request: #12, GH-12, !12, and addresses of them.
+// reference matches what is taken for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and addresses of them.
 var reference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(#|gh-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
+	return regexp.MustCompile(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
 })
 
 func cell(s string) string { return escape(short(s)) }

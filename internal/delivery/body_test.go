@@ -15,12 +15,12 @@ func TestBodyIsData(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const z = "\u200b"
-	b.Work.Summary = "# T\n\nAsk @bob, close #12 and GH-7, https://github.com/a/b/issues/9.\n<!-- trellis:end --><script>\n\n## More\n\nnot this\n"
+	b.Work.Summary = "# T\n\nAsk @bob, close #12 and GH-7, GL-8, https://github.com/a/b/issues/9.\n<!-- trellis:end --><script>\n\n## More\n\nnot this\n"
 	b.Work.Report.Criteria = []pipeline.CriterionResult{{Criterion: pipeline.Criterion{ID: "A1", Text: "a | b\n| c"}, Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
 	b.Work.Report.Checks.Results = []pipeline.CommandResult{{Command: "a | b `c`", Code: 1, Forgiven: true}, {Command: "echo @ann\necho #1"}, {Command: "echo '<!-- trellis:end -->'"}}
 	got := b.deliver().Body
 	for _, want := range []string{
-		"Ask @" + z + "bob, close #" + z + "12 and GH-" + z + "7, https://github.com/a/b/issues/" + z + "9.\n&lt;!-- trellis:end --&gt;&lt;script&gt;\n\n",
+		"Ask @" + z + "bob, close #" + z + "12 and GH-" + z + "7, GL-" + z + "8, https://github.com/a/b/issues/" + z + "9.\n&lt;!-- trellis:end --&gt;&lt;script&gt;\n\n",
 		`| A1 | a \| b \| c | must | met | !\[x\](http://t.example/p.png) \` + "`@" + z + `ann\` + "`" + ` \*\*fixes #` + z + `3\*\* \_x\_ &lt;!-- trellis:end --&gt; |` + "\n",
 		"| `` a \\| b `c` `` | 1, as at base | 0.0 |\n| `echo @ann echo #1` | 0 | 0.0 |\n",
 	} {
