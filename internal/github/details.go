@@ -12,11 +12,14 @@ import (
 )
 
 // query asks for what gh pr view does not tell.
-const query = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+const query = `query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
   reviewThreads(last: 100) { nodes { isResolved path line originalLine comments(first: 20) { nodes { id body authorAssociation author { login } } } } }
-  commits(last: 1) { nodes { commit { statusCheckRollup { contexts(first: 100) { nodes {
+  commits(last: 1) { nodes { commit { statusCheckRollup { contexts(first: 100, after: $after) { pageInfo { hasNextPage endCursor } nodes {
     ... on CheckRun { name isRequired(pullRequestNumber: $number) } ... on StatusContext { context isRequired(pullRequestNumber: $number) } } } } } } }
 } } }`
+
+// maxPages is how many pages of checks are read, of 100 each.
+const maxPages = 20
 
 // thread is a remark with what was answered to it.
 type thread struct {
@@ -31,49 +34,75 @@ type thread struct {
 	}
 }
 
-// Details asks for the remarks and the required checks of the pull request with that address.
-func (gh *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
-	p, number, err := parsePullURL(address)
-	if err != nil {
-		return d, err
-	}
-	var answer struct {
-		Data struct {
-			Repository struct {
-				PullRequest struct {
-					ReviewThreads struct{ Nodes []thread }
-					Commits       struct {
-						Nodes []struct {
-							Commit struct {
-								StatusCheckRollup struct {
-									Contexts struct {
-										Nodes []struct { // a check run or a commit status
-											Name, Context string
-											IsRequired    bool
-										}
-									}
-								}
-							}
+// detailed is what is answered to query: a pull request with one page of its checks.
+type detailed struct {
+	ReviewThreads struct{ Nodes []thread }
+	Commits       struct {
+		Nodes []struct {
+			Commit struct {
+				StatusCheckRollup struct {
+					Contexts struct {
+						PageInfo struct {
+							HasNextPage bool
+							EndCursor   string
+						}
+						Nodes []struct { // a check run or a commit status
+							Name, Context string
+							IsRequired    bool
 						}
 					}
 				}
 			}
 		}
 	}
-	owner, name, _ := strings.Cut(p.name, "/")
-	if err := gh.ask(ctx, address, &answer, "api", "graphql", "--hostname="+p.host, "--raw-field=owner="+owner, "--raw-field=name="+name, "--field=number="+number, "--raw-field=query="+query); err != nil {
-		return d, err
-	}
-	pr := answer.Data.Repository.PullRequest
-	for _, t := range pr.ReviewThreads.Nodes {
-		d.Remarks = append(d.Remarks, t.remarks()...)
-	}
+}
+
+// required are the names of the checks that are, and where the next page of checks begins, "" after the last.
+func (pr *detailed) required() (names []string, next string) {
 	for _, c := range pr.Commits.Nodes {
-		for _, check := range c.Commit.StatusCheckRollup.Contexts.Nodes {
+		checks := c.Commit.StatusCheckRollup.Contexts
+		for _, check := range checks.Nodes {
 			if check.IsRequired {
-				d.Required = append(d.Required, check.Name+check.Context)
+				names = append(names, check.Name+check.Context)
 			}
 		}
+		if checks.PageInfo.HasNextPage {
+			next = checks.PageInfo.EndCursor
+		}
+	}
+	return names, next
+}
+
+// Details asks for the remarks and the required checks of the pull request with that address.
+func (gh *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
+	p, number, err := parsePullURL(address)
+	if err != nil {
+		return d, err
+	}
+	owner, name, _ := strings.Cut(p.name, "/")
+	args := []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}
+	for page := 1; page <= maxPages; page++ {
+		var answer struct {
+			Data struct {
+				Repository struct{ PullRequest detailed }
+			}
+		}
+		if err := gh.ask(ctx, address, &answer, args...); err != nil {
+			return d, err
+		}
+		pr := &answer.Data.Repository.PullRequest
+		names, next := pr.required()
+		d.Required = append(d.Required, names...)
+		if page == 1 {
+			for _, t := range pr.ReviewThreads.Nodes {
+				d.Remarks = append(d.Remarks, t.remarks()...)
+			}
+			args = append(args, "")
+		}
+		if next == "" {
+			break
+		}
+		args[len(args)-1] = "--raw-field=after=" + next
 	}
 	return d, nil
 }

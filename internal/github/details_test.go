@@ -1,6 +1,7 @@
 package github_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,6 +67,22 @@ func TestDetails(t *testing.T) {
 }
 
 // What the failed step of a check printed, and nothing of what is not GitHub's.
+// More checks than GitHub tells of at once may be required.
+func TestManyRequired(t *testing.T) {
+	t.Parallel()
+	each(t, githubtest.State{}, func(w *world) {
+		var checks []any
+		for i := range 230 {
+			checks = append(checks, m{"name": fmt.Sprint("test ", i+1)})
+		}
+		w.has(w.pr(7, m{"statusCheckRollup": checks, "required": []any{"test 101", "test 230"}}))
+		d, err := w.Details(w.Context(), w.Home+"/pull/7")
+		if err != nil || strings.Join(d.Required, ", ") != "test 101, test 230" {
+			w.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
 func TestLog(t *testing.T) {
 	t.Parallel()
 	const printed = "2026-02-01T10:00:01Z go test\n2026-02-01T10:00:02Z it is broken\n"

@@ -209,7 +209,7 @@ func (s *State) graphql(f flags) answer {
 	if pr == nil || f.of["--hostname"] != "github.example" || f.of["owner"] != "ann" || f.of["name"] != s.repository() || !strings.Contains(f.of["query"], "reviewThreads") {
 		return failed("gh: Could not resolve to a PullRequest with the number of " + f.of["number"] + ".")
 	}
-	return answer{out: object(m{"data": m{"repository": m{"pullRequest": s.node(pr)}}})}
+	return answer{out: object(m{"data": m{"repository": m{"pullRequest": page(s.node(pr), f.of["after"])}}})}
 }
 
 func object(v any) string {

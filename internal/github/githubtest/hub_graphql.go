@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -51,6 +52,10 @@ func (s *State) ofRepository(query string, v m) reply {
 			return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a PullRequest with the number of %v.", number))
 		}
 		repository["pullRequest"] = s.node(pr)
+		if strings.Contains(query, "isRequired") {
+			after, _ := v["after"].(string)
+			repository["pullRequest"] = page(s.node(pr), after)
+		}
 	case strings.Contains(query, "pullRequests("):
 		repository["pullRequests"] = s.nodes(v)
 	}
@@ -108,6 +113,20 @@ func (s *State) node(pr m) m {
 	if node["reviewDecision"] == nil {
 		node["reviewDecision"] = ""
 	}
+	return node
+}
+
+// page has a node tell of no more checks than GitHub does at once, those after a cursor.
+func page(node m, after string) m {
+	commit := node["commits"].(m)["nodes"].([]any)[0].(m)["commit"].(m)
+	rollup, is := commit["statusCheckRollup"].(m)
+	if !is || rollup == nil {
+		return node
+	}
+	all, _ := rollup["contexts"].(m)["nodes"].([]any)
+	from, _ := strconv.Atoi(after) // none: the first
+	to := min(from+100, len(all))
+	rollup["contexts"] = m{"nodes": all[from:to], "pageInfo": m{"hasNextPage": to < len(all), "endCursor": strconv.Itoa(to)}}
 	return node
 }
 
