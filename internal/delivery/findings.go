@@ -39,13 +39,14 @@ func (f *Findings) None() bool { return len(f.checks)+len(f.reviews) == 0 }
 // New are names of what there was no reaction to: checks by their commit, since another one has others. Remarks alone are no
 // reason for one.
 func (f *Findings) New() (names []string) {
-	if len(f.checks) > 0 {
-		var all []string
-		for _, c := range f.checks {
-			all = append(all, c.Name)
+	var checks []string
+	for _, c := range f.checks {
+		if !f.knownCheck(c.Name) {
+			checks = append(checks, c.Name)
 		}
-		slices.Sort(all)
-		names = append(names, "checks of "+f.head+": "+strings.Join(slices.Compact(all), ", "))
+	}
+	if slices.Sort(checks); len(checks) > 0 {
+		names = append(names, f.checksName()+strings.Join(slices.Compact(checks), between))
 	}
 	for _, v := range f.reviews {
 		names = append(names, reviewName(v))
@@ -59,12 +60,26 @@ func (f *Findings) New() (names []string) {
 	return slices.DeleteFunc(names, f.known)
 }
 
+// between stands between the names of checks.
+const between = ", "
+
+func (f *Findings) checksName() string { return "checks of " + f.head + ": " }
+
 func reviewName(v forge.Review) string { return "review " + v.ID }
 func remarkName(m forge.Remark) string { return "remark " + m.ID }
 
 // known reports whether there was a reaction to something that does for now.
 func (f *Findings) known(name string) bool {
 	return !f.again && slices.Contains(f.past.Seen, name)
+}
+
+// knownCheck reports whether there was a reaction to a check at this commit that does for now: it may have been one to others as well, which
+// were repeated since.
+func (f *Findings) knownCheck(name string) bool {
+	return !f.again && slices.ContainsFunc(f.past.Seen, func(seen string) bool {
+		names, of := strings.CutPrefix(seen, f.checksName())
+		return of && strings.Contains(between+names+between, between+name+between)
+	})
 }
 
 // Choose takes in the details. Where the base branch requires checks, others are no reason for a run.
@@ -150,7 +165,10 @@ func (f *Findings) text(ctx context.Context, by Forge) string {
 	for i, c := range f.checks {
 		fmt.Fprintf(&b, "The check %s failed.\n", inLine(c.Name, 200))
 		if i < maxLogs {
-			log, _ := by.Log(ctx, c) // it is told without
+			log, err := by.Log(ctx, c)
+			if err != nil {
+				log = "What it printed could not be read: " + err.Error()
+			}
 			b.WriteString(text.Tail(log, maxLog))
 		}
 		b.WriteString("\n")

@@ -154,6 +154,9 @@ type reaction struct {
 	found *delivery.Findings
 }
 
+// nothingNew is said of what is wrong and was reacted to.
+const nothingNew = ": a run was begun for that before, and there is nothing new"
+
 // begin begins a run when there is something to react to. Else it says why there is none.
 func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
 	if r.found.None() {
@@ -165,7 +168,7 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 	wrong := r.found.Detail()
 	switch limit := r.Config.Limits.Rounds; {
 	case len(r.found.New()) == 0:
-		return false, wrong + ": a run was begun for that before, and there is nothing new", nil
+		return false, wrong + nothingNew, nil
 	case !r.Config.Delivery.React && !r.asked:
 		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID, nil
 	case r.unpushed():
@@ -186,8 +189,13 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 	if err != nil {
 		return false, "what is wrong with it could not be read: " + err.Error(), nil
 	}
-	if r.found.Choose(d); len(r.found.New()) == 0 {
+	wrong, asked := r.found.Detail(), r.found.Code() == trellis.ChangesRequested
+	switch r.found.Choose(d); {
+	case len(r.found.New()) > 0:
+	case r.found.None() && !asked:
 		return false, "only checks fail that its base branch does not require", nil
+	default:
+		return false, wrong + nothingNew, nil
 	}
 	head, err := r.follow(ctx)
 	if err != nil {

@@ -217,6 +217,14 @@ func TestReactionFails(t *testing.T) {
 	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) > 0 {
 		t.Fatalf("the same again: %+v", done)
 	}
+	also := runnertest.Failing("ci")
+	also["statusCheckRollup"] = append(also["statusCheckRollup"].([]any), runnertest.Fields{"name": "lint", "status": "COMPLETED", "conclusion": "FAILURE"})
+	also["required"] = []any{"ci"}
+	w.Site.Config.Limits.Rounds = 9
+	if done := w.say(gh, also); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci, lint): a run was begun for that before, and there is nothing new" {
+		t.Fatalf("with another one that is not required: %+v, %q", done, w.note(dir))
+	}
+	w.Site.Config.Limits.Rounds = 1
 	w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, "    - when:", "    - files: {greet.sh: \"if [ \\\"$1\\\" = --bye ]; then echo Bye; else echo \\\"Hello, ${1:-world}!\\\"; fi\\n\"}\n      when:", 1))
 	if err := w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
