@@ -235,3 +235,18 @@ func TestEdit(t *testing.T) {
 		t.Errorf("got %v, labels %q", pr, w.State(t).Labels)
 	}
 }
+
+// Where one person alone can be asked, who was asked first stays.
+func TestOneReviewer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, githubtest.State{Users: []string{"ann", "bob"}})
+	url := w.create().URL
+	w.Change(t, func(s *githubtest.State) { s.PRs[0]["unlicensed"] = true })
+	if err := w.AskReview(t.Context(), url, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	err := w.AskReview(t.Context(), url, "ann")
+	if asked := w.State(t).PRs[0]["reviewRequests"].([]any); err == nil || !strings.Contains(err.Error(), "it may ask one person alone") || len(asked) != 1 || asked[0] != "bob" {
+		t.Errorf("got %v, asked are %v", err, asked)
+	}
+}

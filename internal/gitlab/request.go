@@ -178,19 +178,20 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 	if _, err := c.about(ctx, project, http.MethodGet, path, nil, &now); err != nil {
 		return err
 	}
-	ids := []int{found[0].ID}
+	var ids []int
 	for _, p := range now.Reviewers {
 		if p.ID == found[0].ID {
 			return nil
 		}
 		ids = append(ids, p.ID)
 	}
+	ids = append(ids, found[0].ID) // a GitLab that asks one person alone takes the first
 	after, err := c.change(ctx, address, map[string]any{"reviewer_ids": ids})
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(after.Reviewers, func(p person) bool { return p.ID == found[0].ID }) {
-		return errors.New("GitLab took somebody else: it may ask one person alone, or members of the project alone")
+		return errors.New("GitLab did not take them: it may ask one person alone, or members of the project alone")
 	}
 	return nil
 }

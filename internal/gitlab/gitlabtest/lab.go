@@ -24,7 +24,7 @@ const Token = "glpat-0123456789abcdefghij"
 
 // Lab is the server of one test. Of githubtest.State it knows PRs, Labels, Users, Logs, Calls, FailFrom, FailTo, Fault, SignedOut, Lost, Unknown,
 // Before and After. Pull requests have what GitLab tells besides: pipeline, jobs, bridges, earlier (pipelines of
-// the same commit), commits (their parents), statuses, older (the server is), approvals, reviewers, notes, discussions.
+// the same commit), commits (their parents), statuses, older and unlicensed (the server is), approvals, reviewers, notes, discussions.
 // Users have their place in the list, from 1, as their number; those whose name begins with x belong to no project.
 type Lab struct {
 	URL      string

@@ -177,7 +177,9 @@ func (p *project) change(pr, in m) answer {
 		}
 	}
 	if ids, is := in["reviewer_ids"].([]any); is {
-		pr["reviewRequests"] = []any{}
+		if pr["reviewRequests"] = []any{}; pr["unlicensed"] == true { // who gives none has one person asked, the first
+			ids = ids[:min(1, len(ids))]
+		}
 		for _, id := range ids {
 			if n, _ := id.(float64); n >= 1 && int(n) <= len(p.state.Users) && !strings.HasPrefix(p.state.Users[int(n)-1], "x") {
 				githubtest.Add(pr, "reviewRequests", p.state.Users[int(n)-1])
