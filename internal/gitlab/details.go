@@ -62,9 +62,11 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 // jobURL finds the number of a job in its address.
 var jobURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/-/jobs/([1-9][0-9]*)$`) })
 
-// decoration is what GitLab's runners write into a log beside what commands print: colours, and where parts of it begin and end.
+// decoration is what GitLab's runners write into a log beside what commands print: before each line its time, its stream, and a + where it goes
+// on with the line before, and colours, and where parts of it begin and end.
 var decoration = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
+	const at = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
+	return regexp.MustCompile(`(?m)\n` + at + `\+|^` + at + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
 })
 
 // Log is what a job printed; "" for a check that is none.

@@ -174,6 +174,7 @@ func TestReviews(t *testing.T) {
 func TestDetailsAndLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{Users: []string{"ann", "xavier"}, Logs: map[string]string{
+		"13": "2026-02-01T10:00:00.123456Z 00O section_start:1712345678:step_script\r\x1b[0K\x1b[0;m\n2026-02-01T10:00:00.123456Z 01O \x1b[32;1m$ go test\x1b[0;m\n2026-02-01T10:00:01.000001Z 01E --- FAIL: Test\n2026-02-01T10:00:01.000002Z 01E+Bye\nat 2026-02-01T10:00:01.000002Z 01E it was\n",
 		"12": "\x1b[0Ksection_start:1712345678:step_script[collapsed=true]\r\x1b[0K\x1b[0;m\x1b[32;1m$ go test\x1b[0;m\n--- FAIL: TestBye\nsection_end:1712345679:step_script\r\x1b[0K"}})
 	pr := w.create()
 	at := func(path string, line int) m { return m{"new_path": path, "old_path": path, "new_line": line} }
@@ -195,6 +196,10 @@ func TestDetailsAndLog(t *testing.T) {
 	log, err := w.Log(t.Context(), forge.Check{Name: "test", URL: w.URL + "/ann/shop/greet/-/jobs/12"})
 	if err != nil || log != "$ go test\n--- FAIL: TestBye\n" {
 		t.Errorf("got %q, %v", log, err)
+	}
+	log, err = w.Log(t.Context(), forge.Check{Name: "test", URL: w.URL + "/ann/shop/greet/-/jobs/13"})
+	if err != nil || log != "\n$ go test\n--- FAIL: TestBye\nat 2026-02-01T10:00:01.000002Z 01E it was\n" {
+		t.Errorf("with times: got %q, %v", log, err)
 	}
 	calls := len(w.State(t).Calls)
 	for _, url := range []string{"https://sonar.example/1", "https://evil.example/ann/shop/greet/-/jobs/12"} {
