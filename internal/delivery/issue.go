@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/tracker"
@@ -31,7 +32,11 @@ func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		out.Notes = append(out.Notes, fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.words(err)))
+		note := fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.words(err))
+		if told := (*tracker.Error)(nil); errors.As(err, &told) && len(told.Next) > 0 {
+			note += "; next: " + told.Next[0]
+		}
+		out.Notes = append(out.Notes, note)
 		return nil
 	}
 	return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })

@@ -61,12 +61,12 @@ func TestIssueIsTold(t *testing.T) {
 	}
 	b.Work.Source.Comment = true
 	b.D.Issues.Env = b.environ()
-	if got := b.deliver(); !has(got.Notes, "GITLAB_TOKEN") || got.PRURL == "" {
+	if got := b.deliver(); !has(got.Notes, "; next: export GITLAB_TOKEN=…") || got.PRURL == "" {
 		t.Errorf("without a token: %q", got.Notes)
 	}
 	b.D.Issues.Env = append(b.environ(), "GITLAB_TOKEN=tok-1234567")
 	n.lost = true
-	if got := b.deliver(); !has(got.Notes, "was not told") {
+	if got := b.deliver(); !has(got.Notes, "was not told of the pull request: commenting on gitlab:group/shop#4: no answer") {
 		t.Errorf("lost: %q", got.Notes)
 	}
 	for range 2 { // one looks for it, and one has it in the record

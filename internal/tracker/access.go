@@ -53,7 +53,7 @@ func (a *Access) Read(ctx context.Context, ref Ref) (*Issue, error) {
 		return nil, err
 	}
 	i, err := t.Issue(ctx, ref.Key)
-	return i, a.explain(ctx, ref, from, err)
+	return i, a.explain(ctx, "reading", ref, from, err)
 }
 
 // CommentOnce writes a comment to an issue, unless one is there that has both marks, and reports whether it did.
@@ -63,7 +63,7 @@ func (a *Access) CommentOnce(ctx context.Context, ref Ref, text string, marks ..
 		return false, err
 	}
 	wrote, err := commentOnce(ctx, t, ref.Key, text, marks)
-	return wrote, a.explain(ctx, ref, from, err)
+	return wrote, a.explain(ctx, "commenting on", ref, from, err)
 }
 
 // commentOnce looks first: whoever wrote it last may have died before that was written down here.
@@ -105,7 +105,7 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 	}
 	token, from, err := a.token(ref.Kind).Get(ctx)
 	if err != nil {
-		return nil, from, a.explain(ctx, ref, from, err)
+		return nil, from, a.explain(ctx, "asking for", ref, from, err)
 	}
 	switch ref.Kind {
 	case Linear:
@@ -161,8 +161,8 @@ func (a *Access) hasGH() bool {
 	return err != nil && len(a.Settings.GitHub.TokenCommand) == 0
 }
 
-// explain says of an error what is wrong and what to type. from is where the token comes from.
-func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) error {
+// explain says of an error what is wrong with doing something about an issue, and what to type. from is where the token comes from.
+func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string, err error) error {
 	var told *Error
 	if err == nil || errors.As(err, &told) || ctx.Err() != nil {
 		return err
@@ -173,14 +173,14 @@ func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) e
 	var no *rest.Error
 	switch {
 	case errors.Is(err, rest.ErrNoToken):
-		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{export}}
+		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{export}}
 	case errors.Is(err, rest.ErrAway):
-		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, once the network is back", file}}
+		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, once the network is back", file}}
 	case !errors.As(err, &no):
 		if ref.Kind == GitHub && from == "" { // gh, in its own words
 			return &Error{err, nil}
 		}
-		return &Error{fmt.Errorf("reading %s: %w", ref, err), nil}
+		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), nil}
 	}
 	switch {
 	case no.Busy():
@@ -188,18 +188,18 @@ func (a *Access) explain(ctx context.Context, ref Ref, from string, err error) e
 		if no.Wait > 0 {
 			wait = "in " + no.Wait.Round(time.Second).String()
 		}
-		return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{"the same again, " + wait}}
+		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, " + wait}}
 	case no.Status == http.StatusUnauthorized, no.Status == http.StatusForbidden:
 		if reason := no.Header.Get("X-Seraph-LoginReason"); strings.Contains(reason, "AUTHENTICATION_DENIED") {
-			return &Error{fmt.Errorf("reading %s: Jira wants a captcha of this account before it takes its token again", ref), []string{"sign in with a browser once, and out: " + firstOf(a.Settings.Jira.URL, ref.Site)}}
+			return &Error{fmt.Errorf("%s %s: Jira wants a captcha of this account before it takes its token again", doing, ref), []string{"sign in with a browser once, and out: " + firstOf(a.Settings.Jira.URL, ref.Site)}}
 		}
 		next := []string{export}
 		if ref.Kind == Jira {
 			next = append(next, "export JIRA_EMAIL=…, whose token it is; none of a data center")
 		}
-		return &Error{fmt.Errorf("reading %s: %s does not take the token of %s: %w", ref, name, from, err), next}
+		return &Error{fmt.Errorf("%s %s: %s does not take the token of %s: %w", doing, ref, name, from, err), next}
 	case no.Status == http.StatusNotFound:
 		return &Error{fmt.Errorf("%s has no %s, or the token of %s can't see it", name, ref.Key, from), []string{"open it in a browser with the account of that token"}}
 	}
-	return &Error{fmt.Errorf("reading %s: %w", ref, err), []string{file}}
+	return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{file}}
 }

@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 		{Linear, rest.ErrAway, "no answer", "network"},
 	} {
 		var told *Error
-		err := a.explain(t.Context(), Ref{Kind: c.kind, Key: "KEY"}, "VAR", c.err)
+		err := a.explain(t.Context(), "reading", Ref{Kind: c.kind, Key: "KEY"}, "VAR", c.err)
 		if !errors.As(err, &told) || !strings.Contains(err.Error(), c.says) || !strings.Contains(strings.Join(told.Next, "\n"), c.next) {
 			t.Errorf("%s, %v: got %v, next %q", c.kind, c.err, err, told.Next)
 		}
