@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -38,10 +39,18 @@ func (r *News) Notifier() *notify.Notifier {
 		c := r.settings()
 		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Getenv: r.p.Env.Get, Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
 			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: func() time.Time { return r.p.Env.Now().In(c.Shared.Zone()) },
-			Allowed: r.p.trustedPrograms}
+			Allowed: r.p.trustedPrograms, Asks: r.asks}
 		r.n.Configure(c.Notify)
 	})
 	return r.n
+}
+
+// asks is the step with which the task in a directory waits for people.
+func (r *News) asks(dir string) (step, hash string) {
+	if q := status.Asked(dir, r.p.Env.Now()); q != nil {
+		return q.Path, q.Hash
+	}
+	return "", ""
 }
 
 // settings are those in force. Where none are, nobody is told.

@@ -302,6 +302,25 @@ func TestOnceForEachState(t *testing.T) {
 	}
 }
 
+// Each step that people are asked for is told, and each once: who goes on with a run that waits has it wait again.
+func TestEachStepIsTold(t *testing.T) {
+	h, c := newHouse(t), newChat(t, "slack")
+	who, env := c.person("slack")
+	for i, now := range []struct{ step, hash string }{{"build", "1"}, {"build", "1"}, {"publish", "1"}, {"publish", "1"}, {"publish", "2"}, {"", ""}, {"", ""}} {
+		n := h.teller(who)
+		n.Getenv, n.Late = env, true
+		n.Asks = func(string) (string, string) { return now.step, now.hash }
+		h.becomes(n, trellis.InProgress)
+		h.becomes(n, trellis.Waiting)
+		n.Close(20 * time.Second)
+		h.pass(time.Minute)
+		texts := c.texts()
+		if want := []int{1, 1, 2, 2, 3, 4, 4}[i]; len(texts) != want || now.step != "" && !strings.Contains(texts[want-1], "step: "+now.step) {
+			t.Fatalf("%d: got %q, want %d", i, texts, want)
+		}
+	}
+}
+
 // An answer that is lost is no reason to tell again: it may have arrived.
 func TestLostAnswer(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")

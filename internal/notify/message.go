@@ -159,6 +159,7 @@ func details(e *Event) (lines []string) {
 		}
 	}
 	add("", e.Failure.Detail)
+	add("step: ", e.Step)
 	if e.Usage.Seconds > 0 || e.Usage.Tokens() > 0 {
 		add("used: ", text.Usage(e.Usage))
 	}

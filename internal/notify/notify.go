@@ -40,6 +40,7 @@ type Event struct {
 	Commit   string          `json:"commit"`
 	PRURL    string          `json:"pr_url"`
 	Usage    trellis.Usage   `json:"usage"`
+	Step     string          `json:"step,omitempty"` // of the plan, with which a task waits for people
 }
 
 // Failure is why a task failed or stopped.
@@ -58,9 +59,11 @@ type Notifier struct {
 	Say    func(string) // gets what can't be sent and why; nil: nobody does
 	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
 	Allowed func(context.Context) error
-	Late    bool // nothing is sent before Close, as short commands want it
-	Disk    *durable.Disk
-	Now     func() time.Time // in the time zone in which days begin
+	// Asks is the step with which the task in a directory waits for people, and the hash of what they are asked; nil: there are none.
+	Asks func(dir string) (step, hash string)
+	Late bool // nothing is sent before Close, as short commands want it
+	Disk *durable.Disk
+	Now  func() time.Time // in the time zone in which days begin
 
 	mu         sync.Mutex
 	hooks      []hook
@@ -187,6 +190,12 @@ func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record 
 	e := n.event(r.ID, t)
 	e.From = from
 	r.State = fmt.Sprintf("%d %s", b.run(t.ID, t.Status), t.Pipeline.PlanHash)
+	if t.Status == trellis.Waiting && n.Asks != nil {
+		var hash string
+		if e.Step, hash = n.Asks(t.Dir); e.Step != "" {
+			r.State += " " + e.Step + " " + hash
+		}
+	}
 	if r.To = append(n.recipients(r.Status), n.people(b, e, r.State)...); len(r.To) > 0 {
 		r.Event = e
 	}
