@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/notify"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -45,12 +46,33 @@ func (r *News) Notifier() *notify.Notifier {
 	return r.n
 }
 
-// asks is the step with which the task in a directory waits for people.
-func (r *News) asks(dir string) (step, hash string) {
-	if q := status.Asked(dir, r.p.Env.Now()); q != nil {
-		return q.Path, q.Hash
+// asks is what people are asked where a task waits: about a step of its run or the plan, or nothing, as it waits for other tasks alone.
+// What can't be known is for people.
+func (r *News) asks(t *taskdir.Task) (a notify.Asked) {
+	if q := status.Asked(t.Dir, r.p.Env.Now()); q != nil {
+		return notify.Asked{Step: q.Path, Hash: q.Hash}
 	}
-	return "", ""
+	if j := t.Pipeline.Judge; j != nil && !j.Pass || !r.ahead(t) {
+		return a
+	}
+	c, _ := r.p.Config()
+	nobody, err := pipeline.ApprovalJudge{Config: c, Store: r.p.Store}.AsksNobody(t)
+	a.Nothing = nobody && err == nil
+	return a
+}
+
+// ahead reports whether a task that a task depends on is not done yet.
+func (r *News) ahead(t *taskdir.Task) bool {
+	for _, id := range t.Pipeline.DependsOn {
+		dir, err := r.p.Store.Find(id)
+		if err != nil {
+			continue
+		}
+		if on, err := r.p.Store.Load(dir); err == nil && on.Status != trellis.Review && on.Status != trellis.Completed {
+			return true
+		}
+	}
+	return false
 }
 
 // settings are those in force. Where none are, nobody is told.

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/notify"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -302,20 +303,22 @@ func TestOnceForEachState(t *testing.T) {
 	}
 }
 
-// Each step that people are asked for is told, and each once: who goes on with a run that waits has it wait again.
+// Each step that people are asked for is told, and each once: who goes on with a run that waits has it wait again. That a task waits for others
+// is none of theirs.
 func TestEachStepIsTold(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")
 	who, env := c.person("slack")
-	for i, now := range []struct{ step, hash string }{{"build", "1"}, {"build", "1"}, {"publish", "1"}, {"publish", "1"}, {"publish", "2"}, {"", ""}, {"", ""}} {
+	asked := func(step, hash string) notify.Asked { return notify.Asked{Step: step, Hash: hash} }
+	for i, now := range []notify.Asked{asked("build", "1"), asked("build", "1"), asked("publish", "1"), asked("publish", "1"), asked("publish", "2"), {Nothing: true}, asked("", ""), asked("", "")} {
 		n := h.teller(who)
 		n.Getenv, n.Late = env, true
-		n.Asks = func(string) (string, string) { return now.step, now.hash }
+		n.Asks = func(*taskdir.Task) notify.Asked { return now }
 		h.becomes(n, trellis.InProgress)
 		h.becomes(n, trellis.Waiting)
 		n.Close(20 * time.Second)
 		h.pass(time.Minute)
 		texts := c.texts()
-		if want := []int{1, 1, 2, 2, 3, 4, 4}[i]; len(texts) != want || now.step != "" && !strings.Contains(texts[want-1], "step: "+now.step) {
+		if want := []int{1, 1, 2, 2, 3, 3, 4, 4}[i]; len(texts) != want || now.Step != "" && !strings.Contains(texts[want-1], "step: "+now.Step) {
 			t.Fatalf("%d: got %q, want %d", i, texts, want)
 		}
 	}

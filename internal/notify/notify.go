@@ -49,6 +49,13 @@ type Failure struct {
 	Detail string       `json:"detail"`
 }
 
+// Asked is what people are asked where a task waits.
+type Asked struct {
+	Nothing bool   // it waits for other tasks
+	Step    string // of the plan; "": they are asked about the task
+	Hash    string // of what the step is
+}
+
 // Notifier sends the events of one repository. Its methods may be called concurrently; other processes may have a
 // notifier of the same repository.
 type Notifier struct {
@@ -59,8 +66,8 @@ type Notifier struct {
 	Say    func(string) // gets what can't be sent and why; nil: nobody does
 	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
 	Allowed func(context.Context) error
-	// Asks is the step with which the task in a directory waits for people, and the hash of what they are asked; nil: there are none.
-	Asks func(dir string) (step, hash string)
+	// Asks is what people are asked where a task waits; nil: they are asked about the task.
+	Asks func(*taskdir.Task) Asked
 	Late bool // nothing is sent before Close, as short commands want it
 	Disk *durable.Disk
 	Now  func() time.Time // in the time zone in which days begin
@@ -190,13 +197,18 @@ func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record 
 	e := n.event(r.ID, t)
 	e.From = from
 	r.State = fmt.Sprintf("%d %s", b.run(t.ID, t.Status), t.Pipeline.PlanHash)
+	r.To = n.recipients(r.Status)
+	asked := Asked{}
 	if t.Status == trellis.Waiting && n.Asks != nil {
-		var hash string
-		if e.Step, hash = n.Asks(t.Dir); e.Step != "" {
-			r.State += " " + e.Step + " " + hash
-		}
+		asked = n.Asks(t)
 	}
-	if r.To = append(n.recipients(r.Status), n.people(b, e, r.State)...); len(r.To) > 0 {
+	if e.Step = asked.Step; e.Step != "" {
+		r.State += " " + e.Step + " " + asked.Hash
+	}
+	if !asked.Nothing {
+		r.To = append(r.To, n.people(b, e, r.State)...)
+	}
+	if len(r.To) > 0 {
 		r.Event = e
 	}
 	return r

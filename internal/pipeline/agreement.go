@@ -55,16 +55,9 @@ func (a ApprovalJudge) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool)
 
 // of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
 func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
-	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
-	u, err := ReadUnconfirmed(t.Dir)
+	g, said, err := a.asked(t, p, j, claimed)
 	if err != nil {
 		return g, err
-	}
-	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) == 0 {
-		u.Said = nil
-	}
-	if required(a.Config, t, p) || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
-		g.Approvers = Approvers(a.Config, t)
 	}
 	bases := []string{t.BaseBranch}
 	if j.BaseUnset && t.BaseBranch == j.BaseBranch {
@@ -80,12 +73,38 @@ func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g
 			g.State = proof.Approved
 			return g, nil
 		}
-		later := func(list []proof.Approval) []proof.Approval { return since(list, u.Said) }
+		later := func(list []proof.Approval) []proof.Approval { return since(list, said) }
 		if g.ApprovalState, err = workflow.Decide(a.Disk, t.Dir, "", g.Hash, g.Approvers, a.Counts, a.Now(), later); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}
 	return g, nil
+}
+
+// asked is how many people are asked, and why. said are decisions that don't count any more.
+func (a ApprovalJudge) asked(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, said []string, err error) {
+	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
+	u, err := ReadUnconfirmed(t.Dir)
+	if err != nil {
+		return g, said, err
+	}
+	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) > 0 {
+		said = u.Said
+	}
+	if required(a.Config, t, p) || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
+		g.Approvers = Approvers(a.Config, t)
+	}
+	return g, said, nil
+}
+
+// AsksNobody reports whether the plan of a task as it lies in its directory needs nobody's yes. It looks for none.
+func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
+	p, err := ReadPlan(a.Store, t.Dir)
+	if err != nil {
+		return false, err
+	}
+	g, _, err := a.asked(t, p, Job{}, false)
+	return g.Approvers == 0, err
 }
 
 // required reports whether a plan needs a yes whatever it changes: as the task says, or the settings of every plan, whoever
