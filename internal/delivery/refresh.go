@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/rest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -185,7 +186,8 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 // leftAlone reports whether an error says that asking for anything else is of no use now.
 func leftAlone(err error) bool {
 	var no *rest.Error
-	return away(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy()
+	var of *github.Error
+	return away(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
 }
 
 // Forge is where the pull request of a task is.

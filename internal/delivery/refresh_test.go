@@ -272,3 +272,26 @@ func TestSeenLastStays(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", now, err, was)
 	}
 }
+
+// So is GitHub, which gh has only words for.
+func TestRefreshLeavesGitHubAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Git("init", "-q", "--bare", "../far")
+	h.Git("remote", "add", "origin", "../far")
+	for _, name := range []string{"a", "b", "c"} {
+		h.Done("02-01-" + name)
+	}
+	gh := githubtest.Install(t, githubtest.State{})
+	f := &delivery.Forges{Env: append(h.Env(), gh.Env...)}
+	for _, c := range []struct {
+		fault string
+		notes int
+		says  string
+	}{{"403", 1, "rate limit exceeded"}, {"429", 1, "secondary rate limit"}, {"away", 1, "error connecting"}, {"502", 3, "HTTP 502"}} {
+		gh.Change(t, func(s *githubtest.State) { s.Fault = c.fault })
+		if out := h.refresh(f); len(out.Notes) != c.notes || !strings.Contains(out.Notes[0], c.says) || !out.Silent {
+			t.Errorf("%s: got %+v", c.fault, out)
+		}
+	}
+}

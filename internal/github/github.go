@@ -68,6 +68,15 @@ func (e *Error) Error() string {
 	return "gh " + strings.Join(e.Args, " ") + ": " + said
 }
 
+var unanswered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
+})
+
+// Unanswered reports whether GitHub wants to be left alone for a time, or gives no answer: gh has only words for that.
+func (e *Error) Unanswered() bool {
+	return e.Code == proc.CodeTimeout || unanswered().MatchString(e.Said)
+}
+
 const (
 	wall      = time.Minute
 	maxAnswer = 8 << 20
