@@ -178,7 +178,11 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 	}
 	at.lost = err
 	if !at.told && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoMeans)) {
-		out.Notes, out.Silent, at.told = append(out.Notes, err.Error()+": pull requests were not looked at"), true, true
+		note := err.Error() + ": pull requests were not looked at"
+		if errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) {
+			note += "; next: " + at.SignInCommand()
+		}
+		out.Notes, out.Silent, at.told = append(out.Notes, note), true, true
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestRefreshByMergeRequest(t *testing.T) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	wrong := forges(h.Dir, append(env, "GITLAB_TOKEN=glpat-wrong"))
-	if out := h.refresh(&wrong); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "does not take the token of GITLAB_TOKEN") || !out.Silent {
+	if out := h.refresh(&wrong); len(out.Notes) != 1 || !strings.HasSuffix(out.Notes[0], "does not take the token of GITLAB_TOKEN: pull requests were not looked at; next: export GITLAB_TOKEN=…") || !out.Silent {
 		t.Errorf("with a wrong token: %+v", out)
 	}
 }
