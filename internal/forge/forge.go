@@ -67,6 +67,14 @@ func (s *PRStatus) Note(verdict string, c Check, fixable bool) {
 	}
 }
 
+// OfCommit takes in which commit all that was said is about. Of another one than the pull request had when it was found, as somebody pushed
+// meanwhile, more is to come.
+func (s *PRStatus) OfCommit(sha string, pr *PR) {
+	if pr.HeadSHA != "" && sha != pr.HeadSHA {
+		s.Note(Pending, Check{}, false)
+	}
+}
+
 // Check is a check of a pull request.
 type Check struct{ Name, URL string }
 

@@ -42,6 +42,25 @@ func TestWhatIsWrong(t *testing.T) {
 }
 
 // Of several repositories it is the one of the address that is asked.
+// What is said of a commit that somebody pushed meanwhile is looked at another time.
+func TestPushedMeanwhile(t *testing.T) {
+	t.Parallel()
+	each(t, githubtest.State{}, func(w *world) {
+		w.has(w.pr(7, m{"statusCheckRollup": []any{m{"name": "test", "status": "COMPLETED", "conclusion": "FAILURE"}}}))
+		pr, err := w.Find(w.Context(), "work")
+		if err != nil {
+			w.Fatal(err)
+		}
+		if s, err := w.Status(w.Context(), pr); err != nil || s.Waits || s.Checks != forge.Failed {
+			w.Errorf("got %+v, %v", s, err)
+		}
+		pr.HeadSHA = strings.Repeat("0", 40)
+		if s, err := w.Status(w.Context(), pr); err != nil || !s.Waits || s.Checks != forge.Failed {
+			w.Errorf("got %+v, %v", s, err)
+		}
+	})
+}
+
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	comment := func(id, who, as string) any {

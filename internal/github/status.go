@@ -17,8 +17,9 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 		StatusCheckRollup []check
 		ReviewDecision    string
 		Reviews           []review
+		HeadRefOid        string
 	}
-	if err := gh.ask(ctx, fmt.Sprint("pull request ", pr.Number), &answer, "pr", "view", strconv.Itoa(pr.Number), "--json=statusCheckRollup,reviewDecision,reviews"); err != nil {
+	if err := gh.ask(ctx, fmt.Sprint("pull request ", pr.Number), &answer, "pr", "view", strconv.Itoa(pr.Number), "--json=statusCheckRollup,reviewDecision,reviews,headRefOid"); err != nil {
 		return s, err
 	}
 	var approved, refused bool // by somebody who belongs to the repository
@@ -41,6 +42,7 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 	for _, c := range newest(answer.StatusCheckRollup) {
 		s.Note(c.verdict(), forge.Check{Name: c.Name + c.Context, URL: c.DetailsURL + c.TargetURL}, c.fixable())
 	}
+	s.OfCommit(answer.HeadRefOid, pr)
 	return s, nil
 }
 

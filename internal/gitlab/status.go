@@ -22,6 +22,7 @@ func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, er
 	if err := c.checks(ctx, project, &r, &s); err != nil {
 		return s, err
 	}
+	s.OfCommit(r.SHA, pr)
 	return s, c.reviews(ctx, project, path, &s)
 }
 

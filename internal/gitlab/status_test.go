@@ -95,6 +95,23 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// What is said of a commit that somebody pushed meanwhile is looked at another time.
+func TestPushedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, githubtest.State{})
+	pr := w.create()
+	w.Change(t, func(s *githubtest.State) {
+		s.PRs[0]["pipeline"], s.PRs[0]["jobs"] = m{"id": 7, "status": "failed"}, []any{job(1, "test", "failed")}
+	})
+	if got, err := w.Status(t.Context(), pr); err != nil || got.Waits {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	pr.HeadSHA = w.git(w.bare, "rev-parse main") // as it was when it was found
+	if got, err := w.Status(t.Context(), pr); err != nil || !got.Waits || got.Checks != forge.Failed {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // There are more jobs than one page has.
 func TestManyJobs(t *testing.T) {
 	t.Parallel()
