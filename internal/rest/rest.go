@@ -67,9 +67,14 @@ func (e *Error) Busy() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && (e.Wait > 0 || e.Header.Get("X-RateLimit-Remaining") == "0")
 }
 
-// Passing reports whether the same may be taken another time: the server was asked too often, is out of order, or somebody was faster.
+// Passing reports whether the same may be taken another time: the server was asked too often, is out of order, somebody was faster, or what was
+// pushed a moment ago is not known everywhere.
 func (e *Error) Passing() bool {
-	return e.Busy() || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusConflict || e.Status == http.StatusLocked
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return true
+	}
+	return e.Busy() || e.Status >= 500
 }
 
 // StatusOf is the status of the answer in an error, 0 when there is none.
