@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // RefMove is where a ref of a remote is to be, and where it has to be until then.
@@ -52,14 +54,17 @@ func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duratio
 	return err
 }
 
-// locksAt are the locks of refs of Trellis at a remote that is a folder. A push that is killed leaves them there, and nobody who pushes
-// can take them away anywhere else.
+// locksAt are the locks of refs of Trellis at a remote that is a folder of this machine. A push that is killed leaves them there, and nobody who
+// pushes can take them away anywhere else. On a disk that other machines may use nobody can know whether one of them holds a lock.
 func (r Remotes) locksAt(ctx context.Context, remote string, moves []RefMove) (list []string) {
 	addresses, _ := r.Addresses(ctx, remote) // the push says what is wrong with them
 	for _, address := range addresses {
 		dir, err := filepath.EvalSymlinks(AbsFrom(r.repo.Main, strings.TrimPrefix(address, "file://")))
 		if err != nil {
 			continue // another machine
+		}
+		if kind, err := durable.SharedFS(dir); err != nil || kind != "" {
+			continue
 		}
 		if within := filepath.Join(dir, ".git"); isGitDir(within) {
 			dir = within

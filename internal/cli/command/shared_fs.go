@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // SharedHint is what to do about a repository that several machines may use.
@@ -17,7 +18,7 @@ func (c *Console) FileSystem(root string) (string, error) {
 	if c.SharedFS != nil {
 		return c.SharedFS(root)
 	}
-	return sharedFS(root)
+	return durable.SharedFS(root)
 }
 
 // RefuseSharedDisk refuses to work where locks don't hold, unless the call says --shared-fs. What can't be told is not refused.

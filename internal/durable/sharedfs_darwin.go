@@ -1,15 +1,15 @@
-package command
+package durable
 
 import "syscall"
 
-// remote are file systems on which a lock of this machine says nothing about others, or locks or events
+// sharedKinds are file systems on which a lock of this machine says nothing about others, or locks or events
 // don't work as they must.
-var remote = map[string]string{
+var sharedKinds = map[string]string{
 	"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV", "macfuse": "FUSE", "osxfuse": "FUSE",
 }
 
-// sharedFS names the kind of file system that path is on when it is one that several machines may use, "" when not.
-func sharedFS(path string) (string, error) {
+// SharedFS names the kind of file system that path is on when it is one that several machines may use, "" when not.
+func SharedFS(path string) (string, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(path, &st); err != nil {
 		return "", err
@@ -21,5 +21,5 @@ func sharedFS(path string) (string, error) {
 		}
 		name = append(name, byte(c))
 	}
-	return remote[string(name)], nil
+	return sharedKinds[string(name)], nil
 }
