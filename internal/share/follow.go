@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -176,7 +177,7 @@ func (f *follower) follow(ctx context.Context, s taskref.State, before string) e
 	}
 	lock, err := f.lock(dir)
 	if err != nil {
-		return nil // another process of this clone takes or changes it
+		return unlessHeld(err) // another process of this clone takes or changes it
 	}
 	err = f.settle(ctx, dir, s, before)
 	return errors.Join(err, lock.Unlock())
@@ -313,11 +314,19 @@ func (f *follower) offer(ctx context.Context, known map[string]bool, failed fail
 	return nil
 }
 
+// unlessHeld is an error, unless it says that another process holds a lock.
+func unlessHeld(err error) error {
+	if errors.Is(err, durable.ErrHeld) {
+		return nil
+	}
+	return err
+}
+
 // offerOne gives the others a task that they never had from here: one that was taken off the remote stays off it.
 func (f *follower) offerOne(ctx context.Context, dir string) error {
 	lock, err := f.lock(dir)
 	if err != nil {
-		return nil // it is just taken, or changed
+		return unlessHeld(err) // it is just taken, or changed
 	}
 	known, err := f.Remote.Known(ctx, filepath.Base(dir))
 	if _, held := runner.Held(dir); err == nil && !held && known == "" {
@@ -348,7 +357,7 @@ func (f *follower) obey(ctx context.Context, states []taskref.State, orders []ta
 func (f *follower) obeyFree(ctx context.Context, dir string, o taskref.Order) error {
 	lock, err := f.lock(dir)
 	if err != nil {
-		return nil // the next round finds it
+		return unlessHeld(err) // the next round finds it
 	}
 	if _, held := runner.Held(dir); !held {
 		err = f.obeyNow(ctx, dir, o)

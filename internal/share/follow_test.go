@@ -57,6 +57,20 @@ func TestOneTaskKeepsNoOther(t *testing.T) {
 	}
 }
 
+// A task whose lock can't be taken, though nobody holds it, is told of.
+func TestLockThatCantBeTaken(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	a.lay("02-01-first")
+	b := a.beside("b", time.Minute)
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(share.SightingsFile(b.Dir)), "02-01-first.lock"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.team.Pull(t.Context()); !errors.As(err, new(*share.UnbroughtError)) || !strings.Contains(err.Error(), "02-01-first.lock") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // done are tasks that a machine ran.
 func (m *machine) done(ids ...string) {
 	m.Helper()
