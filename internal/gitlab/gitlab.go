@@ -6,12 +6,14 @@
 package gitlab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -172,7 +174,7 @@ func all[T any](ctx context.Context, c *Client, project, path string, most int) 
 	return list, nil
 }
 
-// SignedIn is nil when the server knows the project, takes the token, and has merge requests there. Else it is an error of package forge, or
+// SignedIn is nil when the server knows the project, takes the token for all that is needed, and has merge requests there. Else it is an error of package forge, or
 // what the server says.
 func (c *Client) SignedIn(ctx context.Context) error {
 	var p struct {
@@ -188,7 +190,21 @@ func (c *Client) SignedIn(ctx context.Context) error {
 	case p.Archived:
 		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("project %s is archived: nothing can be pushed there", c.project)}
 	}
-	return nil
+	return c.mayWrite(ctx)
+}
+
+// mayWrite is an error when the server says that the token has another scope than merge requests need. Older ones, and those asked with other
+// kinds of tokens, don't say.
+func (c *Client) mayWrite(ctx context.Context) error {
+	server, from, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	var token struct{ Scopes []string }
+	if _, err := server.Do(ctx, http.MethodGet, "/personal_access_tokens/self", nil, &token); err != nil || token.Scopes == nil || slices.Contains(token.Scopes, "api") {
+		return context.Cause(ctx)
+	}
+	return &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: fmt.Sprintf("the token of %s may %s, and merge requests need api", from, cmp.Or(strings.Join(token.Scopes, ", "), "nothing"))}
 }
 
 // unseen is the error of a question about the whole project: what is not found then is the project.

@@ -174,6 +174,22 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// A token that may only read is told of before anything is paid for.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		scopes []string
+		says   string
+	}{{nil, ""}, {[]string{"api"}, ""}, {[]string{"read_api", "read_user"}, "the token of GITLAB_TOKEN may read_api, read_user, and merge requests need api"}, {[]string{}, "may nothing, and"}} {
+		w := newWorld(t, githubtest.State{})
+		w.Scopes = c.scopes
+		err := w.SignedIn(t.Context())
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, forge.ErrNotSignedIn) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%q: got %v", c.scopes, err)
+		}
+	}
+}
+
 // What is in the way is told for what it is, and never with the token.
 func TestObstacles(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ type Lab struct {
 	URL      string
 	Projects map[string]string // the bare repository of each, by its path
 	Kill     func()            // ends who calls
+	Scopes   []string          // what the token may do; nil: the server does not tell
 
 	t     testing.TB
 	mu    sync.Mutex
@@ -128,6 +129,9 @@ func (l *Lab) serve(r *http.Request, data []byte) answer {
 		if r.Header.Get("Content-Type") != "application/json" || json.Unmarshal(data, &in) != nil {
 			return answer{code: http.StatusBadRequest, body: m{"error": "body is invalid"}}
 		}
+	}
+	if r.URL.EscapedPath() == "/api/v4/personal_access_tokens/self" && l.Scopes != nil {
+		return answer{code: http.StatusOK, body: m{"scopes": l.Scopes, "active": true}}
 	}
 	if r.URL.EscapedPath() == "/api/v4/users" {
 		return l.users(r.URL.Query().Get("username"))
