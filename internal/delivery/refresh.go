@@ -149,7 +149,7 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 		if places[remote] == nil {
 			f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
 			if err != nil {
-				out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
+				out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
 				continue
 			}
 			places[remote] = &place{Forge: f}
@@ -158,7 +158,7 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
 		}
 	}
 	return nil
@@ -173,7 +173,10 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 	switch {
 	case err == nil && pr != nil:
 		return r.take(ctx, at, l, pr, out)
-	case err == nil || ctx.Err() != nil || !leftAlone(err):
+	case err == nil || ctx.Err() != nil:
+		return err
+	case !leftAlone(err):
+		out.Silent = true
 		return err
 	}
 	at.lost = err

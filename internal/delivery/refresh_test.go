@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -250,6 +251,23 @@ func TestRefreshAsksOnce(t *testing.T) {
 		if calls := lab.State(t).Calls; len(calls) != c.calls || len(out.Notes) != c.calls || !strings.Contains(out.Notes[0], c.says) || !out.Silent {
 			t.Errorf("%s: got %+v, asked %q", c.fault, out, calls)
 		}
+	}
+}
+
+// A task that can't be changed here keeps no other from being looked at, and is no reason to look less often.
+func TestRefreshOfOneThatIsHeld(t *testing.T) {
+	t.Parallel()
+	h, _, env := onLab(t, "a", "b")
+	h.Cleaner.Store.MayChange = func(dir string) error {
+		if filepath.Base(dir) == "02-01-a" {
+			return errors.New("another machine is at work on it")
+		}
+		return nil
+	}
+	f := forges(h.Dir, append(env, "GITLAB_TOKEN="+gitlabtest.Token))
+	out := h.refresh(&f)
+	if len(out.Open) != 2 || len(out.Notes) != 1 || !strings.HasPrefix(out.Notes[0], "02-01-a: ") || out.Silent || h.Load("02-01-b").PRURL == "" {
+		t.Errorf("got %+v", out)
 	}
 }
 
