@@ -50,25 +50,18 @@ func Planning(ctx workflow.Context, in Wanted) (s Standing, err error) {
 
 // plan plans a requirement, tells the team of what came of it, and hands that out. It may be called again after any end: what was given to the team is
 // not planned once more.
-func (s *serving) plan(ctx context.Context, in Wanted) (st Standing, err error) {
-	leave, err := s.enter()
-	if err != nil {
-		return st, err
-	}
-	defer leave()
-	own, end := untilStopped(ctx)
-	defer end()
-	if err := s.still(own); err != nil {
-		return st, err
-	}
-	defer s.beat(ctx, in.Silence)()
-	if err := s.pull(own); err != nil {
+func (s *serving) plan(ctx context.Context, in Wanted) (Standing, error) {
+	return s.work(ctx, in.Given, func(own context.Context) (Standing, error) { return s.planAndHandOut(own, in) })
+}
+
+func (s *serving) planAndHandOut(ctx context.Context, in Wanted) (st Standing, err error) {
+	if err := s.pull(ctx); err != nil {
 		return st, again(shortly, err)
 	}
 	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
 	t, err := s.site.Store.Load(dir)
 	if errors.Is(err, taskdir.ErrNotFound) {
-		if err = s.planHere(own, in); err != nil {
+		if err = s.planHere(ctx, in); err != nil {
 			return st, err
 		}
 		t, err = s.site.Store.Load(dir)
@@ -79,12 +72,12 @@ func (s *serving) plan(ctx context.Context, in Wanted) (st Standing, err error) 
 	if err != nil {
 		return st, again(later, err)
 	}
-	if _, err := s.team.Submit(own, dir); err != nil {
+	if _, err := s.team.Submit(ctx, dir); err != nil {
 		return st, again(shortly, err)
 	}
 	s.say("%s: planned, %s", in.Task, t.Status)
 	if t.Status == trellis.Ready || t.Status == trellis.Waiting {
-		if err := s.server.goOn(own, t); err != nil {
+		if err := s.server.goOn(ctx, t); err != nil {
 			return st, again(shortly, err)
 		}
 	}

@@ -29,25 +29,21 @@ const (
 
 // segment runs a task that this machine was given for as long as it goes, and says where it stands then. An error has the task given to a
 // machine again.
-func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error) {
-	leave, err := s.enter()
-	if err != nil {
+func (s *serving) segment(ctx context.Context, in Given) (Standing, error) {
+	return s.work(ctx, in, func(own context.Context) (Standing, error) {
+		defer s.team.Grant(in.Task, activity.GetInfo(ctx).StartedTime)()
+		st, err := s.goOnWith(own, filepath.Join(s.site.Store.Tasks(), in.Task))
+		st.Own = s.own
 		return st, err
-	}
-	defer leave()
-	defer func() { st.Own = s.own }()
-	own, end := untilStopped(ctx)
-	defer end()
-	if err := s.still(own); err != nil {
-		return st, err
-	}
-	defer s.beat(ctx, in.Silence)()
-	defer s.team.Grant(in.Task, activity.GetInfo(ctx).StartedTime)()
-	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
-	if err := s.receive(own, dir); err != nil {
+	})
+}
+
+// goOnWith brings a task, and runs it where it can.
+func (s *serving) goOnWith(ctx context.Context, dir string) (st Standing, err error) {
+	if err := s.receive(ctx, dir); err != nil {
 		return st, again(shortly, err)
 	}
-	l, err := s.site.Assessor().AssessAndUpdate(own, dir)
+	l, err := s.site.Assessor().AssessAndUpdate(ctx, dir)
 	if err != nil {
 		return st, again(later, err)
 	}
@@ -55,9 +51,26 @@ func (s *serving) segment(ctx context.Context, in Given) (st Standing, err error
 		return st, untrusted(l.Untrusted)
 	}
 	if !l.Run || time.Until(l.At) > 0 {
-		return s.rests(own, l)
+		return s.rests(ctx, l)
 	}
-	return s.run(own, l)
+	return s.run(ctx, l)
+}
+
+// work does what this machine was given, where there is room for it and it is still this machine's, and has the server hear of the machine
+// meanwhile. The context of do ends when the machine is told to, as untilStopped says.
+func (s *serving) work(ctx context.Context, in Given, do func(own context.Context) (Standing, error)) (Standing, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return Standing{}, err
+	}
+	defer leave()
+	own, end := untilStopped(ctx)
+	defer end()
+	if err := s.still(own); err != nil {
+		return Standing{}, err
+	}
+	defer s.beat(ctx, in.Silence)()
+	return do(own)
 }
 
 // enter takes a place for a task, until leave is called.
