@@ -61,7 +61,7 @@ func (e edition) write() error {
 		}
 	}
 	for shell, name := range map[string]string{"bash": "trellis.bash", "zsh": "_trellis", "fish": "trellis.fish"} {
-		if files[filepath.Join("completions", name)], err = os.ReadFile(filepath.Join("internal/cli/completion", shell)); err != nil {
+		if files[filepath.Join("completions", name)], err = os.ReadFile(filepath.Join("internal/cli/commandline/completion", shell)); err != nil {
 			return err
 		}
 	}

@@ -33,14 +33,8 @@ line alone is "trellis --version".`,
 	}
 }
 
-// printVersion prints the line that --version is.
-func printVersion(w io.Writer) error {
-	_, err := fmt.Fprintln(w, "trellis", command.Version())
-	return err
-}
-
 func (r versionReport) print(w io.Writer) error {
-	if err := printVersion(w); err != nil {
+	if _, err := fmt.Fprintln(w, "trellis", r.Version); err != nil {
 		return err
 	}
 	var rows [][]string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/cli/configure"
 	"github.com/trellis-tasks/trellis/internal/cli/doctor"
 	"github.com/trellis-tasks/trellis/internal/cli/editing"
@@ -60,7 +61,7 @@ func commands(a *command.Console) []*cli.Command {
 		eval.Command(a),
 		demoCommand(a),
 		completionCommand(a),
-		completeCommand(a),
+		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completing{a}),
 		versionCommand(a),
 		upgradeCommand(a),
 		helpCommand(a),

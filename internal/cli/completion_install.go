@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
 // completionPlace is where a shell looks for the completions of a person.
@@ -25,7 +26,7 @@ func installCompletion(a *command.Console, shell string) error {
 			return app.WithHints(app.Usagef("$SHELL names no shell"), "trellis completion install bash")
 		}
 	}
-	script, err := completionScript(shell)
+	script, err := commandline.Script("trellis", shell)
 	if err != nil {
 		return err
 	}

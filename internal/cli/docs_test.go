@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
@@ -78,7 +79,7 @@ func compareFlags(t *testing.T, path string, c *cli.Command, named []string) {
 		}
 	}
 	for _, n := range named {
-		if findFlag(c.Flags, n) == nil {
+		if commandline.FindFlag(c.Flags, n) == nil {
 			t.Errorf("docs/reference/cli.md gives %s a flag %s, which it has not", path, n)
 		}
 	}

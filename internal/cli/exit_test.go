@@ -84,14 +84,3 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
-
-// A command that a signal ended reports the signal, whatever the layers below made of the cancelled context.
-func TestSignalDecides(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(&proc.SignalError{Signal: syscall.SIGTERM})
-	var out bytes.Buffer
-	a := &console{Console: command.Console{Stderr: &out}}
-	if got := a.end(ctx, fmt.Errorf("running git: %w", context.Canceled)); got != command.ExitTerminated {
-		t.Errorf("got %d, want %d", got, command.ExitTerminated)
-	}
-}

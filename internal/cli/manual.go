@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/roff"
 )
 
@@ -13,7 +14,7 @@ import (
 // what help does.
 func Manual(version, day string) map[string]string {
 	m := manual{edition: "trellis " + version, day: day, pages: map[string]string{}}
-	m.add(nil, commandTree(new(command.Console)))
+	m.add(nil, program(new(command.Console)).Root())
 	return m.pages
 }
 
@@ -28,7 +29,7 @@ func (m *manual) add(path []string, c *cli.Command) {
 	p := roff.NewPage(name, m.day, m.edition)
 	p.Name(name, c.Usage)
 	p.Section("Synopsis")
-	p.Bold(usageLine(whole(path), c))
+	p.Bold(commandline.UsageLine(commandline.Whole("trellis", path), c))
 	text, examples, codes := command.SplitManual(c.Description)
 	if len(path) == 0 {
 		text = aboutTrellis
@@ -71,7 +72,7 @@ func (m *manual) addCommands(p *roff.Page, path []string, c *cli.Command) {
 func addOptions(p *roff.Page, flags []cli.Flag) {
 	p.Section("Options")
 	for _, f := range flags {
-		names, usage, _ := strings.Cut(flagLine(f), "\t")
+		names, usage, _ := strings.Cut(commandline.FlagLine(f), "\t")
 		p.Item(names, usage)
 	}
 	p.Item("--help, -h", "show this help")

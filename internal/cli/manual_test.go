@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
 // Every command has a page, which names its flags and the commands below it.
@@ -23,7 +24,7 @@ func TestManualIsWhole(t *testing.T) {
 	for name, c := range leaves(commands(new(command.Console)), "") {
 		page := pages["trellis-"+strings.ReplaceAll(name, " ", "-")+".1"]
 		for _, f := range c.Flags {
-			if flag := strings.ReplaceAll(dashed(f.Names()[0]), "-", `\-`); !strings.Contains(page, flag) {
+			if flag := strings.ReplaceAll(commandline.Dashed(f.Names()[0]), "-", `\-`); !strings.Contains(page, flag) {
 				t.Errorf("the page of %s lacks %s", name, flag)
 			}
 		}

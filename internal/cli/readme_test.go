@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -180,7 +181,7 @@ func TestCommandLinesOfDocs(t *testing.T) {
 	shown, inline := 0, regexp.MustCompile("`(trellis [a-z][^`]*)`")
 	check := func(page, line string) {
 		shown++
-		if _, err := arrange(commandTree(new(command.Console)), words(line)[1:]); err != nil {
+		if _, err := commandline.Arrange(program(new(command.Console)).Root(), words(line)[1:]); err != nil {
 			t.Errorf("%s: %s: %v", page, line, err)
 		}
 	}
