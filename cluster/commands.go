@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -19,27 +20,101 @@ import (
 // commands are all that trellis-cluster can do.
 func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
-		{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
-			Action: a.InGuard(func(c *cli.Context) error { return serve(a, c) })},
-		{Name: "submit", Usage: "give a task to the machines, or with --plan a requirement", ArgsUsage: "TASKDIR | --plan", Flags: planFlags(), Action: func(c *cli.Context) error {
+		serveCommand(a),
+		submitCommand(a),
+		startCommand(a),
+		retryCommand(a),
+		approveCommand(a),
+		rejectCommand(a),
+		stopCommand(a),
+		cancelCommand(a),
+		pullCommand(a),
+		statusCommand(a),
+		completionCommand(a),
+		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completing{a}),
+		helpCommand(a),
+	}
+}
+
+// told are the exit codes of a command that tells the machines something of a task.
+var told = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}
+
+func serveCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
+		Description: command.Manual(`Waits at the Temporal server that cluster.address names for tasks that the agents of this machine can work on, and runs
+each as trellis start would, in a worktree of this clone. Interrupted, it ends its agents, and gives the server back what is not done: another
+machine goes on with it. Settings and agents are read when it starts.`,
+			[]int{command.ExitFailed, command.ExitUsage, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis-cluster serve --parallel 2"),
+		Action: a.InGuard(func(c *cli.Context) error { return serve(a, c) })}
+}
+
+func submitCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "submit", Usage: "give a task to the machines, or with --plan a requirement", ArgsUsage: "TASKDIR | --plan", Flags: planFlags(),
+		Description: command.Manual(`The task directory goes to the git remote that shared.remote names, and the server hands the task out. Of two who submit
+it the second reads who has it. With --plan a machine makes the task of a requirement; what becomes ready, or waits for a yes, is handed
+out by itself. trellis-cluster pull brings back what becomes of it.`,
+			told, "trellis-cluster submit 02-03-paging", "trellis-cluster submit --plan --name paging --type backend --requirement-file paging.md"),
+		Action: func(c *cli.Context) error {
 			if c.Bool("plan") {
 				return submitPlan(a, c)
 			}
 			return forTask(a, submit)(c)
-		}},
-		{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR", Action: forTask(a, start)},
-		{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}}, Action: forTask(a, retry)},
-		{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(), Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		}}
+}
+
+func startCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR",
+		Description: command.Manual("Has a machine look at a task now: one that rests, waits, or was never handed out.", told, "trellis-cluster start 02-03-paging"),
+		Action:      forTask(a, start)}
+}
+
+func retryCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
+		Description: command.Manual("As trellis retry, and hands the task out again. What was done so far counts, unless --fresh.", told, "trellis-cluster retry 02-03-paging"),
+		Action:      forTask(a, retry)}
+}
+
+func approveCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
+		Description: command.Manual("The machine that runs the task is told by the git remote; else it is written down here. The machines look at the task then.", told, "trellis-cluster approve 02-03-paging"),
+		Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
 			return o.Approve(c.Context, dir, decision(c))
-		})},
-		{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}), Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		})}
+}
+
+func rejectCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}),
+		Description: command.Manual("As trellis-cluster approve, and the answer is no.", told, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
+		Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
 			return o.Reject(c.Context, dir, decision(c))
-		})},
-		{Name: "stop", Usage: "pause a task that runs", ArgsUsage: "TASKDIR", Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })},
-		{Name: "cancel", Usage: "cancel a task", ArgsUsage: "TASKDIR", Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })},
-		{Name: "pull", Usage: "bring what the machines made of the tasks", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}}, Action: func(c *cli.Context) error { return pull(a, c) }},
-		{Name: "status", Usage: "show the machines, and who has what since when", Flags: []cli.Flag{command.JSONFlag()}, Action: func(c *cli.Context) error { return show(a, c) }},
-	}
+		})}
+}
+
+func stopCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "stop", Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
+		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", told, "trellis-cluster stop 02-03-paging"),
+		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })}
+}
+
+func cancelCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "cancel", Usage: "cancel a task", ArgsUsage: "TASKDIR",
+		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", told, "trellis-cluster cancel 02-03-paging"),
+		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })}
+}
+
+func pullCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "pull", Usage: "bring what the machines made of the tasks", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}},
+		Description: command.Manual(`What the machines did appears in the task directories here, without their worktrees, for trellis list, status, logs, diff, board
+and ui. The directories that changed go to stdout, a line each. It asks the git remote alone.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitInterrupted}, "trellis-cluster pull", "trellis-cluster pull --follow"),
+		Action: func(c *cli.Context) error { return pull(a, c) }}
+}
+
+func statusCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "status", Usage: "show the machines, and who has what since when", Flags: []cli.Flag{command.JSONFlag()},
+		Description: command.Manual("Shows the machines that wait for tasks, and each task that is handed out: who runs it since when, what it waits for, or that no machine can run it.",
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage}, "trellis-cluster status", "trellis-cluster status --json | jq '.tasks[].task'"),
+		Action: func(c *cli.Context) error { return show(a, c) }}
 }
 
 func decisionFlags() []cli.Flag {

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -12,9 +11,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Main runs what the arguments of this process ask for and returns the code that it is to exit with.
@@ -26,13 +26,7 @@ func Main() int {
 		dir = "." // a removed folder: commands that need it say so
 	}
 	a := &command.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: withoutAccount(os.Environ()), Dir: dir, Now: time.Now, Guard: proc.Guard}
-	err = program(a).RunContext(ctx, flagsFirst(commands(a), os.Args))
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
-	}
-	a.Close(context.WithoutCancel(ctx))
-	a.Report(err)
-	return command.ExitCode(err)
+	return program(a).Run(ctx, a, os.Args[1:])
 }
 
 // account begins the names of variables by which a person or a machine is known to the Temporal server.
@@ -44,69 +38,47 @@ func withoutAccount(env []string) []string {
 }
 
 // program is the command line.
-func program(a *command.Console) *cli.App {
-	list := commands(a)
-	for _, c := range list {
-		action := c.Action
-		c.HideHelp, c.OnUsageError = true, badFlag
-		c.Action = func(call *cli.Context) error {
-			if err := command.CheckArguments(call); err != nil {
-				return err
-			}
-			return action(call)
-		}
-	}
-	return &cli.App{Name: "trellis-cluster", Usage: "shares the tasks of a repository among machines by a Temporal server", Commands: list,
-		HideVersion: true, OnUsageError: badFlag, ExitErrHandler: func(*cli.Context, error) {}, Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
+func program(a *command.Console) commandline.Program {
+	return commandline.New("trellis-cluster", "shares the tasks of a repository among machines by a Temporal server", commands(a))
+}
+
+func helpCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "help", Usage: "show help for a command", ArgsUsage: "[COMMAND]",
+		Description: command.Manual("Shows the commands, or what one of them does.", []int{command.ExitDone, command.ExitUsage}, "trellis-cluster help submit"),
 		Action: func(c *cli.Context) error {
-			if name := c.Args().First(); name != "" {
-				return app.Usagef("there is no command %q: there are %s", name, strings.Join(names(list), ", "))
-			}
-			return cli.ShowAppHelp(c)
+			return commandline.ShowHelp(a.Stdout, program(a).Root(), c.Args().Slice()...)
 		}}
 }
 
-// flagsFirst puts the flags of a command before its arguments, where the parser looks for them.
-func flagsFirst(list []*cli.Command, args []string) []string {
-	if len(args) < 2 {
-		return args
-	}
-	at := slices.IndexFunc(list, func(c *cli.Command) bool { return c.Name == args[1] })
-	if at < 0 {
-		return args
-	}
-	var flags, rest []string
-	for i := 2; i < len(args); i++ {
-		if args[i] == "--" || !strings.HasPrefix(args[i], "-") {
-			rest = append(rest, args[i])
-			continue
-		}
-		flags = append(flags, args[i])
-		if i+1 < len(args) && !strings.Contains(args[i], "=") && hasValue(list[at], strings.TrimLeft(args[i], "-")) {
-			i++
-			flags = append(flags, args[i])
-		}
-	}
-	return slices.Concat(args[:2], flags, rest)
+func completionCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "completion", Usage: "print a script that completes commands, flags and tasks in a shell", ArgsUsage: "bash|zsh|fish",
+		Description: command.Manual("Load it for one session as in the examples.", []int{command.ExitDone, command.ExitUsage},
+			"trellis-cluster completion bash   # source <(trellis-cluster completion bash)", "trellis-cluster completion fish   # trellis-cluster completion fish | source"),
+		Action: func(c *cli.Context) error {
+			script, err := commandline.Script("trellis-cluster", c.Args().First())
+			if err != nil {
+				return err
+			}
+			_, err = a.Stdout.Write(script)
+			return err
+		}}
 }
 
-// hasValue reports whether a flag of a command takes the next word.
-func hasValue(c *cli.Command, name string) bool {
-	for _, f := range c.Flags {
-		if _, lone := f.(*cli.BoolFlag); slices.Contains(f.Names(), name) {
-			return !lone
-		}
+// completing completes the tasks that commands take.
+type completing struct{ a *command.Console }
+
+// Value knows of no flag what may follow it, but of the kind of work.
+func (completing) Value(flag string, _ *commandline.Line, _ string) []string {
+	if flag == "type" {
+		return trellis.DevTypes
 	}
-	return false
+	return nil
 }
 
-func names(list []*cli.Command) (all []string) {
-	for _, c := range list {
-		all = append(all, c.Name)
+// Argument are the tasks.
+func (c completing) Argument(line *commandline.Line, last string) []string {
+	if commandline.NextWord(line) == "TASKDIR" {
+		return commandline.Tasks(c.a, last)
 	}
-	slices.Sort(all)
-	return all
+	return nil
 }
-
-// badFlag makes what the parser says about a flag's value a usage error.
-func badFlag(_ *cli.Context, err error, _ bool) error { return app.Usagef("%w", err) }
