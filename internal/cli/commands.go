@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/review"
 	"github.com/trellis-tasks/trellis/internal/cli/runfile"
 	"github.com/trellis-tasks/trellis/internal/cli/setup"
+	"github.com/trellis-tasks/trellis/internal/cli/share"
 	"github.com/trellis-tasks/trellis/internal/cli/task"
 	"github.com/trellis-tasks/trellis/internal/cli/trust"
 	"github.com/trellis-tasks/trellis/internal/cli/validate"
@@ -46,8 +47,8 @@ func commands(a *command.Console) []*cli.Command {
 		undoCommand(a),
 		editing.Command(a),
 		deliverCommand(a),
-		submitCommand(a),
-		pullCommand(a),
+		share.SubmitCommand(a),
+		share.PullCommand(a),
 		cleanup.Command(a),
 		trust.Command(a),
 		configure.Command(a),

@@ -59,7 +59,7 @@ var floors = [][]string{
 	{"internal/cli/command", "internal/tui", "internal/board", "internal/mcpserver"},
 	{"internal/cli/editor", "internal/cli/commandline"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust", "internal/cli/outcome", "internal/cli/migrate", "internal/cli/task", "internal/cli/configure", "internal/cli/editing"},
-	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review"},
+	{"internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/review", "internal/cli/share"},
 	{"internal/cli/validate"},
 	{"internal/cli"},
 	// releasefiles writes what a release has beside the programs.
@@ -73,7 +73,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2": {"internal/cli", "internal/cli/command", "internal/cli/commandline", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust",
-		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review"},
+		"internal/cli/task", "internal/cli/objective", "internal/cli/eval", "internal/cli/runfile", "internal/cli/setup", "internal/cli/watch", "internal/cli/validate", "internal/cli/configure", "internal/cli/editing", "internal/cli/review", "internal/cli/share"},
 	"golang.org/x/mod":                       {"internal/changelog", "internal/cli"}, // which version is newer
 	"golang.org/x/term":                      {"internal/cli/command"},
 	"golang.org/x/net":                       {"internal/gateway"},

@@ -1,4 +1,5 @@
-package cli
+// Package share is the commands submit and pull: they give tasks to the machines that share them by a git remote, and bring what those did.
+package share
 
 import (
 	"cmp"
@@ -14,7 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-func submitCommand(a *command.Console) *cli.Command {
+// SubmitCommand is trellis submit.
+func SubmitCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "withdraw", Usage: "take it off the remote instead, where no machine is at work on it"}, command.JSONFlag()},
 		Description: command.Manual(`The task directory goes to the remote that shared.remote names, or trellis watch --shared named here. The
 first machine that watches with room for it runs it; this one too, if it watches. What you change of it later goes there with
@@ -69,16 +71,23 @@ type submitted struct {
 	Withdrawn bool   `json:"withdrawn"`
 }
 
-func pullCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()},
+// PullCommand is trellis pull.
+func PullCommand(a *command.Console) *cli.Command {
+	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: PullFlags(),
 		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees, and is shown by list, status,
 logs, board and ui. A task that another machine has can't be changed here; trellis approve, reject, stop and
 cancel ask that machine. The directories that changed go to stdout, a line each.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
-		Action: func(c *cli.Context) error { return runPull(a, c) }}
+		Action: func(c *cli.Context) error { return Pull(a, c) }}
 }
 
-func runPull(a *command.Console, c *cli.Context) error {
+// PullFlags are what [Pull] reads.
+func PullFlags() []cli.Flag {
+	return []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()}
+}
+
+// Pull brings what other machines did into the task directories here, and prints which changed.
+func Pull(a *command.Console, c *cli.Context) error {
 	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
