@@ -24,7 +24,13 @@ func TestSubmitted(t *testing.T) {
 	b.serve()
 	a.lay(task)
 	began := time.Now()
-	a.must("submit", task)
+	var given struct {
+		Task  string
+		Waits []string
+	}
+	if a.document(&given, "submit", task); given.Task != task || given.Waits == nil {
+		t.Errorf("got %+v", given)
+	}
 	a.reaches(task, "review")
 	t.Logf("%v, %d events", time.Since(began).Round(time.Millisecond), w.srv.events(task))
 	if got := a.commits(task); got != "1" {
@@ -108,7 +114,10 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	w, a, _ := held(t)
 	a.says("pull")
-	a.must("stop", task)
+	var stopped struct{ Task, Says string }
+	if a.document(&stopped, "stop", task); stopped.Task != task || stopped.Says == "" {
+		t.Errorf("got %+v", stopped)
+	}
 	a.reaches(task, "paused")
 	w.write("go", "")
 	until(t, "it rests", func() bool { return !strings.Contains(a.must("status"), "runs it") })

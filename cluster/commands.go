@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/cli/share"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -63,13 +62,13 @@ out by itself. trellis-cluster pull brings back what becomes of it.`,
 }
 
 func startCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR",
+	return &cli.Command{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
 		Description: command.Manual("Has a machine look at a task now: one that rests, waits, or was never handed out.", told, "trellis-cluster start 02-03-paging"),
 		Action:      forTask(a, start)}
 }
 
 func retryCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
+	return &cli.Command{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}, command.JSONFlag()},
 		Description: command.Manual("As trellis retry, and hands the task out again. What was done so far counts, unless --fresh.", told, "trellis-cluster retry 02-03-paging"),
 		Action:      forTask(a, retry)}
 }
@@ -91,23 +90,23 @@ func rejectCommand(a *command.Console) *cli.Command {
 }
 
 func stopCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "stop", Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
+	return &cli.Command{Name: "stop", Flags: []cli.Flag{command.JSONFlag()}, Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
 		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", told, "trellis-cluster stop 02-03-paging"),
 		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })}
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "cancel", Usage: "cancel a task", ArgsUsage: "TASKDIR",
+	return &cli.Command{Name: "cancel", Flags: []cli.Flag{command.JSONFlag()}, Usage: "cancel a task", ArgsUsage: "TASKDIR",
 		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", told, "trellis-cluster cancel 02-03-paging"),
 		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })}
 }
 
 func pullCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "pull", Usage: "bring what the machines made of the tasks", Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}},
+	return &cli.Command{Name: "pull", Usage: "bring what the machines made of the tasks", Flags: share.PullFlags(),
 		Description: command.Manual(`What the machines did appears in the task directories here, without their worktrees, for trellis list, status, logs, diff, board
 and ui. The directories that changed go to stdout, a line each. It asks the git remote alone.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitInterrupted}, "trellis-cluster pull", "trellis-cluster pull --follow"),
-		Action: func(c *cli.Context) error { return pull(a, c) }}
+		Action: func(c *cli.Context) error { return share.Pull(a, c) }}
 }
 
 func statusCommand(a *command.Console) *cli.Command {
@@ -118,7 +117,7 @@ func statusCommand(a *command.Console) *cli.Command {
 }
 
 func decisionFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "step", Usage: "the step with this `PATH`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who decides; the git user"}}
+	return []cli.Flag{command.JSONFlag(), &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who decides; the git user"}}
 }
 
 func decision(c *cli.Context) app.Decision {
@@ -177,12 +176,24 @@ func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) 
 	if err != nil {
 		return err
 	}
-	said := "is handed out"
-	if len(res.Waits) > 0 {
-		said += ", and waits for " + strings.Join(res.Waits, ", ")
-	}
-	a.Say("%s %s; next: trellis-cluster status", t.ID, said)
-	return nil
+	return handedOut{Task: t.ID, Waits: append([]string{}, res.Waits...)}.print(a, c)
+}
+
+// handedOut is a task that a machine is to look at, as JSON.
+type handedOut struct {
+	Task  string   `json:"task"`
+	Waits []string `json:"waits"` // for what, by what is known here
+}
+
+func (h handedOut) print(a *command.Console, c *cli.Context) error {
+	return a.Print(c.Bool("json"), h, func() error {
+		said := "is handed out"
+		if len(h.Waits) > 0 {
+			said += ", and waits for " + strings.Join(h.Waits, ", ")
+		}
+		a.Say("%s %s; next: trellis-cluster status", h.Task, said)
+		return nil
+	})
 }
 
 // retry has the machines run a task again.
@@ -198,8 +209,8 @@ func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	if err := j.server.goOn(c.Context, t); err != nil {
 		return err
 	}
-	a.Say("%s", done.Says)
-	return nil
+	done.Next = ""
+	return outcome.EndOrder(a, done, c.Bool("json"))
 }
 
 // give is the task of a directory, which the team knows then.
@@ -222,38 +233,6 @@ func order(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Or
 			return err
 		}
 		done.Next = ""
-		return outcome.EndOrder(a, done, false)
+		return outcome.EndOrder(a, done, c.Bool("json"))
 	})
-}
-
-// pull brings what the machines made of the tasks. It asks the remote alone.
-func pull(a *command.Console, c *cli.Context) error {
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return err
-	}
-	s, err := a.Site(c, p)
-	if err != nil {
-		return err
-	}
-	t, err := app.SharingOf(p).Team(s)
-	if err != nil {
-		return err
-	}
-	if c.Bool("follow") {
-		t.Mirror(c.Context, func(dir string) { fmt.Fprintln(a.Stdout, p.Store.Rel(dir)) })
-		return c.Context.Err()
-	}
-	changed, unbrought := t.Pull(c.Context)
-	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
-		return unbrought
-	}
-	slices.Sort(changed)
-	for _, dir := range changed {
-		if err := a.Result(p.Store.Rel(dir)); err != nil {
-			return err
-		}
-	}
-	a.Say("%d tasks changed", len(changed))
-	return unbrought
 }

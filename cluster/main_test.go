@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -249,6 +250,14 @@ func (m *machine) must(args ...string) string {
 		m.t.Fatalf("trellis-cluster %v: exit %d\n%s", args, code, said)
 	}
 	return said
+}
+
+// document is what a command with --json prints, and nothing besides.
+func (m *machine) document(into any, args ...string) {
+	m.t.Helper()
+	if said := m.must(append(args, "--json")...); json.Unmarshal([]byte(said), into) != nil {
+		m.t.Fatalf("trellis-cluster %v --json prints %s", args, said)
+	}
 }
 
 // status is that of a task by what this machine heard of it.

@@ -133,6 +133,7 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "with --plan: what is wanted, as `TEXT`"},
 		&cli.StringFlag{Name: "requirement-file", Usage: "with --plan: what is wanted, in a `FILE`; - is standard input"},
 		&cli.StringFlag{Name: "agent", Usage: "with --plan: `NAME` of the agent that plans"},
+		command.JSONFlag(),
 	}
 }
 
@@ -163,8 +164,10 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 	if err := j.server.startPlanning(c.Context, in); err != nil {
 		return err
 	}
-	a.Say("%s is handed out to be planned; next: trellis-cluster status", in.Task)
-	return nil
+	return a.Print(c.Bool("json"), handedOut{Task: in.Task, Waits: []string{}}, func() error {
+		a.Say("%s is handed out to be planned; next: trellis-cluster status", in.Task)
+		return nil
+	})
 }
 
 // wanted is what the flags say.
