@@ -139,6 +139,7 @@ func TestReload(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
+		next.Config.Shared.Silence++
 		next.Config.Limits.Parallel, next.Config.Verify = 2, []string{"touch " + filepath.Join(w.Dir, "..", "verified-anew")}
 		return next, nil
 	}}
@@ -164,6 +165,9 @@ func TestReload(t *testing.T) {
 	}
 	w.Write(".trellis/config.yaml", "right")
 	w.Until("the second at work", func() bool { return w.begun("02-02-b") })
+	if w.Heard("what they say of shared counts when trellis watch begins the next time") == 0 {
+		t.Error("nobody was told what does not count yet")
+	}
 	w.Write("../go", "")
 	for _, id := range []string{"02-01-a", "02-02-b", "02-03-c"} {
 		w.Until(id+" in review", func() bool { return w.status(id) == trellis.Review })

@@ -13,7 +13,8 @@ import (
 type settings struct {
 	s        *runner.Site // a reload takes another one; what is under way keeps the one that it began with
 	options  WatchOptions
-	reloadAt time.Time // when they are read again; zero: nothing asks for it
+	joined   config.Shared // by which the watcher shares tasks with other machines as long as it is there
+	reloadAt time.Time     // when they are read again; zero: nothing asks for it
 }
 
 // settingsDir is the folder of the files that a reload reads.

@@ -97,7 +97,7 @@ type watch struct {
 }
 
 func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
-	c := &settings{s: s, options: o}
+	c := &settings{s: s, options: o, joined: s.Config.Shared}
 	w := &watch{
 		settings:  c,
 		lock:      lock,
@@ -295,6 +295,9 @@ func (w *watch) reload() {
 	if changed {
 		clear(w.stalls)
 		w.notices.say("the settings were read again; %d at once", w.slots())
+		if w.s.Config.Shared != w.joined {
+			w.notices.say("what they say of shared counts when trellis watch begins the next time")
+		}
 		w.lookAtAll() // what could not run may be able to
 	}
 }
