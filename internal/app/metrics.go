@@ -14,6 +14,10 @@ func Metrics(p *Project, version string) *metrics.Collector {
 		Budget: func() (metrics.Budget, error) {
 			now, _ := p.Config()
 			today, err := used.Today()
-			return metrics.Budget{Used: today, Tokens: now.Limits.DayTokens, CostUSD: now.Limits.DayCostUSD}, err
+			if err != nil {
+				return metrics.Budget{}, err
+			}
+			elsewhere, err := SharingOf(p).spentElsewhere(c.Shared.Zone())
+			return metrics.Budget{Used: today.Add(elsewhere), Tokens: now.Limits.DayTokens, CostUSD: now.Limits.DayCostUSD}, err
 		}})
 }

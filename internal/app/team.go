@@ -53,6 +53,24 @@ func (h Sharing) remote(cfg *config.Config) string {
 
 // elsewhere says which other machine has the task of a directory, by what this clone heard last; nil when none has.
 func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
+	known, err := h.known(time.Local)
+	if known == nil {
+		return nil, err
+	}
+	return known.Elsewhere(dir), nil
+}
+
+// spentElsewhere is what the agents of other machines used today, whose days begin in a time zone, by what this clone heard last.
+func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
+	known, err := h.known(zone)
+	if known == nil {
+		return trellis.Usage{}, err
+	}
+	return known.SpentElsewhere(), nil
+}
+
+// known is what this clone heard of others last; nil when its tasks are not shared.
+func (h Sharing) known(zone *time.Location) (*share.Known, error) {
 	if share.Remembered(h.p.Root) == "" {
 		return nil, nil
 	}
@@ -64,7 +82,7 @@ func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
 	if h.p.Env.Now != nil {
 		now = h.p.Env.Now
 	}
-	return share.NewKnown(h.p.Root, clone, now).Elsewhere(dir), nil
+	return share.NewKnown(h.p.Root, clone, func() time.Time { return now().In(zone) }), nil
 }
 
 // mayChange says why a task may not be changed here: another machine has it.

@@ -1,15 +1,20 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/share"
+	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -33,6 +38,32 @@ func teamed(t *testing.T, dir string) (*Project, *Team) {
 		t.Fatal(err)
 	}
 	return p, team
+}
+
+// The day's budgets are those of all machines, and so is what metrics tell of them.
+func TestDayInMetricsOfATeam(t *testing.T) {
+	t.Parallel()
+	w := runnertest.NewWorld(t, runnertest.Quickly)
+	w.Git("remote", "add", "origin", w.TempDir())
+	p, _ := teamed(t, w.Dir)
+	noon := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+	p.Env.Now = func() time.Time { return noon }
+	day := func(at time.Time) string { return at.Local().Format(time.DateOnly) }
+	heard, err := json.Marshal(map[string]any{"remote": "origin", "silence": time.Minute, "spending": taskref.Spending{
+		"busy": {Day: day(noon), Tokens: 900, CostUSD: 0.5}, "asleep": {Day: day(noon.AddDate(0, 0, -1)), Tokens: 7}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(p.Store.Rel(share.SightingsFile(w.Dir)), string(heard))
+	var page bytes.Buffer
+	if err := Metrics(p, "1").Write(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"\ntrellis_day_tokens 900\n", "\ntrellis_day_cost_usd 0.5\n"} {
+		if !strings.Contains(page.String(), line) {
+			t.Errorf("there is no line %q in\n%s", line, &page)
+		}
+	}
 }
 
 // A yes from another clone is for the plan as that clone has it: of one that was changed elsewhere since it is refused, also by the machine that

@@ -133,8 +133,8 @@ type Limits struct {
 	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
 	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
 	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
-	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents here in one day, by local time unless shared.time_zone says otherwise; 0: no limit"`
-	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents here may cost in one day, by local time unless shared.time_zone says otherwise; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents in one day, on all machines that share the tasks, by local time unless shared.time_zone says otherwise; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents may cost in one day, on all machines that share the tasks, by local time unless shared.time_zone says otherwise; 0: no limit"`
 }
 
 // Delivery is what becomes of the commit.

@@ -30,9 +30,9 @@ var (
 	watcherSlots   = Metric{"trellis_watcher_slots", Gauge, nil, "Tasks that the watcher runs at once, at most."}
 	watcherBusy    = Metric{"trellis_watcher_slots_busy", Gauge, nil, "Tasks that the watcher runs."}
 	watcherQueue   = Metric{"trellis_watcher_queue_tasks", Gauge, nil, "Tasks that could run and wait for a slot."}
-	dayTokens      = Metric{"trellis_day_tokens", Gauge, nil, "Tokens that agents used today, by local time or shared.time_zone."}
+	dayTokens      = Metric{"trellis_day_tokens", Gauge, nil, "Tokens that agents used today, on all machines that share the tasks, by local time or shared.time_zone."}
 	dayTokensLimit = Metric{"trellis_day_tokens_limit", Gauge, nil, "limits.day_tokens; missing without one."}
-	dayCost        = Metric{"trellis_day_cost_usd", Gauge, nil, "What agents cost today as far as that is known, by local time or shared.time_zone, in US dollars."}
+	dayCost        = Metric{"trellis_day_cost_usd", Gauge, nil, "What agents cost today as far as that is known, on all machines that share the tasks, by local time or shared.time_zone, in US dollars."}
 	dayCostLimit   = Metric{"trellis_day_cost_limit_usd", Gauge, nil, "limits.day_cost_usd; missing without one."}
 	unreadable     = Metric{"trellis_journals_unreadable", Gauge, nil, "Journals that can't be read to their end; what stands before that counts."}
 	collectSeconds = Metric{"trellis_collect_duration_seconds", Gauge, nil, "How long it took to collect all this."}

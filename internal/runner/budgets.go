@@ -23,7 +23,7 @@ type Budgets struct {
 	dir    string // of the ledger
 	disk   *durable.Disk
 	now    func() time.Time                      // in the time zone in which days begin
-	spent  func(dir string, today trellis.Usage) // is shown what was used after each call; nil: nobody is
+	spent  func(dir string, today trellis.Usage) // is shown what all machines used after each call; nil: nobody is
 	others func() trellis.Usage                  // what other machines used today; nil: there are none
 }
 
@@ -36,6 +36,18 @@ func (b Budgets) Today() (trellis.Usage, error) {
 	return used, err
 }
 
+// everywhere is what agents of all machines used today, as far as is known here, and where that was, in words. It is what counts for the day's
+// limits.
+func (b Budgets) everywhere() (used trellis.Usage, where string, err error) {
+	if used, err = b.Today(); err != nil || b.others == nil {
+		return used, "", err
+	}
+	if elsewhere := b.others(); elsewhere != (trellis.Usage{}) {
+		return used.Add(elsewhere), " on all machines", nil
+	}
+	return used, "", nil
+}
+
 // spend takes in what a call of a task's used, and says what is left of the day's budgets.
 func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
 	if more != (trellis.Usage{}) {
@@ -44,7 +56,7 @@ func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.B
 			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
 		b.ledger.add(b.disk, b.dir, b.now(), raw, more)
-		if today, err := b.Today(); err == nil && b.spent != nil {
+		if today, _, err := b.everywhere(); err == nil && b.spent != nil {
 			b.spent(dir, today)
 		}
 	}
@@ -57,15 +69,9 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
 		return r, nil
 	}
-	used, err := b.Today()
+	used, where, err := b.everywhere()
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
-	}
-	where := ""
-	if b.others != nil {
-		if elsewhere := b.others(); elsewhere != (trellis.Usage{}) {
-			used, where = used.Add(elsewhere), " on all machines"
-		}
 	}
 	now := b.now()
 	y, m, d := now.Date()
@@ -128,7 +134,7 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 	return r, nil
 }
 
-// NewBudgets are the budgets of the repository at root, for who runs nothing in it.
+// NewBudgets are the budgets of the repository at root, for who runs nothing in it. They know of no other machine.
 func NewBudgets(root string, c *config.Config, now func() time.Time) Budgets {
 	return Budgets{c.Limits, new(ledger), spentIn(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
 }

@@ -29,10 +29,16 @@ func (t *Team) spending() taskref.Spending {
 
 // SpentElsewhere is what the agents of other machines used today, as far as this one heard: their days are those of their own clocks and time zones. It
 // asks nobody.
-func (t *Team) SpentElsewhere() (sum trellis.Usage) {
-	today := day(t.Now())
-	for machine, its := range t.sightings.spent() {
-		if machine != t.Machine && its.Day == today {
+func (t *Team) SpentElsewhere() trellis.Usage { return t.sightings.spentElsewhere(t.Machine, t.Now()) }
+
+// SpentElsewhere is what the agents of other machines used today, by the clock that k was made with.
+func (k *Known) SpentElsewhere() trellis.Usage {
+	return k.heard.spentElsewhere(k.machine, k.heard.now())
+}
+
+func (s *sightings) spentElsewhere(here string, now time.Time) (sum trellis.Usage) {
+	for machine, its := range s.spent() {
+		if machine != here && its.Day == day(now) {
 			sum = sum.Add(trellis.Usage{InputTokens: its.Tokens, CostUSD: &its.CostUSD})
 		}
 	}

@@ -91,8 +91,13 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	}
 
 	b.Site.Config.Limits.DayTokens = 100_000
+	var told []int64
+	b.Site.Spent = func(_ string, today trellis.Usage) { told = append(told, today.Tokens()) }
 	if res, err := b.Site.TaskRunner().Run(t.Context(), theirs, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
 		t.Errorf("raised: %+v, %v", res, err)
+	}
+	if want := used.Tokens() + 1100; len(told) == 0 || told[0] != want { // which notifications of the day's limits go by
+		t.Errorf("after the first call %v tokens were used on all machines, and not %d", told, want)
 	}
 	c.Site.Now = func() time.Time { return noon().AddDate(0, 0, 1) }
 	if left, err := c.Site.Budgets().BudgetLeft(); err != nil || left.Exhausted != nil {
