@@ -52,10 +52,13 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 				fmt.Fprintf(a.Stderr, "%s", data)
 			}
 			var exit *exec.ExitError
-			if errors.As(err, &exit) {
-				return false, command.ExitStatus(exit.ExitCode())
+			switch {
+			case !errors.As(err, &exit):
+				return false, err
+			case exit.ExitCode() == command.ExitWaiting:
+				return false, nil // it was at work: one that takes longer until it waits is not told of by the exit code either
 			}
-			return false, err
+			return false, command.ExitStatus(exit.ExitCode())
 		case <-tick.C:
 			if durable.Held(lock) {
 				return true, nil
