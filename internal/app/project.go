@@ -137,7 +137,9 @@ func nearTasks(store taskdir.Store, ref string) []string {
 // Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
 func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
-	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now(), Elsewhere: SharingOf(p).holder}
+	r := status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
+	SharingOf(p).show(&r)
+	return r
 }
 
 // Developer is who works below root, as `trellis init -u` wrote it; "" when nobody said.

@@ -94,13 +94,20 @@ func (h Sharing) mayChange(dir string) error {
 	return err
 }
 
-// holder is the other machine that has the task of a directory, as a status shows it.
-func (h Sharing) holder(dir string) *status.Holder {
-	by, err := h.elsewhere(dir)
-	if err != nil || by == nil { // what can't be known is not shown
-		return nil
+// show has a reader tell what this clone heard of other machines last. What can't be known is not shown.
+func (h Sharing) show(r *status.Reader) {
+	known, err := h.known(time.Local)
+	if known == nil || err != nil {
+		return
 	}
-	return &status.Holder{Host: by.Host, Since: by.Since.UTC().Format(time.RFC3339)}
+	r.Given = known.Given
+	r.Elsewhere = func(dir string) *status.Holder {
+		by := known.Elsewhere(dir)
+		if by == nil {
+			return nil
+		}
+		return &status.Holder{Host: by.Host, Since: by.Since.UTC().Format(time.RFC3339)}
+	}
 }
 
 // leastSilence is the shortest time after which a machine's tasks are taken from it: it has to get a word through to the remote.

@@ -136,6 +136,8 @@ func waitsOf(t *status.Task, now time.Time) string {
 		return "its work waits for your review"
 	case t.WaitingFor == status.ForWatcher:
 		return "not started: run trellis watch"
+	case t.WaitingFor == status.ForMachine:
+		return "given to the team: no machine has taken it yet"
 	case t.WaitingFor == status.ForSlot:
 		return "queued (" + t.Slots + ")"
 	case t.WaitingFor == "approval":

@@ -15,6 +15,7 @@ var reasons = []struct{ label, begins string }{
 	{"dependency", "dependency"},
 	{"trust", pulse.Trust},
 	{"watcher", "watcher"},
+	{"machine", "machine"},
 	{"slot", status.ForSlot},
 	{"time", "time"},
 	{"agent", "agent ("},

@@ -86,6 +86,12 @@ func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 	return s.held()
 }
 
+// Given reports whether the task of a directory is on the remote, where others find it.
+func (k *Known) Given(dir string) bool {
+	_, ok := k.heard.of(filepath.Base(dir))
+	return ok && filepath.Dir(dir) == filepath.Join(k.root, ".trellis", "tasks")
+}
+
 // elsewhere reports whether another machine has the task, of which something was heard within the last silence.
 func (s sighting) elsewhere(machine string, now time.Time, silence time.Duration) bool {
 	return s.Machine != "" && s.Machine != machine && now.Sub(s.Seen) <= silence

@@ -104,6 +104,8 @@ type Reader struct {
 	Known map[string]trellis.Status
 	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
 	Elsewhere func(dir string) *Holder
+	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.
+	Given func(dir string) bool
 }
 
 // Filter picks tasks. The zero value picks all that are not archived.

@@ -180,6 +180,13 @@ func TestWaitingFor(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", task.ID, task.WaitingFor, want[task.ID])
 		}
 	}
+	r.Given = func(dir string) bool { return true } // other machines may run it, and need no watcher here
+	for _, id := range []string{"02-08-ready", "02-12-busy"} {
+		one, err := r.Task(filepath.Join(r.Store.Tasks(), id))
+		if want := map[string]string{"02-08-ready": "machine: none has taken it yet", "02-12-busy": "time 2026-02-03T13:00:00Z (rate_limited)"}[id]; err != nil || one.WaitingFor != want {
+			t.Errorf("%s, shared: got %q, %v, want %q", id, one.WaitingFor, err, want)
+		}
+	}
 	r.Merged = true
 	one, err := r.Task(filepath.Join(r.Store.Tasks(), "02-09-over"))
 	if want := "dependency 02-10-review (review)"; err != nil || one.WaitingFor != want {

@@ -15,6 +15,7 @@ import (
 // What a task waits for that could run at once.
 const (
 	ForWatcher = "watcher: none is running"
+	ForMachine = "machine: none has taken it yet" // of those that it is shared with
 	ForSlot    = "room" // as the watcher says it
 )
 
@@ -28,18 +29,18 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 	switch t.Status {
 	case trellis.Ready:
 		if p.NotBefore.After(r.Now) {
-			return "time " + stamp(p.NotBefore) + r.unwatched()
+			return "time " + stamp(p.NotBefore) + r.unwatched(t)
 		}
 		if open := r.dependencies(p.DependsOn, known); open != "" {
 			return open
 		}
 		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // it was tried
-			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched()
+			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched(t)
 		}
-		return r.turn(t.ID)
+		return r.turn(t)
 	case trellis.InProgress:
 		if !held && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
-			return r.turn(t.ID) // it was cut off
+			return r.turn(t) // it was cut off
 		}
 	case trellis.Paused:
 		why := ""
@@ -51,7 +52,7 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 			why = fmt.Sprintf(" (%s)", p.Failure.Code)
 		}
 		if !p.ResumeAt.IsZero() {
-			return "time " + stamp(p.ResumeAt) + why + r.unwatched()
+			return "time " + stamp(p.ResumeAt) + why + r.unwatched(t)
 		}
 		return "start" + why
 	case trellis.Waiting:
@@ -83,19 +84,26 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 }
 
 // turn says what keeps a task from running that could, "" when nothing does.
-func (r Reader) turn(id string) string {
+func (r Reader) turn(t *taskdir.Task) string {
 	switch {
+	case !r.Watcher.Alive && r.given(t):
+		return ForMachine
 	case !r.Watcher.Alive:
 		return ForWatcher
 	case r.Watcher.Hangs:
 		return "watcher: it hangs"
 	}
-	return r.said(id)
+	return r.said(t.ID)
 }
 
+// given reports whether other machines have been given a task, and may run it.
+func (r Reader) given(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
+
 // unwatched says that nobody is there who would see that a task's time has come, "" when somebody is.
-func (r Reader) unwatched() string {
+func (r Reader) unwatched(t *taskdir.Task) string {
 	switch {
+	case !r.Watcher.Alive && r.given(t):
+		return ""
 	case !r.Watcher.Alive:
 		return ", and no watcher is running"
 	case r.Watcher.Hangs:

@@ -98,6 +98,10 @@ func (t task) unstarted() string {
 	switch {
 	case t.WaitingFor == status.ForSlot:
 		return "queued (" + t.Slots + ")"
+	case t.WaitingFor == status.ForMachine && t.Working():
+		return "cut off: no machine has taken it over yet"
+	case t.WaitingFor == status.ForMachine:
+		return "given to the team: no machine has taken it yet"
 	case t.WaitingFor == status.ForWatcher && t.Working():
 		return "cut off: run `trellis watch`"
 	case t.WaitingFor == status.ForWatcher:

@@ -269,6 +269,8 @@ func remarkOf(t *status.Task, now time.Time) string {
 		return "queued"
 	case t.WaitingFor == status.ForWatcher:
 		return "not started"
+	case t.WaitingFor == status.ForMachine:
+		return "no machine yet"
 	}
 	return oneLine(t.WaitingFor)
 }
