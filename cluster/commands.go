@@ -36,7 +36,7 @@ func commands(a *command.Console) []*cli.Command {
 }
 
 // told are the exit codes of a command that tells the machines something of a task.
-var told = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}
+var told = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitNotFound, command.ExitLocked}
 
 func serveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
