@@ -16,7 +16,7 @@ import (
 const (
 	ForWatcher = "watcher: none is running"
 	ForMachine = "machine: none has taken it yet" // of those that it is shared with
-	ForSlot    = "room" // as the watcher says it
+	ForSlot    = "room"                           // as the watcher says it
 )
 
 // waitingFor says what a task that stands still waits for, "" when it does not. held tells that a process is at work
