@@ -52,19 +52,24 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 				fmt.Fprintf(a.Stderr, "%s", data)
 			}
 			var exit *exec.ExitError
-			switch {
-			case !errors.As(err, &exit):
-				return false, err
-			case exit.ExitCode() == command.ExitWaiting:
-				return false, nil // it was at work: one that takes longer until it waits is not told of by the exit code either
+			if errors.As(err, &exit) {
+				return false, command.ExitStatus(exit.ExitCode())
 			}
-			return false, command.ExitStatus(exit.ExitCode())
+			return false, err
 		case <-tick.C:
 			if durable.Held(lock) {
 				return true, nil
 			}
 		}
 	}
+}
+
+// unlessItWaits is the end of a process that was at work. One that takes longer until it waits is not told of by the exit code either.
+func unlessItWaits(err error) error {
+	if errors.Is(err, command.ExitStatus(command.ExitWaiting)) {
+		return nil
+	}
+	return err
 }
 
 // startDetached queues a task with the watcher, or runs it in the background.
@@ -78,7 +83,8 @@ func startDetached(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	id := filepath.Base(dir)
-	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
+	plain := c.String("agent") == "" && !c.Bool("adopt-branch")
+	if plain { // a watcher knows of no options
 		runs, res, err := s.Starter().Admit(c.Context, dir)
 		if err != nil {
 			return outcome.RunError(a, p, dir, err)
@@ -94,8 +100,11 @@ func startDetached(a *command.Console, c *cli.Context) error {
 	log := filepath.Join(dir, taskdir.Run, "start.log")
 	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs")...)
 	begun, err := inBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
-	if !begun {
-		return err
+	switch {
+	case !begun && plain:
+		return unlessItWaits(err)
+	case !begun:
+		return err // it may have begun nothing
 	}
 	a.Say("%s runs in the background; next: trellis logs -f %s", id, id)
 	return nil
@@ -124,7 +133,7 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
 	begun, err := inBackground(a, planArgs(c, p, dir, o), log, filepath.Join(dir, taskdir.RunLock))
-	if err != nil {
+	if err := unlessItWaits(err); err != nil {
 		return err
 	}
 	if begun { // else it has come to its end, and was heard
