@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -96,12 +97,12 @@ func current(dir string) error {
 }
 
 // CheckPrograms is a *RefusedError when a program that commands begin with is not installed on this machine. A script or a target that
-// is not there is missing on all of them, and no matter of this one.
+// is not there is missing on all of them, and no matter of this one. Neither is a program that worktree.setup names, which may install it.
 func (s TaskRunner) CheckPrograms(what string, commands []string) error {
 	var missing []string
 	here := research.Project{Root: s.Repo.Main, LookPath: func(program string) error {
 		err := s.LookPath(program)
-		if err != nil && !slices.Contains(missing, program) {
+		if err != nil && !slices.Contains(missing, program) && !mentioned(s.Config.Worktree.Setup, program) {
 			missing = append(missing, program)
 		}
 		return err
@@ -114,6 +115,14 @@ func (s TaskRunner) CheckPrograms(what string, commands []string) error {
 	}
 	list := strings.Join(missing, ", ")
 	return &RefusedError{fmt.Sprintf("%s left to other machines: the checks run %s, which is not installed here", what, list), "install " + list}
+}
+
+// mentioned reports whether one of some commands has a program's name in it, as `pip install ruff==0.14` has ruff.
+func mentioned(commands []string, program string) bool {
+	apart := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+", r)
+	}
+	return slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(strings.FieldsFunc(c, apart), program) })
 }
 
 // equipped is a *RefusedError when what decides about a task can't be run on this machine: this one would fail what others can do.

@@ -44,3 +44,16 @@ func TestMachineWithoutAProgram(t *testing.T) {
 		t.Errorf("where the program is: %s, %v", res.Status, res.Failure)
 	}
 }
+
+// A program that worktree.setup names may be installed by it: that it is not there yet keeps no machine from a task.
+func TestProgramThatSetupInstalls(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Counted(), time.Minute)
+	a.Site.LookPath = func(program string) error { return exec.ErrNotFound }
+	a.Site.Config.Worktree.Setup = []string{"./tools add 'npm:prettier@3' ruff==0.14 -- golangci-lint"}
+	for command, there := range map[string]bool{"ruff check .": true, "prettier --check .": true, "golangci-lint run": true, "golangci run": false, "uv run ruff": false} {
+		if err := a.Site.TaskRunner().CheckPrograms("it is", []string{command}); (err == nil) != there {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
