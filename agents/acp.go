@@ -370,8 +370,8 @@ func (c *acp) update(params json.RawMessage, t *tally) {
 		}
 		t.notice(fmt.Sprintf("plan: %d of %d done", done, len(u.Entries)))
 	case "usage_update":
-		if u.Cost != nil && u.Cost.Currency == "USD" {
-			c.usage.CostUSD = &u.Cost.Amount
+		if u.Cost != nil && u.Cost.Currency == "USD" && u.Cost.Amount.told != nil {
+			c.usage.CostUSD = u.Cost.Amount.told
 			t.usage(c.usage)
 		}
 	}

@@ -117,7 +117,7 @@ type acpNotice struct {
 		Content json.RawMessage // a block of a message, a list of a tool
 		Entries []struct{ Content, Status string }
 		Cost    *struct {
-			Amount   float64
+			Amount   dollars
 			Currency string
 		}
 		acpToolCall

@@ -148,7 +148,7 @@ type claudeEvent struct {
 	Structured json.RawMessage `json:"structured_output"`
 	StopReason string          `json:"stop_reason"`
 	Terminal   string          `json:"terminal_reason"`
-	Cost       *float64        `json:"total_cost_usd"`
+	Cost       dollars         `json:"total_cost_usd"`
 	Usage      claudeUsage
 	Models     map[string]claudeModelUsage `json:"modelUsage"`
 	Denials    []struct {
@@ -325,7 +325,7 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
 		u = told // a turn that was interrupted counts none of what its messages used
 	}
-	u.CostUSD, u.CostEstimated = e.Cost, false
+	u.CostUSD, u.CostEstimated = e.Cost.told, false
 	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
 	t.usage(u)
 }

@@ -137,13 +137,46 @@ func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 
 // commandEvents reads a program that prints events.
 type commandEvents struct {
-	used bool // a tool was reported
+	used bool          // a tool was reported
+	told trellis.Usage // the running total, as the program tells it
+}
+
+// commandUsage is a running total as a program tells it.
+type commandUsage struct {
+	Input     count   `json:"input_tokens"`
+	Output    count   `json:"output_tokens"`
+	Cached    count   `json:"cached_tokens"`
+	Cost      dollars `json:"cost_usd"`
+	Estimated bool    `json:"cost_estimated"`
+}
+
+// count is a number of tokens in any spelling of JSON, as 1200, 1200.0 and 1.2e3; what is no number counts as none.
+type count int64
+
+func (c *count) UnmarshalJSON(data []byte) error {
+	var n float64
+	if json.Unmarshal(data, &n) == nil {
+		*c = count(min(max(n, 0), mostTokens))
+	}
+	return nil
+}
+
+// total takes in a running total, which never falls: what it leaves out, or tells in no number, stays as it was.
+func (c *commandEvents) total(u commandUsage) trellis.Usage {
+	c.told.InputTokens = max(c.told.InputTokens, int64(u.Input))
+	c.told.OutputTokens = max(c.told.OutputTokens, int64(u.Output))
+	c.told.CachedTokens = max(c.told.CachedTokens, int64(u.Cached))
+	if now, before := u.Cost.told, c.told.CostUSD; now != nil && *now >= 0 && (before == nil || *now > *before) {
+		c.told.CostUSD, c.told.CostEstimated = now, u.Estimated
+	}
+	return c.told
 }
 
 func (c *commandEvents) line(line string, t *tally) bool {
 	var e struct {
 		Event
 		Input    json.RawMessage `json:"input"`
+		Usage    *commandUsage   `json:"usage"`
 		Model    string          `json:"model"`
 		Answer   json.RawMessage `json:"answer"`
 		Stop     string          `json:"stop"`
@@ -164,7 +197,7 @@ func (c *commandEvents) line(line string, t *tally) bool {
 	case EventUsage:
 		t.result.Model = cmp.Or(e.Model, t.result.Model)
 		if e.Usage != nil {
-			t.usage(*e.Usage)
+			t.usage(c.total(*e.Usage))
 		}
 	case EventNotice:
 		t.notice(e.Text)

@@ -9,7 +9,7 @@ func (t *tally) priced(model string, u trellis.Usage, written int64) trellis.Usa
 		return u
 	}
 	if p, known := t.prices.Of(model); known {
-		cost := p.Cost(u, min(written, u.InputTokens))
+		cost := p.Cost(u, min(max(written, 0), u.InputTokens))
 		u.CostUSD, u.CostEstimated = &cost, true
 	}
 	return u

@@ -80,12 +80,42 @@ func (t *tally) toolEnded(well bool, said string) {
 // usage takes the running total of the run and ends a run that crossed its limits; one that has given its
 // result has no more to spend.
 func (t *tally) usage(u trellis.Usage) {
-	u = t.priced(t.result.Model, u, t.written)
+	u = t.priced(t.result.Model, believed(u), t.written)
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
 	if f := t.watch.spent(u); f != nil && !t.done {
 		t.watch.end(f)
 	}
+}
+
+// More than this no run uses. What programs tell is added up over tasks and days, and no sum of it may overflow.
+const (
+	mostTokens = 1e12
+	mostUSD    = 1e9
+)
+
+// believed is a use as far as it can be true. What is out of bounds counts as the bound, and a cost below nothing is none that was told.
+func believed(u trellis.Usage) trellis.Usage {
+	for _, n := range []*int64{&u.InputTokens, &u.OutputTokens, &u.CachedTokens} {
+		*n = min(max(*n, 0), mostTokens)
+	}
+	if u.CostUSD != nil {
+		cost := min(*u.CostUSD, mostUSD)
+		if u.CostUSD = &cost; !(cost >= 0) {
+			u.CostUSD, u.CostEstimated = nil, false
+		}
+	}
+	return u
+}
+
+// dollars is what a program says that something cost: nothing is told by what is no number.
+type dollars struct{ told *float64 }
+
+func (d *dollars) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &d.told) != nil {
+		d.told = nil
+	}
+	return nil
 }
 
 func (t *tally) notice(s string) { t.event(Event{Kind: EventNotice, Text: s}) }
