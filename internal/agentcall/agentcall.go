@@ -116,6 +116,8 @@ type Policy struct {
 	Resume func(flow.Flow) error
 	// Used gets each call's reply, failed ones too.
 	Used func(Reply)
+	// Left is what one more call may use after those that Used got, or the failure that says that a budget is gone. Nil: as much as the first.
+	Left func() (Limits, error)
 	// Begun is the reply to the first call, which was made ahead and counted then. Nil: it is made.
 	Begun *Reply
 }
@@ -161,6 +163,11 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 			return reply, fail
 		}
 		r.Session = reply.Session
+		if a.Left != nil {
+			if r.Limits, err = a.Left(); err != nil {
+				return reply, err
+			}
+		}
 	}
 }
 

@@ -118,3 +118,33 @@ func TestAskWithTheFirstReply(t *testing.T) {
 		}
 	}
 }
+
+// What is asked again, for whatever reason, is asked within what the calls before it left, and not once that is nothing.
+func TestAskAgainWithinWhatIsLeft(t *testing.T) {
+	now := time.Now().UTC()
+	for name, failed := range map[string]Reply{
+		"crashed": passing(trellis.AgentExit),
+		"invalid": {Problems: []string{"/x: is missing"}},
+		"limited": {Failure: &flow.Failure{Code: string(trellis.RateLimited), At: now, ResumeAt: now.Add(time.Hour)}},
+		"down":    {Failure: &flow.Failure{Code: string(trellis.ProviderDown), At: now}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed.Usage.InputTokens = 400
+			f := &scripted{replies: slices.Repeat([]Reply{failed}, 4)}
+			all, used := Limits{Wall: time.Minute, Tokens: 1000}, trellis.Usage{}
+			a := Policy{Repairs: 9, Again: func(*flow.Failure) bool { return true }, Used: func(r Reply) { used = used.Add(r.Usage) },
+				Left: func() (Limits, error) { return all.Left(used) }}
+			_, err := a.Call(f, Request{Role: trellis.Judge, Limits: all})
+			if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail.Code != string(trellis.BudgetTokens) {
+				t.Errorf("got %v", err)
+			}
+			var limits []int64
+			for _, r := range f.asked {
+				limits = append(limits, r.Limits.Tokens)
+			}
+			if !slices.Equal(limits, []int64{1000, 600, 200}) {
+				t.Errorf("calls may use %d tokens", limits)
+			}
+		})
+	}
+}

@@ -40,12 +40,14 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	if role == trellis.Accept {
 		req.Schema = "accept"
 	}
-	return r.asker().Call(f, req)
+	return r.asker(wall).Call(f, req)
 }
 
-func (r *run) asker() agentcall.Policy {
+// asker asks within what is left of the task's budgets, each time that it asks again too. wall is how long a call may take.
+func (r *run) asker(wall time.Duration) agentcall.Policy {
 	return agentcall.Policy{
 		Repairs: 1,
+		Left:    func() (agentcall.Limits, error) { return r.job.Limits.left(r.rep.Usage, wall) },
 		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
 			s := r.taskState(trellis.Paused)

@@ -22,7 +22,7 @@ func TestAttempts(t *testing.T) {
 		{"two retries", 2, 2, 1, 4},
 	} {
 		r := &run{in: Input{Retries: c.retries}, job: Job{Limits: Limits{Attempts: c.granted}}, rep: Report{Attempts: c.earlier}}
-		again, tries := r.asker().Again, 0
+		again, tries := r.asker(0).Again, 0
 		for again(flow.Fail(string(trellis.AgentExit), "")) {
 			tries++
 		}

@@ -111,12 +111,13 @@ func (ps *planSteps) ask(f flow.Flow, q workflow.Question) (agentcall.Reply, err
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	limits, err := r.job.Limits.left(r.rep.Usage, r.job.Limits.wall(q))
+	wall := r.job.Limits.wall(q)
+	limits, err := r.job.Limits.left(r.rep.Usage, wall)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
 	who := q.Who(r.job.Choices[q.Role])
-	return r.asker().Call(f, agentcall.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
+	return r.asker(wall).Call(f, agentcall.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
 		Session: q.Session, Dir: r.job.Worktree, Data: data, Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1})
 }
 

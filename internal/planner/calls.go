@@ -73,7 +73,8 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	case role == trellis.TaskSpec:
 		again = 0
 	}
-	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count}
+	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count,
+		Left: func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }}
 	if first := t.first; first != nil {
 		t.first, t.earlier = nil, 1
 		if first.err != nil {

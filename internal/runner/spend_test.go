@@ -160,3 +160,22 @@ func TestDayBudgetWhilePlanning(t *testing.T) {
 		}
 	}
 }
+
+// Tries of one call share the task's budgets: none of them may use what those before it used.
+func TestTriesShareTheBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", `cat > /dev/null
+echo x >> notes.txt
+echo '{"type": "usage", "usage": {"input_tokens": 900}}'
+exit 3
+`)
+	w.Site.Config.Limits.Tokens = 1000
+	dir := w.Ready("02-01-a")[0]
+	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) {
+		t.Fatalf("got %+v", res)
+	}
+	if used := w.Task(dir).Pipeline.Usage.Tokens(); used != 1800 { // an agent learns of its limit when it tells what it used
+		t.Errorf("it used %d tokens", used)
+	}
+}
