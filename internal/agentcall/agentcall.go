@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -51,6 +52,7 @@ type Limits struct {
 	Idle    time.Duration `json:"idle,omitempty"`
 	Tokens  int64         `json:"tokens,omitempty"`
 	CostUSD float64       `json:"cost_usd,omitempty"`
+	Seconds float64       `json:"seconds,omitempty"` // of agents' time for the task, where Wall is for this piece of work
 }
 
 // Left is what is left of the limits of a task's calls once so much is used, or the failure that says that a budget is gone.
@@ -66,7 +68,33 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 			return rest, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *used.CostUSD, l.CostUSD)
 		}
 	}
+	if l.Seconds > 0 {
+		if rest.Seconds -= used.Seconds; rest.Seconds <= 0 {
+			return rest, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %.0f", used.Seconds, l.Seconds)
+		}
+	}
 	return rest, nil
+}
+
+// ofAgent are the limits as an agent is held to them.
+func (l Limits) ofAgent() agents.Limits {
+	return agents.Limits{Wall: l.wall(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
+}
+
+// wall is how long a call may take at most.
+func (l Limits) wall() time.Duration {
+	if rest := time.Duration(l.Seconds * float64(time.Second)); l.Seconds > 0 && (l.Wall <= 0 || rest < l.Wall) {
+		return rest
+	}
+	return l.Wall
+}
+
+// explain says of a call that took all the time that was left for the task that this is why it was ended.
+func (l Limits) explain(fail *flow.Failure) {
+	if fail != nil && fail.Code == string(trellis.TimeoutWall) && l.wall() != l.Wall {
+		fail.Code = string(trellis.BudgetTime)
+		fail.Detail += ", which is what was left of limits.seconds"
+	}
 }
 
 // Repair is what an invalid answer is sent back with.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -55,6 +56,8 @@ func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *
 		fail = flow.Fail(string(trellis.BudgetTokens), "%d tokens were left, and used by this call before it was cut off", l.Tokens)
 	case l.CostUSD > 0 && lost.CostUSD != nil && *lost.CostUSD >= l.CostUSD:
 		fail = flow.Fail(string(trellis.BudgetCost), "$%.2f were left, and spent by this call before it was cut off", l.CostUSD)
+	case l.Seconds > 0 && lost.Seconds >= l.Seconds:
+		fail = flow.Fail(string(trellis.BudgetTime), "%.0f seconds were left, and used by this call before it was cut off", l.Seconds)
 	default:
 		fail = rest.Exhausted
 	}
@@ -68,37 +71,77 @@ func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *
 	if l.CostUSD > 0 && lost.CostUSD != nil {
 		l.CostUSD -= *lost.CostUSD
 	}
+	if l.Seconds > 0 {
+		l.Seconds -= lost.Seconds
+	}
 	if rest.CostUSD > 0 && (l.CostUSD == 0 || rest.CostUSD < l.CostUSD) {
 		l.CostUSD, bound = rest.CostUSD, &rest
 	}
 	return nil, bound, nil
 }
 
-// meter counts what one entry uses, while it does. Nobody uses it concurrently.
+// meter counts what one entry uses, while it does.
 type meter struct {
 	caller *Caller
 	call   flow.Call
 	dir    string
 	began  time.Time
-	total  trellis.Usage // of it so far
-	share  *share        // in what calls at the same time may use
+	share  *share // in what calls at the same time may use
+
+	mu    sync.Mutex
+	total trellis.Usage // of it so far
 }
 
-// report takes in the running total of an entry, and says why it may use no more, nil when it may.
+// noted is how often it is noted how long an agent has worked that tells nothing else.
+const noted = 10 * time.Second
+
+// tick notes from time to time how long the agent has worked, until done is called.
+func (m *meter) tick() (done func()) {
+	end := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		each := time.NewTicker(noted)
+		defer each.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-each.C:
+				m.note(nil)
+			}
+		}
+	})
+	return func() { close(end); wait.Wait() }
+}
+
+// note keeps what the entry used so far, for the next one should this one be cut off; now is its new total, if it has one.
+func (m *meter) note(now *trellis.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now != nil {
+		m.total = *now
+	}
+	u := m.total
+	u.Seconds = m.seconds()
+	if raw, err := json.Marshal(u); err == nil {
+		_ = m.caller.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+	}
+}
+
+// seconds is how long the agent has worked.
+func (m *meter) seconds() float64 { return max(0, m.caller.now().Sub(m.began).Seconds()) }
+
+// report takes in the running total of an entry, and says why it may use no more, nil when it may. Nobody calls it concurrently.
 func (m *meter) report(u trellis.Usage) *flow.Failure {
 	more := since(u, m.total)
 	if more == (trellis.Usage{}) {
 		return nil
 	}
-	m.total = u
 	var rest Budget
 	if m.caller.Spend != nil {
 		rest, _ = m.caller.Spend(m.call, more) // nothing to a call that was begun
 	}
-	u.Seconds = m.caller.now().Sub(m.began).Seconds()
-	if raw, err := json.Marshal(u); err == nil {
-		_ = m.caller.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
-	}
+	m.note(&u)
 	if fail := m.share.add(more); fail != nil {
 		fail.At = m.caller.now().UTC()
 		return fail

@@ -188,3 +188,44 @@ func TestResultThatAPowerCutTook(t *testing.T) {
 		}
 	}
 }
+
+// The time of calls that were cut off counts too, also of an agent that tells nothing: in what they took, and in what is left of the task's.
+// One that took all of that was ended by it, and not by the limit of its phase.
+func TestTimeOfCutOffCalls(t *testing.T) {
+	now := time.Now()
+	s := &spender{}
+	a := spending(t.TempDir(), s)
+	a.Now = func() time.Time { now = now.Add(10 * time.Second); return now } // it is asked once when a call begins, and when it ends
+	limits := Limits{Wall: time.Minute, Seconds: 25}
+	for attempt := 1; attempt <= 2; attempt++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.cut = cancel
+		if _, err := a.call(ctx, attempt, limits); !errors.Is(err, context.Canceled) {
+			t.Fatalf("entry %d: got %v", attempt, err)
+		}
+	}
+	if first, second := s.asked[0].Limits.Wall, s.asked[1].Limits.Wall; first != 25*time.Second || second != 15*time.Second {
+		t.Errorf("the entries could take %s and %s", first, second)
+	}
+	s.cut = nil
+	reply, err := a.call(t.Context(), 3, limits)
+	if err != nil || reply.Failure != nil || reply.Usage.Seconds != 30 || s.asked[2].Limits.Wall != 5*time.Second {
+		t.Fatalf("got %+v, %v, asked with %+v", reply, err, s.asked[2].Limits)
+	}
+	b := spending(t.TempDir(), s)
+	b.Now = a.Now
+	ctx, cancel := context.WithCancel(t.Context())
+	s.cut = cancel
+	if _, err := b.call(ctx, 1, limits); err == nil {
+		t.Fatal("it was not cut off")
+	}
+	if reply, err = b.call(t.Context(), 2, Limits{Seconds: 10}); err != nil || reply.Failure == nil || reply.Failure.Code != string(trellis.BudgetTime) || len(s.asked) != 4 {
+		t.Errorf("nothing is left: %+v, %v after %d calls", reply, err, len(s.asked))
+	}
+	for wall, want := range map[time.Duration]trellis.Code{time.Second: trellis.TimeoutWall, time.Hour: trellis.BudgetTime, 0: trellis.BudgetTime} {
+		c := spending(t.TempDir(), failing{flow.Fail(string(trellis.TimeoutWall), "the agent took longer")})
+		if reply, err := c.call(t.Context(), 1, Limits{Wall: wall, Seconds: 60}); err != nil || reply.Failure == nil || reply.Failure.Code != string(want) {
+			t.Errorf("with %s for the phase and a minute for the task: %+v, %v", wall, reply.Failure, err)
+		}
+	}
+}

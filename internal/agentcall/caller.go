@@ -118,6 +118,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
 	bound.explain(reply.Failure)
+	r.Limits.explain(reply.Failure)
 	reply.Notes = TruncateList(append(notes, reply.Notes...), maxSentences)
 	reply.Problems = TruncateList(reply.Problems, maxSentences)
 	if err != nil {
@@ -278,9 +279,11 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	}
 	defer share.done()
 	m := &meter{caller: a, call: c, dir: dir, began: began, share: share}
+	defer m.tick()()
 	req.Spent = m.report
 	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.events(c, r, dir) })
 	if ctx.Err() != nil && err != nil {
+		m.note(nil)
 		return reply, drop(ctx, again, err)
 	}
 	if err != nil && shared.Err() != nil {
@@ -291,7 +294,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		reply.Sandbox, reply.Model = res.Sandbox, res.Model
 		m.report(res.Usage) // which may be all that is ever told
 	}
-	reply.Usage.Seconds = a.now().Sub(began).Seconds()
+	reply.Usage.Seconds = m.seconds()
 	notes, undue, werr := again(ctx)
 	reply.Notes = append(reply.Notes, notes...)
 	if werr != nil {
@@ -339,7 +342,7 @@ func (a *Caller) request(c flow.Call, r Request, p templates.Prompt, dir string)
 	req := agents.Request{
 		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
 		RunDir: dir, Marker: a.Marker,
-		Limits: agents.Limits(r.Limits),
+		Limits: r.Limits.ofAgent(),
 	}
 	if a.Env != nil {
 		req.Env = a.Env(c, r)

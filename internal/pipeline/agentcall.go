@@ -77,16 +77,5 @@ func (r *run) again() bool {
 
 // left is what one call may still use up of all that a run may, or the failure that says that a budget is gone.
 func (l Limits) left(used trellis.Usage, wall time.Duration) (agentcall.Limits, error) {
-	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}.Left(used)
-	if err != nil || l.Seconds <= 0 {
-		return rest, err
-	}
-	seconds := l.Seconds - used.Seconds
-	if seconds <= 0 {
-		return rest, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %.0f", used.Seconds, l.Seconds)
-	}
-	if d := time.Duration(seconds * float64(time.Second)); wall <= 0 || d < wall {
-		rest.Wall = d
-	}
-	return rest, nil
+	return agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Left(used)
 }

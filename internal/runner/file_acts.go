@@ -150,12 +150,8 @@ func (p *runBudget) limit(l *agentcall.Limits, all config.Limits) *flow.Failure 
 		l.CostUSD = all.CostUSD
 	}
 	if all.Seconds > 0 {
-		rest := float64(all.Seconds) - p.used.Seconds
-		if rest <= 0 {
+		if l.Seconds = float64(all.Seconds) - p.used.Seconds; l.Seconds <= 0 {
 			return flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %d", p.used.Seconds, all.Seconds)
-		}
-		if d := time.Duration(rest * float64(time.Second)); l.Wall <= 0 || d < l.Wall {
-			l.Wall = d
 		}
 	}
 	return nil
