@@ -209,8 +209,14 @@ func (a *Policy) next(f flow.Flow, r Request) (Reply, error) {
 	if err == nil && a.Used != nil {
 		a.Used(reply)
 	}
+	if fail := reply.Failure; err == nil && fail != nil && fail.Code == Cancelled {
+		err = flow.ErrCancelled
+	}
 	return reply, err
 }
+
+// Cancelled is the code of a call that was under way when its run was cancelled, as journals spell it.
+const Cancelled = "cancelled"
 
 // BudgetRaised is the signal that ends the wait for a budget before its time.
 const BudgetRaised = "budget"

@@ -282,19 +282,18 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	defer m.tick()()
 	req.Spent = m.report
 	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.events(c, r, dir) })
-	if ctx.Err() != nil && err != nil {
+	switch off := errors.Is(context.Cause(ctx), flow.ErrCancelled); {
+	case ctx.Err() == nil || err == nil:
+	case off:
+		return cancelled(reply, res, m), drop(ctx, again, nil)
+	default:
 		m.note(nil)
 		return reply, drop(ctx, again, err)
 	}
 	if err != nil && shared.Err() != nil {
 		err = context.Cause(shared) // the calls beside it used up what was left, or it is not needed any more
 	}
-	if res != nil {
-		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
-		reply.Sandbox, reply.Model = res.Sandbox, res.Model
-		m.report(res.Usage) // which may be all that is ever told
-	}
-	reply.Usage.Seconds = m.seconds()
+	reply = reply.with(res, m)
 	notes, undue, werr := again(ctx)
 	reply.Notes = append(reply.Notes, notes...)
 	if werr != nil {
@@ -320,6 +319,24 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	}
 	reply.Failure = undue
 	return a.answer(r, res, dir, reply, undue != nil)
+}
+
+// with is the reply with what an agent's program told, nil for nothing.
+func (r Reply) with(res *agents.Result, m *meter) Reply {
+	if res != nil {
+		r.Session, r.Usage, r.ToolCalls, r.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
+		r.Sandbox, r.Model = res.Sandbox, res.Model
+		m.report(res.Usage) // which may be all that is ever told
+	}
+	r.Usage.Seconds = m.seconds()
+	return r
+}
+
+// cancelled is the reply of a call that was under way when its run was cancelled: what it used counts.
+func cancelled(r Reply, res *agents.Result, m *meter) Reply {
+	r = r.with(res, m)
+	r.Failure = &flow.Failure{Code: Cancelled, At: m.caller.now().UTC()}
+	return r
 }
 
 // Watcher looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.

@@ -179,3 +179,47 @@ exit 3
 		t.Errorf("it used %d tokens", used)
 	}
 }
+
+// hangs is a program that tells what it used and then hangs, in its first call.
+const hangs = `cat > /dev/null
+test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
+if mkdir "$TRELLIS_REPO/../first" 2> /dev/null; then
+ echo '{"type": "usage", "usage": {"input_tokens": 5000, "cost_usd": 0.5}}'; exec sleep 60
+fi
+echo '{"type": "usage", "usage": {"input_tokens": 100}}'
+test "$TRELLIS_ROLE" = accept && exec echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt\"}]}"}'
+echo '{"type": "result", "text": "done"}'
+`
+
+// noted reports whether the first call of a run has told what it used.
+func noted(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "run", "1", "implement#1", "1", "usage.json"))
+	return len(files) == 1
+}
+
+// What an agent used counts when a person cancels the task while it works, in what the run says and in the runs after it.
+func TestUsageOfCancelledCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", hangs)
+	dir := w.Ready("02-01-a")[0]
+	ended := make(chan runner.Result)
+	go func() { ended <- w.Start(dir) }()
+	w.Until("the agent has told what it used", func() bool { return noted(dir) })
+	if err := w.Site.Orders().Cancel(dir); err != nil {
+		t.Fatal(err)
+	}
+	res := <-ended
+	if u := w.Task(dir).Pipeline.Usage; res.Status != trellis.Cancelled || u.Tokens() != 5000 || u.CostUSD == nil || *u.CostUSD != 0.5 {
+		t.Fatalf("got %s, %v, used %+v", res.Status, res.Failure, u)
+	}
+	if report := w.Read(".trellis/tasks/02-01-a/report.md"); !strings.Contains(report, "5000 tokens in (0 cached), 0 out, 0.5000 USD") {
+		t.Errorf("the report says:\n%s", report)
+	}
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res = w.Start(dir); res.Status != trellis.Review || res.Report.Usage.Tokens() != 5000+3*100 {
+		t.Errorf("got %s, %v, %d tokens", res.Status, res.Failure, res.Report.Usage.Tokens())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -137,7 +138,12 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	}
 	reply := asked.Reply
 	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
-		failed: c.Fail != nil || reply.Failure != nil && reply.Failure.Code != string(trellis.CalledOff) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
+		failed: failing(c.Fail) || failing(reply.Failure) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
+}
+
+// failing reports whether a failure is the agent's: that nobody wanted the call any more is not.
+func failing(f *flow.Failure) bool {
+	return f != nil && f.Code != string(trellis.CalledOff) && f.Code != agentcall.Cancelled
 }
 
 // refuses reports whether an answer says no.

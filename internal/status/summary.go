@@ -87,6 +87,8 @@ func replySummary(role trellis.Role, r agentcall.Reply) string {
 	case r.Failure == nil:
 	case r.Failure.Code == string(trellis.CalledOff):
 		lines = append(lines, "called off: "+r.Failure.Detail)
+	case r.Failure.Code == agentcall.Cancelled:
+		lines = append(lines, "cancelled")
 	default:
 		lines = append(lines, "failed: "+r.Failure.Error())
 	}

@@ -128,7 +128,7 @@ func outcome(code string) string {
 		return "success"
 	case trellis.TimeoutWall, trellis.TimeoutIdle:
 		return "timeout"
-	case trellis.CalledOff, "cancelled":
+	case trellis.CalledOff, agentcall.Cancelled:
 		return "cancellation"
 	}
 	return "failure"
