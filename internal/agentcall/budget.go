@@ -27,6 +27,11 @@ func usageOfEarlier(base string, attempt int) (u trellis.Usage) {
 	return u
 }
 
+// Lost is what a call used that came to no reply, as far as its entries told: Call.Attempt is how many there were.
+func Lost(runDir string, c flow.Call) trellis.Usage {
+	return usageOfEarlier(filepath.Join(runDir, Folder(c)), c.Attempt+1)
+}
+
 // Budget is what all calls together may still use.
 type Budget struct {
 	Exhausted *flow.Failure // nothing, and when there is more; nil: something

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,8 +165,8 @@ func (p *Progress) takeStep(e journal.Entry) error {
 				p.Base, p.StackedOn = up.Base, up.On
 			}
 		})
-	case e.Activity == string(trellis.Implement), e.Activity == string(trellis.Debug):
-		return p.worked(e)
+	case slices.Contains(Roles(), trellis.Role(e.Activity)):
+		return p.asked(e)
 	}
 	return nil
 }
@@ -192,12 +193,16 @@ func (p *Progress) concluded(in concludeIn) {
 	p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
 }
 
-// worked takes in whose session a call was.
-func (p *Progress) worked(e journal.Entry) error {
+// asked takes in a call of an agent: what it used, which task.json says only once a phase begins after it, and whose session the work was done in.
+func (p *Progress) asked(e journal.Entry) error {
 	var asked agentcall.Request
 	var reply agentcall.Reply
 	if err := errors.Join(json.Unmarshal(e.In, &asked), json.Unmarshal(e.Out, &reply)); err != nil {
 		return err
+	}
+	p.Used = p.Used.Add(reply.Usage)
+	if e.Activity != string(trellis.Implement) && e.Activity != string(trellis.Debug) {
+		return nil
 	}
 	if reply.Session != "" {
 		p.Agent, p.Session = asked.Agent, reply.Session

@@ -106,7 +106,7 @@ func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
 		if err != nil {
 			return used, err
 		}
-		list = append(list, old)
+		list, used = append(list, old), used.Add(lost(dir, old)) // what the last one lost is counted when it goes on
 	}
 	for _, h := range list {
 		u, err := workflow.Used(h)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -215,16 +216,30 @@ func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline
 	return p.Report, nil
 }
 
-// usedBy is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.
-func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
+// usedBy is what agents used for a task so far, its plannings included: by the journal, or without one by task.json. What its run
+// will not go on with counts too.
+func usedBy(t *taskdir.Task, h *journal.History) (used trellis.Usage, err error) {
 	switch {
 	case h.Run == "":
 		return t.Pipeline.Usage, nil
 	case h.Flow == planner.Flow:
-		return planner.Used(h)
+		used, err = planner.Used(h)
+	default:
+		var p pipeline.Progress
+		p, err = pipeline.ReadProgress(h)
+		used = p.Used
 	}
-	p, err := pipeline.ReadProgress(h)
-	return p.Used, err
+	return used.Add(lost(t.Dir, h)), err
+}
+
+// lost is what calls of a run used that came to no reply.
+func lost(dir string, h *journal.History) (used trellis.Usage) {
+	for _, c := range h.Calls {
+		if replied := c.Done && c.Fail == nil; !replied && slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
+			used = used.Add(agentcall.Lost(filepath.Join(dir, taskdir.Run), flow.Call{Run: h.Run, ID: c.ID, Attempt: c.Entries}))
+		}
+	}
+	return used
 }
 
 func beginRun(j *journal.Run, in pipeline.Input) error {

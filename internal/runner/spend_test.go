@@ -223,3 +223,36 @@ func TestUsageOfCancelledCalls(t *testing.T) {
 		t.Errorf("got %s, %v, %d tokens", res.Status, res.Failure, res.Report.Usage.Tokens())
 	}
 }
+
+// What a run used counts in the runs after it, when it was killed and is not gone on with: by calls that were over, and by one that was not.
+func TestUsageOfRunsThatWereKilled(t *testing.T) {
+	for name, script := range map[string]string{"within a call": hangs, "between tries": strings.Replace(hangs, "exec sleep 60", "exit 3", 1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, runnertest.Quickly)
+			w.Write("../agent.sh", script)
+			dir := w.Ready("02-01-a")[0]
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), runnertest.ChildDir+"="+w.Dir, runnertest.ChildTask+"="+dir, runnertest.ChildLog+"="+os.DevNull, runnertest.ChildScript+"="+filepath.Join(w.Dir, "..", "agent.sh"),
+				"GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.Until("the agent has told what it used", func() bool {
+				return noted(dir) && (name == "within a call" || strings.Contains(w.Read(".trellis/tasks/02-01-a/run/journal.jsonl"), `"id":"sleep#1"`))
+			})
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			runnertest.Commanded(w.Site, filepath.Join(w.Dir, "..", "agent.sh"), "events")
+			if err := w.Site.Orders().Cancel(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if res := w.Start(dir); res.Status != trellis.Review || res.Report.Usage.Tokens() != 5000+3*100 {
+				t.Errorf("got %s, %v, %d tokens", res.Status, res.Failure, res.Report.Usage.Tokens())
+			}
+		})
+	}
+}
