@@ -62,7 +62,7 @@ func (d *done) add(c call) {
 	d.calls++
 	d.tokens += float64(c.usage.Tokens())
 	if c.usage.CostUSD == nil {
-		d.priced = false
+		d.priced = d.priced && !c.usage.Unpriced()
 		return
 	}
 	d.cost += *c.usage.CostUSD

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,7 +22,9 @@ import (
 // run is what a journal says: a run of the pipeline, or a planning.
 type run struct {
 	file  fs.FileInfo // as it was when it was read
+	dir   string      // that it is in
 	calls []call
+	open  bool // a call of an agent is under way, or was cut off
 	err   error
 
 	rounds    int
@@ -42,13 +45,13 @@ type run struct {
 	checks, once float64 // seconds of all checks, and of one run of them, as [pipeline.ChecksTook] has them
 }
 
-// same reports whether the journal was not written to since it was read.
+// same reports whether nothing was written since the journal was read: into it, or beside it by a call that is under way.
 func (r *run) same(now fs.FileInfo) bool {
-	return os.SameFile(r.file, now) && r.file.Size() == now.Size() && r.file.ModTime().Equal(now.ModTime())
+	return !r.open && os.SameFile(r.file, now) && r.file.Size() == now.Size() && r.file.ModTime().Equal(now.ModTime())
 }
 
 func readRun(path string, st fs.FileInfo) *run {
-	r := &run{file: st}
+	r := &run{file: st, dir: filepath.Dir(path)}
 	h, err := journal.ReadFile(path)
 	if err != nil && !errors.Is(err, journal.ErrNone) {
 		r.err = err
@@ -65,13 +68,14 @@ func (r *run) take(h *journal.History) {
 	debugged := false
 	for _, c := range h.Calls {
 		role := trellis.Role(c.Activity)
+		r.open = r.open || !c.Done && slices.Contains(trellis.Roles, role)
 		debugged = debugged || role == trellis.Debug || role == trellis.Heal
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
 			last = s
 			r.enter(s, c)
 		} else if c.Activity == delivering {
 			r.placed(c)
-		} else if used, ok := callOf(role, c); ok {
+		} else if used, ok := r.callOf(role, c, h.Run); ok {
 			if used.agent != "" {
 				made = append(made, *used.asked)
 			}
@@ -119,26 +123,44 @@ func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool)
 }
 
 // callOf is what an activity took, when it is one that counts.
-func callOf(role trellis.Role, c journal.Entry) (call, bool) {
+func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool) {
+	asks := slices.Contains(trellis.Roles, role)
 	switch {
+	case asks && (!c.Done || c.Fail != nil):
+		return r.cutOff(role, c, run)
+	case asks:
+		return askedOf(role, c)
 	case !c.Done:
 		return call{}, false
-	case slices.Contains(trellis.Roles, role):
-		return askedOf(role, c)
 	}
 	ran := commandsOf(c)
-	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: ran.seconds, broken: ran.broken, passes: ran.passes, fails: ran.fails}, ran.seconds > 0 || len(ran.broken) > 0
+	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: ran.seconds, broken: ran.broken, passes: ran.passes, fails: ran.fails, ended: true}, ran.seconds > 0 || len(ran.broken) > 0
+}
+
+// cutOff is what a call of an agent took that came to no reply, or not yet, as far as it told.
+func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool) {
+	var asked agentcall.Made
+	if json.Unmarshal(c.In, &asked.Request) != nil {
+		return call{}, false
+	}
+	used := agentcall.Lost(r.dir, flow.Call{Run: run, ID: c.ID, Attempt: c.Entries})
+	at := c.Finished
+	if !c.Done {
+		at = c.Started
+	}
+	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: at, usage: used, asked: &asked, failed: failing(c.Fail), ended: c.Done},
+		asked.Request.Agent != "" && (c.Done || used != trellis.Usage{})
 }
 
 // askedOf is what a call of an agent took.
 func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	asked := agentcall.Made{Began: c.Started, Ended: c.Finished}
-	if json.Unmarshal(c.In, &asked.Request) != nil || c.Fail == nil && json.Unmarshal(c.Out, &asked.Reply) != nil {
+	if json.Unmarshal(c.In, &asked.Request) != nil || json.Unmarshal(c.Out, &asked.Reply) != nil {
 		return call{}, false // records in another shape say nothing
 	}
 	reply := asked.Reply
 	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
-		failed: failing(c.Fail) || failing(reply.Failure) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
+		ended: true, failed: failing(reply.Failure) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
 }
 
 // failing reports whether a failure is the agent's: that nobody wanted the call any more is not.

@@ -46,6 +46,7 @@ type call struct {
 	broken             []string // commands that failed
 	passes, fails      int      // of commands
 	failed, refused    bool
+	ended              bool            // else it is under way, or was cut off
 	missed             bool            // the provider's cache, which it could have hit
 	asked              *agentcall.Made // until that is known
 }
@@ -294,7 +295,7 @@ func (s *sum) call(c call) {
 	s.is.CachedTokens += c.usage.CachedTokens
 	s.is.OutputTokens += c.usage.OutputTokens
 	if c.usage.CostUSD == nil {
-		s.is.CostUnknown++
+		s.is.CostUnknown += one(c.usage.Unpriced())
 		return
 	}
 	cost := *c.usage.CostUSD

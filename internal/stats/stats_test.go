@@ -3,6 +3,7 @@ package stats_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,7 +72,12 @@ func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 	for _, d := range done {
 		if !known[d.name] {
 			known[d.name] = true
-			acts = append(acts, flow.Act[any, any](d.name).With(func(context.Context, flow.Call, any) (any, error) { return done[next].out, nil }))
+			acts = append(acts, flow.Act[any, any](d.name).With(func(context.Context, flow.Call, any) (any, error) {
+				if err, failed := done[next].out.(error); failed {
+					return nil, err
+				}
+				return done[next].out, nil
+			}))
 		}
 	}
 	j, err := journal.Open(journal.Options{Dir: run, Activities: acts, Now: func() time.Time { return at }})
@@ -80,13 +86,15 @@ func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 	p.must(j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", id, j.History().Number+1), Flow: pipeline.Flow, Code: 1, Input: raw}))
 	_, err = journal.Execute(context.Background(), j, func(f flow.Flow, _ pipeline.Input) (struct{}, error) {
 		for next = range done {
-			if _, err := flow.Act[any, any](done[next].name).Do(f, done[next].in); err != nil {
+			if _, err := flow.Act[any, any](done[next].name).Do(f, done[next].in); errors.Is(err, flow.ErrSuspended) {
 				return struct{}{}, err
 			}
 		}
 		return struct{}{}, nil
 	})
-	p.must(err)
+	if !errors.Is(err, flow.ErrSuspended) {
+		p.must(err)
+	}
 	p.must(os.Chtimes(filepath.Join(dir, taskdir.Journal), at, at))
 }
 
@@ -266,9 +274,9 @@ func TestSince(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	p := newProject(t)
 	answered := func(role trellis.Role, answer string) did {
-		return did{string(role), agentcall.Request{Role: role, Agent: "claude"}, agentcall.Reply{Answer: json.RawMessage(answer)}}
+		return did{string(role), agentcall.Request{Role: role, Agent: "claude"}, agentcall.Reply{Answer: json.RawMessage(answer), Usage: trellis.Usage{Seconds: 1}}}
 	}
-	failing := did{"check", agentcall.Request{Role: trellis.Check, Agent: "claude"}, agentcall.Reply{Failure: flow.Fail("agent_exit", "")}}
+	failing := did{"check", agentcall.Request{Role: trellis.Check, Agent: "claude"}, agentcall.Reply{Failure: flow.Fail("agent_exit", ""), Usage: trellis.Usage{Seconds: 1}}}
 	p.run("02-01-a", pipeline.Input{}, noon, answered(trellis.Judge, `{"pass": false}`), answered(trellis.Judge, `{"pass": true}`), answered(trellis.Evaluate, `{"decision": "accept"}`),
 		answered(trellis.Accept, `{"criteria": [{"id": "A1", "verdict": "met"}, {"id": "A2", "verdict": "unmet"}]}`), failing,
 		stood(pipeline.TaskState{Outcome: trellis.OutcomeFailed, Round: 3, Failure: flow.Fail("acceptance_unmet", "")}))
@@ -407,5 +415,48 @@ func TestModelsCacheAndChecks(t *testing.T) {
 	}
 	if want := []stats.Broken{{Command: "make test", Times: 1}}; !slices.Equal(got.Broken, want) {
 		t.Errorf("got %+v, want %+v", got.Broken, want)
+	}
+}
+
+// told leaves what a call noted that came to no reply.
+func (p project) told(id, entry, usage string) {
+	p.Helper()
+	dir := filepath.Join(p.Tasks(), id, taskdir.Run, filepath.FromSlash(entry))
+	p.must(os.MkdirAll(dir, 0o755))
+	p.must(os.WriteFile(filepath.Join(dir, "usage.json"), []byte(usage), 0o644))
+}
+
+// What a call used counts also when it came to no reply: it was cancelled, or cut off, or is under way. One that was not made used nothing, of
+// which it is known what it cost.
+func TestCallsWithoutReply(t *testing.T) {
+	p := newProject(t)
+	call := func(out any) did {
+		return did{"implement", agentcall.Request{Role: trellis.Implement, Agent: "mine"}, out}
+	}
+	p.run("02-01-a", pipeline.Input{}, noon, call(&flow.Failure{Code: agentcall.Cancelled}),
+		call(agentcall.Reply{Failure: &flow.Failure{Code: string(trellis.BudgetTokens)}}), asked(trellis.Check, "mine", 10, 0, 1, 0.5), call(flow.ErrSuspended))
+	p.told("02-01-a", "1/implement#1/1", `{"input_tokens": 300, "cost_usd": 2, "seconds": 4}`)
+	p.told("02-01-a", "1/implement#1/2", `{"input_tokens": 9, "cost_usd": 9, "seconds": 9}`) // an entry that the journal knows nothing of
+	reader := &stats.Reader{Store: p.Store}
+	total := func() stats.Row {
+		r, err := reader.Read(time.Time{})
+		p.must(err)
+		return r.Table(stats.ByPhase).Total
+	}
+	if got := total(); got.Calls != 3 || got.FailedCalls != 1 || got.InputTokens != 310 || *got.CostUSD != 2.5 || got.AgentSeconds != 14 || got.CostUnknown != 0 {
+		t.Errorf("got %+v", got)
+	}
+	for _, usage := range []string{`{"input_tokens": 70, "seconds": 5}`, `{"input_tokens": 80, "seconds": 6}`} { // which no journal tells
+		p.told("02-01-a", "1/implement#3/1", usage)
+		var noted trellis.Usage
+		p.must(json.Unmarshal([]byte(usage), &noted))
+		if got := total(); got.Calls != 4 || got.InputTokens != 310+noted.InputTokens || got.CostUnknown != 1 {
+			t.Errorf("with %s noted: %+v", usage, got)
+		}
+		r, err := reader.Read(time.Time{})
+		p.must(err)
+		if ended := slices.Collect(r.Calls()); len(ended) != 3 { // a counter that counted it would fall when it turns out to be a failure
+			t.Errorf("with %s noted others count %d calls", usage, len(ended))
+		}
 	}
 }

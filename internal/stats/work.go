@@ -46,10 +46,13 @@ type Phase struct {
 	Took time.Duration
 }
 
-// Calls are all calls.
+// Calls are all calls that came to an end: counters of others never fall.
 func (r *Record) Calls() iter.Seq[Call] {
 	return func(yield func(Call) bool) {
 		for _, c := range r.calls {
+			if !c.ended {
+				continue
+			}
 			if !yield(Call{c.phase, c.agent, c.model, c.usage, c.failed, c.refused, c.missed, c.checks, c.passes, c.fails}) {
 				return
 			}

@@ -100,6 +100,9 @@ type Usage struct {
 // Tokens are all tokens together.
 func (u Usage) Tokens() int64 { return u.InputTokens + u.OutputTokens + u.CachedTokens }
 
+// Unpriced reports whether something was used of which nobody knows what it cost.
+func (u Usage) Unpriced() bool { return u.CostUSD == nil && (u.Tokens() > 0 || u.Seconds > 0) }
+
 // Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostUSD].
 func (u Usage) Add(v Usage) Usage {
 	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds,
