@@ -10,7 +10,17 @@ import (
 )
 
 // Stats reads what the project's tasks took, archived ones too. Who keeps it reads again only what was written since.
-func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store} }
+// Its days are those of the day's budgets.
+func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store, Zone: p.Zone()} }
+
+// Zone is the time zone in which days begin; that of this machine, where settings that can't be read would say.
+func (p *Project) Zone() *time.Location {
+	cfg, err := p.Config()
+	if err != nil {
+		return time.Local
+	}
+	return cfg.Shared.Zone()
+}
 
 // Forecast is what a task that is still to begin may take, by what earlier ones took; nil where they are too few, or nobody can tell.
 func Forecast(ctx context.Context, p *Project, dir string) *status.Forecast {

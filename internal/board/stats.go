@@ -28,7 +28,7 @@ func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
 	var since time.Time
 	if p.Since != "" {
 		var err error
-		if since, err = stats.ParseSince(p.Since, s.o.Now()); err != nil {
+		if since, err = stats.ParseSince(p.Since, s.o.Now().In(s.took.Zone)); err != nil {
 			return "", app.AsKind(app.ErrUsage, err)
 		}
 	}

@@ -25,7 +25,8 @@ func statsCommand(a *command.Console) *cli.Command {
 worked, CHECKS how long the project's own commands ran, CACHED how much of the input came from the provider's cache, NO
 how many answers said no to a plan or to the work. A cost that an agent does not tell is estimated where its model has a
 price, which ~ says; what nobody knows is not in the sums: a sum that is not whole has ≥ before it. A first pass is a task that its first run delivered with nothing to debug. With
---since a task counts by its last end, and a call by when it ended.`,
+--since a task counts by its last end, and a call by when it ended. Days begin where
+those of limits.day_tokens do: by local time, or shared.time_zone.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis stats", "trellis stats --since 7d --by day", "trellis stats --by task --json | jq '.rows[] | [.key, .cost_usd]'"),
 		Action: func(c *cli.Context) error { return runStats(a, c) },
 	}
@@ -36,16 +37,15 @@ func runStats(a *command.Console, c *cli.Context) error {
 	if !slices.Contains(stats.Kinds, by) {
 		return app.Usagef("--by %q is none of phase, agent, model, day, task", by)
 	}
-	var since time.Time
-	if said := c.String("since"); said != "" {
-		var err error
-		if since, err = stats.ParseSince(said, a.Now()); err != nil {
-			return app.Usagef("--since %v", err)
-		}
-	}
 	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
+	}
+	var since time.Time
+	if said := c.String("since"); said != "" {
+		if since, err = stats.ParseSince(said, a.Now().In(p.Zone())); err != nil {
+			return app.Usagef("--since %v", err)
+		}
 	}
 	read, err := p.Stats().Read(since)
 	if err != nil {

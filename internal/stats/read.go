@@ -21,6 +21,7 @@ import (
 // written to. Several goroutines may use it.
 type Reader struct {
 	Store taskdir.Store
+	Zone  *time.Location // in which days begin; nil: this machine's
 
 	mu   sync.Mutex
 	runs map[string]*run // by the paths of their journals
@@ -52,7 +53,7 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	}
 	wait.Wait()
 	r.runs = make(map[string]*run, len(r.runs))
-	all := &Record{Since: since}
+	all := &Record{Since: since, zone: cmp.Or(r.Zone, time.Local)}
 	for _, p := range parts {
 		for path, run := range p.runs {
 			r.runs[path] = run

@@ -20,7 +20,7 @@ const (
 	ByPhase By = "phase"
 	ByAgent By = "agent"
 	ByModel By = "model" // that agents told, or were asked for
-	ByDay   By = "day"   // of this machine's time zone
+	ByDay   By = "day"   // of the reader's time zone
 	ByTask  By = "task"
 )
 
@@ -31,6 +31,7 @@ var Kinds = []By{ByPhase, ByAgent, ByModel, ByDay, ByTask}
 type Record struct {
 	Since    time.Time // zero: from the beginning
 	Problems []string  // what could not be read, and so is not counted
+	zone     *time.Location
 	calls    []call
 	tasks    []task
 	runs     []*run
@@ -151,13 +152,13 @@ func (r *Record) Table(by By) Table {
 	}
 	for _, c := range r.calls {
 		all.call(c)
-		if key := by.ofCall(c); key != "" {
+		if key := r.keyOfCall(by, c); key != "" {
 			row(key).call(c)
 		}
 	}
 	for _, k := range r.tasks {
 		all.task(k)
-		if key := by.ofTask(k); key != "" {
+		if key := r.keyOfTask(by, k); key != "" {
 			row(key).task(k)
 		}
 	}
@@ -169,8 +170,8 @@ func (r *Record) Table(by By) Table {
 	return t
 }
 
-// ofCall is the row that a call belongs to, "" for none.
-func (by By) ofCall(c call) string {
+// keyOfCall is the row that a call belongs to, "" for none.
+func (r *Record) keyOfCall(by By, c call) string {
 	switch by {
 	case ByPhase:
 		return c.phase
@@ -179,7 +180,7 @@ func (by By) ofCall(c call) string {
 	case ByModel:
 		return c.modelled()
 	case ByDay:
-		return day(c.at)
+		return r.day(c.at)
 	}
 	return c.task
 }
@@ -192,18 +193,19 @@ func (c call) modelled() string {
 	return cmp.Or(c.model, c.agent+"'s own")
 }
 
-// ofTask is the row that the end of a task belongs to, "" for none.
-func (by By) ofTask(t task) string {
+// keyOfTask is the row that the end of a task belongs to, "" for none.
+func (r *Record) keyOfTask(by By, t task) string {
 	switch {
 	case by == ByTask:
 		return t.id
 	case by == ByDay && !t.at.IsZero():
-		return day(t.at)
+		return r.day(t.at)
 	}
 	return ""
 }
 
-func day(t time.Time) string { return t.Local().Format(time.DateOnly) }
+// day is the one that a time belongs to.
+func (r *Record) day(t time.Time) string { return t.In(r.zone).Format(time.DateOnly) }
 
 func (by By) compare(a, b Row) int {
 	switch by {
@@ -357,7 +359,7 @@ func share(part, whole float64) *float64 {
 	return &s
 }
 
-// ParseSince is a time that a person names: so long before now, as 7d and 24h, or a date or a time.
+// ParseSince is a time that a person names: so long before now, as 7d and 24h, or a date or a time, in the time zone of now.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n := 0
@@ -369,7 +371,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return t, nil
 		}
 	}

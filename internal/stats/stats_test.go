@@ -347,6 +347,23 @@ func TestParseSince(t *testing.T) {
 	}
 }
 
+// Days are those of the time zone that a project names: one hour is of two days.
+func TestDaysOfAZone(t *testing.T) {
+	p := newProject(t)
+	p.run("02-01-a", pipeline.Input{}, time.Date(2026, 2, 3, 23, 30, 0, 0, time.UTC), asked(trellis.Implement, "claude", 10, 0, 1, 0.5), delivered(1))
+	east := time.FixedZone("east", 3600)
+	for want, zone := range map[string]*time.Location{"2026-02-03": time.UTC, "2026-02-04": east} {
+		r, err := (&stats.Reader{Store: p.Store, Zone: zone}).Read(time.Time{})
+		p.must(err)
+		if rows := r.Table(stats.ByDay).Rows; len(rows) != 1 || rows[0].Key != want || rows[0].Calls != 1 || rows[0].Ends.Delivered != 1 {
+			t.Errorf("in %s: got %+v", zone, rows)
+		}
+	}
+	if got, err := stats.ParseSince("2026-02-04", noon.In(east)); err != nil || !got.Equal(time.Date(2026, 2, 3, 23, 0, 0, 0, time.UTC)) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 // BenchmarkRead reads a project of 10,000 tasks with a run of two rounds each.
 func BenchmarkRead(b *testing.B) {
 	p := newProject(b)
