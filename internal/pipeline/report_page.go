@@ -322,15 +322,17 @@ func commandOf(e journal.Entry) workflow.Ran {
 }
 
 func replied(r agentcall.Reply) string {
+	how := "done"
 	switch {
 	case r.Failure != nil:
-		return r.Failure.Code
+		how = r.Failure.Code
 	case len(r.Problems) > 0:
-		return "invalid answer: " + r.Problems[0]
-	case r.Usage.Tokens() > 0:
-		return fmt.Sprintf("done, %d tokens, %s%s", r.Usage.Tokens(), text.Cost(r.Usage), hits(r.Usage))
+		how = "invalid answer: " + text.Cut(r.Problems[0], 200)
 	}
-	return "done"
+	if u := r.Usage; u.Tokens() > 0 || u.CostUSD != nil {
+		how += fmt.Sprintf(", %d tokens, %s%s", u.Tokens(), text.Cost(u), hits(u))
+	}
+	return how
 }
 
 // hits says how much of the input came from the provider's cache, "" where nothing did.

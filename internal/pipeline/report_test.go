@@ -106,3 +106,17 @@ func TestReportWithoutATitle(t *testing.T) {
 		}
 	}
 }
+
+// The rows of calls add up to what the report says that agents used: those that failed tell theirs too, and one that tells a cost alone.
+func TestReportedUse(t *testing.T) {
+	entry := func(id, out string) journal.Entry {
+		return journal.Entry{ID: id, Activity: "implement", Done: true, Out: json.RawMessage(out)}
+	}
+	got := reported(Report{}, 2, entry("implement#1", `{"failure": {"code": "agent_exit"}, "usage": {"input_tokens": 900, "cost_usd": 0.5}}`),
+		entry("implement#2", `{"problems": ["/x: is missing"], "usage": {"input_tokens": 10}}`), entry("implement#3", `{"usage": {"cost_usd": 0.25}}`), entry("implement#4", `{"failure": {"code": "budget_tokens"}}`))
+	for _, want := range []string{"| agent_exit, 900 tokens, $0.50 |", "| invalid answer: /x: is missing, 10 tokens, cost unknown |", "| done, 0 tokens, $0.25 |", "| budget_tokens |"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got no %q in\n%s", want, got)
+		}
+	}
+}
