@@ -36,6 +36,9 @@ type CriterionResult struct {
 	Verdict  string `json:"verdict"` // met, unmet, unknown
 	Evidence string `json:"evidence,omitempty"`
 	Proven   bool   `json:"proven,omitempty"`
+
+	Seconds float64 `json:"seconds,omitempty"` // that its command ran
+	Earlier bool    `json:"earlier,omitempty"` // which it did before this was asked
 }
 
 type proveIn struct {
@@ -204,13 +207,13 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Crite
 	for _, cr := range in.Criteria {
 		j := CriterionResult{Criterion: cr}
 		if known := resultOf(in.Judged, cr); known != nil {
-			j = *known
+			j, j.Earlier = *known, true
 		} else if cr.Verify != "" {
 			res, err := pv.commands.run(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
 			if err != nil {
 				return nil, err
 			}
-			j.Verdict, j.Proven = "met", res.Code == 0
+			j.Verdict, j.Proven, j.Seconds = "met", res.Code == 0, res.Seconds
 			j.Evidence = fmt.Sprintf("`%s` exited with %d", cr.Verify, res.Code)
 			if res.Code != 0 {
 				j.Verdict = "unmet"

@@ -186,7 +186,7 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 		return out, err
 	}
 	if in.Passed.all(list, in.Criteria) {
-		out.Fresh, out.Results, out.Judged = true, in.Passed.results(), in.Passed.Judged
+		out.Fresh, out.Results, out.Judged = true, in.Passed.results(), in.Passed.verdicts()
 	} else if err := fv.runAtHead(ctx, c, in, &out); err != nil {
 		return out, err
 	}
@@ -208,6 +208,15 @@ func (fv *finalVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn
 // results are what the commands said, none of which was run again.
 func (p *Passed) results() []CommandResult {
 	list := slices.Clone(p.Results)
+	for i := range list {
+		list[i].Earlier = true
+	}
+	return list
+}
+
+// verdicts are what commands said of the criteria, none of which was run again.
+func (p *Passed) verdicts() []CriterionResult {
+	list := slices.Clone(p.Judged)
 	for i := range list {
 		list[i].Earlier = true
 	}

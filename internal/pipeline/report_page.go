@@ -143,26 +143,59 @@ func Took(u trellis.Usage) string {
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
-// ChecksTook is how many seconds the project's checks ran in a run, and how many one run of all of them takes, by the last one
-// that passed: 0 when none did.
+// ChecksTook is how many seconds the project's checks ran in a run, those of criteria too, and how many one run of all of them
+// takes, by the last one that passed: 0 when none did.
 func ChecksTook(h *journal.History) (all, once float64) {
+	criteria := 0.0
 	for _, e := range h.Calls {
-		var found Checks
-		if !slices.Contains([]string{string(baseline), string(verify), string(final)}, e.Activity) || !e.Done || json.Unmarshal(e.Out, &found) != nil {
+		found, ran := ChecksIn(e)
+		if !ran {
 			continue
 		}
-		one := 0.0
-		for _, r := range found.Results {
-			one += r.Seconds
-			if !r.Earlier {
-				all += r.Seconds
-			}
+		commands, now := Checks{Results: found.Results}.took()
+		judged, more := Checks{Judged: found.Judged}.took()
+		all += now + more
+		if e.Activity == string(baseline) || len(found.Skipped) > 0 || failing(found.Results) {
+			continue
 		}
-		if e.Activity != string(baseline) && len(found.Skipped) == 0 && !failing(found.Results) {
-			once = one
+		if e.Activity != string(prove) {
+			once = commands
+		}
+		if judged > 0 { // else they were asked elsewhere
+			criteria = judged
 		}
 	}
+	if once > 0 {
+		once += criteria
+	}
 	return all, once
+}
+
+// ChecksIn is what the project's commands said in an activity, those of criteria too, false when it ran none.
+func ChecksIn(e journal.Entry) (c Checks, ran bool) {
+	switch e.Activity {
+	case string(baseline), string(verify), string(final):
+		ran = e.Done && json.Unmarshal(e.Out, &c) == nil
+	case string(prove):
+		ran = e.Done && json.Unmarshal(e.Out, &c.Judged) == nil
+	}
+	return c, ran
+}
+
+// took is how many seconds the commands take, and how many of that they ran now.
+func (c Checks) took() (all, now float64) {
+	add := func(seconds float64, earlier bool) {
+		if all += seconds; !earlier {
+			now += seconds
+		}
+	}
+	for _, r := range c.Results {
+		add(r.Seconds, r.Earlier)
+	}
+	for _, j := range c.Judged {
+		add(j.Seconds, j.Earlier)
+	}
+	return all, now
 }
 
 func criteriaTable(b *strings.Builder, list []CriterionResult) {

@@ -190,17 +190,17 @@ func commandsOf(c journal.Entry) (ran commands) {
 	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
 		return ran
 	}
-	var out struct {
-		workflow.Ran
-		Results []pipeline.CommandResult
+	checks, _ := pipeline.ChecksIn(c)
+	var step workflow.Ran
+	if json.Unmarshal(c.Out, &step) == nil && step.Command != "" {
+		checks.Results = append(checks.Results, pipeline.CommandResult{Command: step.Command, Code: step.Code, Seconds: step.Seconds})
 	}
-	if json.Unmarshal(c.Out, &out) != nil {
-		return ran
+	for _, j := range checks.Judged { // by its command: else it took no time
+		if j.Seconds > 0 && !j.Earlier {
+			checks.Results = append(checks.Results, pipeline.CommandResult{Command: j.Verify, Code: one(!j.Proven), Seconds: j.Seconds})
+		}
 	}
-	if out.Command != "" {
-		out.Results = append(out.Results, pipeline.CommandResult{Command: out.Command, Code: out.Code, Seconds: out.Seconds})
-	}
-	for _, r := range out.Results {
+	for _, r := range checks.Results {
 		if !r.Earlier {
 			ran.seconds += r.Seconds
 			ran.fails += one(r.Code != 0)
@@ -218,6 +218,8 @@ func phaseOf(activity string) string {
 	switch activity {
 	case "baseline", "verify", "final-verify":
 		return activity
+	case "criteria": // those of criteria, where verify runs in the worktree
+		return "verify"
 	}
 	return steps
 }

@@ -347,6 +347,33 @@ func TestParseSince(t *testing.T) {
 	}
 }
 
+// The commands of criteria are checks too: each run of them counts once, wherever it is told again, and so does what they take of one run of all checks.
+func TestChecksOfCriteria(t *testing.T) {
+	criterion := func(met, earlier bool) pipeline.CriterionResult {
+		return pipeline.CriterionResult{Criterion: pipeline.Criterion{ID: "A1", Verify: "sh accept.sh"}, Verdict: "met", Proven: met, Seconds: 4, Earlier: earlier}
+	}
+	checks := func(name string, earlier bool, judged ...pipeline.CriterionResult) did {
+		return did{name, nil, pipeline.Checks{Results: []pipeline.CommandResult{{Command: "make test", Seconds: 6, Earlier: earlier}}, Judged: judged}}
+	}
+	p := newProject(t)
+	p.run("02-01-a", pipeline.Input{}, noon, checks("verify", false, criterion(false, false)), checks("verify", false, criterion(true, false)),
+		did{"criteria", nil, []pipeline.CriterionResult{criterion(true, true)}}, checks("final-verify", true, criterion(true, true)), delivered(2))
+	p.run("02-02-b", pipeline.Input{}, noon, checks("verify", false), did{"criteria", nil, []pipeline.CriterionResult{criterion(true, false)}},
+		checks("final-verify", true), delivered(1)) // in the worktree
+	got := p.table(time.Time{}, stats.ByTask)
+	for i, want := range []struct{ seconds, runs float64 }{{20, 2}, {10, 1}} {
+		if r := got.Rows[i]; r.CheckSeconds != want.seconds || r.CheckRuns == nil || *r.CheckRuns != want.runs {
+			t.Errorf("%s: got %v s, %v", r.Key, r.CheckSeconds, r.CheckRuns)
+		}
+	}
+	if rows := p.table(time.Time{}, stats.ByPhase).Rows; len(rows) != 1 || rows[0].Key != "verify" {
+		t.Errorf("got %+v", rows)
+	}
+	if len(got.Broken) != 1 || got.Broken[0] != (stats.Broken{Command: "sh accept.sh", Times: 1}) {
+		t.Errorf("got %+v", got.Broken)
+	}
+}
+
 // Days are those of the time zone that a project names: one hour is of two days.
 func TestDaysOfAZone(t *testing.T) {
 	p := newProject(t)
