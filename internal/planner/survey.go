@@ -38,7 +38,7 @@ type surveyor struct {
 func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (s Survey, err error) {
 	s = Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: v.repo.Main, Approval: v.config.Planning.Approval == "plan",
 		TaskSpec: v.config.Planning.TaskSpec, Judge: v.config.Planning.Judge,
-		Limits: agentcall.Limits{Wall: v.config.Limits.Evaluate, Idle: v.config.Limits.Idle, Tokens: v.config.Limits.Tokens, CostUSD: v.config.Limits.CostUSD}}
+		Limits: agentcall.Limits{Wall: v.config.Limits.Evaluate, Idle: v.config.Limits.Idle, Tokens: v.config.Limits.Tokens, CostUSD: v.config.Limits.CostUSD, Seconds: float64(v.config.Limits.Seconds)}}
 	for _, role := range Roles() {
 		choice, err := v.choose(role, "", in.Agent)
 		if err != nil {

@@ -134,3 +134,17 @@ esac
 		t.Errorf("the run left %d tokens of %d", got, planned)
 	}
 }
+
+// The time of agents that plan is the task's as well.
+func TestTimeOfPlanning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", `cat > /dev/null
+sleep 0.6
+echo '{"type": "result", "text": "nonsense"}'
+`)
+	w.Site.Config.Limits.Seconds = 1
+	if res, err := w.Plan("bye", "say bye"); err != nil || res.Failure == nil || res.Failure.Code != string(trellis.BudgetTime) {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+}
