@@ -58,6 +58,13 @@ func newProject(t testing.TB) project { return project{t, taskdir.Store{Root: t.
 // run lays a run of a task that ended at a time.
 func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 	p.Helper()
+	p.runBy(func() time.Time { return at }, id, in, done...)
+	p.must(os.Chtimes(filepath.Join(p.Tasks(), id, taskdir.Journal), at, at))
+}
+
+// runBy lays a run of a task by a clock.
+func (p project) runBy(now func() time.Time, id string, in pipeline.Input, done ...did) {
+	p.Helper()
 	dir := filepath.Join(p.Tasks(), id)
 	run := filepath.Join(dir, taskdir.Run)
 	raw, err := json.Marshal(in)
@@ -80,7 +87,7 @@ func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 			}))
 		}
 	}
-	j, err := journal.Open(journal.Options{Dir: run, Activities: acts, Now: func() time.Time { return at }})
+	j, err := journal.Open(journal.Options{Dir: run, Activities: acts, Now: now})
 	p.must(err)
 	defer j.Close()
 	p.must(j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", id, j.History().Number+1), Flow: pipeline.Flow, Code: 1, Input: raw}))
@@ -95,7 +102,6 @@ func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 	if !errors.Is(err, flow.ErrSuspended) {
 		p.must(err)
 	}
-	p.must(os.Chtimes(filepath.Join(dir, taskdir.Journal), at, at))
 }
 
 func (p project) must(err error) {
@@ -388,6 +394,20 @@ func TestDaysOfAZone(t *testing.T) {
 	}
 	if got, err := stats.ParseSince("2026-02-04", noon.In(east)); err != nil || !got.Equal(time.Date(2026, 2, 3, 23, 0, 0, 0, time.UTC)) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// Nothing took less than no time, though the clock was set back while it went on.
+func TestClockSetBack(t *testing.T) {
+	p := newProject(t)
+	at := noon
+	p.runBy(func() time.Time { at = at.Add(-time.Hour); return at }, "02-01-a", pipeline.Input{}, stood(pipeline.TaskState{Status: trellis.InProgress, Phase: "implement", Round: 1}),
+		asked(trellis.Implement, "claude", 10, 0, 1, 0.5), stood(pipeline.TaskState{Status: trellis.InProgress, Phase: "check", Round: 1}), delivered(1))
+	r, err := (&stats.Reader{Store: p.Store}).Read(time.Time{})
+	p.must(err)
+	runs, phases := slices.Collect(r.Runs()), slices.Collect(r.Phases())
+	if len(runs) != 1 || runs[0].Took != 0 || len(phases) != 2 || phases[0].Took != 0 || phases[1].Took != 0 {
+		t.Errorf("got %+v, %+v", runs, phases)
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *Record) Phases() iter.Seq[Phase] {
 
 // done is the run as others count it, false while it has not ended.
 func (r *run) done() (d Run, ok bool) {
-	d = Run{Code: r.code, Took: r.at.Sub(r.began), Rounds: r.rounds, Place: r.place}
+	d = Run{Code: r.code, Took: between(r.began, r.at), Rounds: r.rounds, Place: r.place}
 	switch r.flow {
 	case planner.Flow:
 		d.Planning, d.Outcome = true, string(r.said)
@@ -140,10 +140,13 @@ func (r *run) enter(s pipeline.TaskState, c journal.Entry) {
 // leave ends the phase that has begun.
 func (r *run) leave(at time.Time) {
 	if r.phase.name != "" {
-		r.phases = append(r.phases, Phase{r.phase.name, at.Sub(r.phase.since)})
+		r.phases = append(r.phases, Phase{r.phase.name, between(r.phase.since, at)})
 	}
 	r.phase = phase{}
 }
+
+// between is how long it was from one time to another, nothing where the clock was set back meanwhile.
+func between(from, to time.Time) time.Duration { return max(0, to.Sub(from)) }
 
 // over takes in how the flow ended, if it did.
 func (r *run) over(h *journal.History) {

@@ -249,7 +249,7 @@ func (r *runLog) next(h *journal.History) (lines []Line) {
 	}
 	if h.Ended && !r.end {
 		r.end = true
-		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: h.EndedAt.Sub(h.Began).Seconds(), Text: outcome(h.Out)})
+		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: secondsBetween(h.Began, h.EndedAt), Text: outcome(h.Out)})
 	}
 	return lines
 }
@@ -288,7 +288,7 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	if c.Done {
 		seen.done = true
 		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
-		line.Seconds = c.Finished.Sub(c.Started).Seconds()
+		line.Seconds = secondsBetween(c.Started, c.Finished)
 		line.Text, line.Checks, line.state = summary(c), checksOf(c), stateOf(c)
 		line.told = min(seen.checks, len(line.Checks))
 		line.asked = agentOf(c) != ""
@@ -358,3 +358,6 @@ func newLines(path string, offset *int64, tail int64, closed bool) []string {
 
 // maxRead is how much of a stream is read at once. Agents' files are capped at as much.
 const maxRead = 128 << 20
+
+// secondsBetween is how long it was from one time to another, nothing where the clock was set back meanwhile.
+func secondsBetween(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }

@@ -109,7 +109,7 @@ func (r *runLog) came(c journal.Entry, line *Line) {
 		_ = json.Unmarshal(c.In, &in) // what is not there is not said
 		line.Text = strings.TrimSuffix(string(in.Outcome.State)+": "+in.Outcome.Detail, ": ")
 		if at, ok := r.begun[line.Step]; ok {
-			line.Seconds = c.Finished.Sub(at).Seconds()
+			line.Seconds = secondsBetween(at, c.Finished)
 		}
 	case StepAsks:
 		line.Text = asksPeople(c)
