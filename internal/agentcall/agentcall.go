@@ -78,11 +78,11 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 
 // ofAgent are the limits as an agent is held to them.
 func (l Limits) ofAgent() agents.Limits {
-	return agents.Limits{Wall: l.wall(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
+	return agents.Limits{Wall: l.Longest(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
 }
 
-// wall is how long a call may take at most.
-func (l Limits) wall() time.Duration {
+// Longest is how long a call may take, by Wall and Seconds together; 0: for ever.
+func (l Limits) Longest() time.Duration {
 	if rest := time.Duration(l.Seconds * float64(time.Second)); l.Seconds > 0 && (l.Wall <= 0 || rest < l.Wall) {
 		return rest
 	}
@@ -91,7 +91,7 @@ func (l Limits) wall() time.Duration {
 
 // explain says of a call that took all the time that was left for the task that this is why it was ended.
 func (l Limits) explain(fail *flow.Failure) {
-	if fail != nil && fail.Code == string(trellis.TimeoutWall) && l.wall() != l.Wall {
+	if fail != nil && fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall {
 		fail.Code = string(trellis.BudgetTime)
 		fail.Detail += ", which is what was left of limits.seconds"
 	}

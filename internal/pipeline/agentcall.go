@@ -26,7 +26,7 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	limits, err := r.job.Limits.left(r.rep.Usage, wall)
+	limits, err := r.left(wall)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
@@ -45,9 +45,8 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 
 // asker asks within what is left of the task's budgets, each time that it asks again too. wall is how long a call may take.
 func (r *run) asker(wall time.Duration) agentcall.Policy {
-	return agentcall.Policy{
+	a := agentcall.Policy{
 		Repairs: 1,
-		Left:    func() (agentcall.Limits, error) { return r.job.Limits.left(r.rep.Usage, wall) },
 		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
 			s := r.taskState(trellis.Paused)
@@ -64,6 +63,10 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 			r.rep.note(reply.Notes)
 		},
 	}
+	if r.in.Code > 8 {
+		a.Left = func() (agentcall.Limits, error) { return r.left(wall) }
+	}
+	return a
 }
 
 // again reports whether there is one more attempt, and counts it.
@@ -76,6 +79,11 @@ func (r *run) again() bool {
 }
 
 // left is what one call may still use up of all that a run may, or the failure that says that a budget is gone.
-func (l Limits) left(used trellis.Usage, wall time.Duration) (agentcall.Limits, error) {
-	return agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Left(used)
+func (r *run) left(wall time.Duration) (agentcall.Limits, error) {
+	l := r.job.Limits
+	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Left(r.rep.Usage)
+	if r.in.Code < 9 {
+		rest.Wall, rest.Seconds = rest.Longest(), 0
+	}
+	return rest, err
 }

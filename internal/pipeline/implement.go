@@ -112,7 +112,7 @@ func (ps *planSteps) ask(f flow.Flow, q workflow.Question) (agentcall.Reply, err
 		return agentcall.Reply{}, err
 	}
 	wall := r.job.Limits.wall(q)
-	limits, err := r.job.Limits.left(r.rep.Usage, wall)
+	limits, err := r.left(wall)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
