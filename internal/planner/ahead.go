@@ -69,6 +69,7 @@ func (p *planning) begin(f flow.Flow) (b begun, err error) {
 	}
 	err = f.All(0, branches...)
 	p.take(evaluated)
+	p.paused = evaluated.paused && p.in.Code > 3
 	for i := range calls {
 		p.take(calls[i].tally())
 	}
@@ -121,6 +122,9 @@ func unlessFailed(err error) error {
 	}
 	return err
 }
+
+// limited reports whether a call came to a limit that is lifted by itself.
+func (e early) limited() bool { return e.reply.Failure != nil && !e.reply.Failure.ResumeAt.IsZero() }
 
 func (e early) tally() (t tally) {
 	if e.err == nil {

@@ -34,6 +34,7 @@ type tally struct {
 	calls    int
 	usage    trellis.Usage
 	warnings []string
+	paused   bool // a limit was waited for
 }
 
 func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
@@ -74,13 +75,20 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 		again = 0
 	}
 	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count,
-		Left: func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }}
+		Pause: func(flow.Flow, *flow.Failure) error { t.paused = true; return nil }}
+	if p.in.Code > 3 {
+		asker.Left = func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }
+	}
 	if first := t.first; first != nil {
 		t.first, t.earlier = nil, 1
 		if first.err != nil {
 			return agentcall.Reply{}, first.err
 		}
-		asker.Begun = &first.reply
+		if p.paused && first.limited() {
+			r.Session = first.reply.Session
+		} else {
+			asker.Begun = &first.reply
+		}
 	}
 	return asker.Call(f, r)
 }

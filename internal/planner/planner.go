@@ -12,8 +12,9 @@ import (
 )
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
-// knows evaluate, research and prd, one of version 2 evaluates before it asks for anything else.
-const Code = 3
+// knows evaluate, research and prd, one of version 2 evaluates before it asks for anything else, and one of version 3 asks again with what the
+// first call could use, and waits for a limit that one made ahead came to whatever was waited for since.
+const Code = 4
 
 // Flow is the name of this flow in a journal.
 const Flow = "plan"
@@ -83,6 +84,8 @@ type planning struct {
 	in  Input
 	sv  Survey
 	rep Report
+
+	paused bool // the verdict waited for a limit: how long those who were asked ahead have still to wait is to be asked anew
 }
 
 func (p *planning) run(f flow.Flow) (err error) {

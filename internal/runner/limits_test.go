@@ -90,6 +90,25 @@ func TestRateLimitWhilePlanning(t *testing.T) {
 	}
 }
 
+// A limit that all calls at the beginning come to is waited for once, and not again by those that were made ahead.
+func TestRateLimitOfCallsAhead(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(time.Hour)
+	script := runnertest.Working
+	for _, role := range []string{"evaluate", "research"} {
+		script = strings.Replace(script, "  "+role+":\n", fmt.Sprintf("  %s:\n    - fail: {code: rate_limited, detail: slow down, resume_at: %s}\n", role, at.UTC().Format(time.RFC3339)), 1)
+	}
+	w := newWorld(t, script)
+	res, err := w.Plan("bye", strings.Repeat("say bye to whoever is named, ", 8))
+	if err != nil || len(res.Waits) == 0 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	w.Site.Now = func() time.Time { return at.Add(time.Second) }
+	if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Ready {
+		t.Errorf("after it: %+v, %v", again, err)
+	}
+}
+
 // What planning used counts for the task: in its usage, when the planner fails as well, and against its budget.
 func TestUsageOfPlanning(t *testing.T) {
 	t.Parallel()
