@@ -11,10 +11,10 @@ import (
 
 // Stats reads what the project's tasks took, archived ones too. Who keeps it reads again only what was written since.
 // Its days are those of the day's budgets.
-func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store, Zone: p.Zone()} }
+func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store, Zone: Zone(p)} }
 
-// Zone is the time zone in which days begin; that of this machine, where settings that can't be read would say.
-func (p *Project) Zone() *time.Location {
+// Zone is the time zone in which the days of a project begin; that of this machine, where settings that can't be read would say.
+func Zone(p *Project) *time.Location {
 	cfg, err := p.Config()
 	if err != nil {
 		return time.Local

@@ -43,7 +43,7 @@ func runStats(a *command.Console, c *cli.Context) error {
 	}
 	var since time.Time
 	if said := c.String("since"); said != "" {
-		if since, err = stats.ParseSince(said, a.Now().In(p.Zone())); err != nil {
+		if since, err = stats.ParseSince(said, a.Now().In(app.Zone(p))); err != nil {
 			return app.Usagef("--since %v", err)
 		}
 	}
