@@ -46,10 +46,11 @@ func (r *Repo) EmptyCommit(ctx context.Context, message string) (string, error) 
 type CommitOptions struct {
 	Message  string
 	Trailers []string // "Key: value", below the message
-	Exclude  []string // paths that are never committed, folders with all in them
+	Exclude  []string // paths that are never committed, folders with all in them: the commit has them as HEAD does
 	Branch   string   // must be checked out, unless ""
 	Amend    bool     // in the place of HEAD, unless that is a merge
 	Merge    string   // commit that becomes its second parent, unless it is in the history already; Amend does not count then
+	Merged   string   // what a merge made of both, commit or tree: the commit has the excluded paths as that does
 	// Inspect is asked once all is staged, and nothing is committed when it fails. Hooks come after it.
 	Inspect func(ctx context.Context) error
 }
@@ -127,7 +128,7 @@ func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o Comm
 
 // commitOnce stages, has it inspected, and commits.
 func (r Committer) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
-	staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
+	staged, err := r.stage(ctx, dir, gitDir, o)
 	if err != nil {
 		return err
 	}
@@ -152,27 +153,34 @@ func (r Committer) moved(ctx context.Context, dir, head string) bool {
 }
 
 // stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
-// returns what a commit would change.
-func (r Committer) stage(ctx context.Context, dir, gitDir string, exclude []string) ([]Change, error) {
+// returns what a commit would change besides the excluded paths.
+func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOptions) ([]Change, error) {
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
-	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(exclude)...), Write: true})
+	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(o.Exclude)...), Write: true})
 	if err != nil {
-		return nil, r.orNested(ctx, dir, exclude, err)
+		return nil, r.orNested(ctx, dir, o.Exclude, err)
 	}
 	staged, err := r.staged(ctx, dir, gitDir)
-	if err != nil || !slices.ContainsFunc(staged, within(exclude)) {
+	own := within(o.Exclude)
+	as := "HEAD"
+	if o.Merge != "" && o.Merged != "" {
+		as = o.Merged
+	} else if !slices.ContainsFunc(staged, own) {
 		return staged, err
 	}
-	args := []string{"reset", "--quiet", "--"}
-	for _, p := range exclude {
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"reset", "--quiet", as, "--"}
+	for _, p := range o.Exclude {
 		args = append(args, Literal(p))
 	}
 	if err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(staged, within(exclude)), nil
+	return slices.DeleteFunc(staged, own), nil
 }
 
 func (r Committer) merged(ctx context.Context, dir, gitDir string) error {

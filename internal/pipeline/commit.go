@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
@@ -206,10 +207,21 @@ func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn
 	own, err := cm.repo.History().FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
 		Amend: own == head, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
-	if in.Job.merging() {
+	if err == nil && in.Job.merging() {
 		o.Merge = in.Job.BaseCommit
+		o.Merged, err = cm.merged(ctx, in.Job)
 	}
 	return o, err
+}
+
+// merged has the paths that are never committed as the commit of a merge is to have them: as git merged them, or as the base has
+// them where that is not known any more or git could not.
+func (cm *committer) merged(ctx context.Context, j Job) (string, error) {
+	u, err := gitupdate.New(cm.repo).Updating(ctx, filepath.Base(cm.task.dir))
+	if err != nil || u == nil || slices.ContainsFunc(u.Files, isOwn) {
+		return j.BaseCommit, err
+	}
+	return u.Tree(), nil
 }
 
 // notCommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed

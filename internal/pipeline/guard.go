@@ -219,6 +219,9 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if len(hidden) > 0 {
 		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(few(hidden), ", "))
 	}
+	if j.merging() { // what the base has there is not in the branch yet, and its commit takes it from the base
+		return notes, nil
+	}
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
 		return notes, nil // whether someone removed it is no matter: it is never committed
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
@@ -132,6 +133,11 @@ func Outside(j Job) []string { return append(slices.Clone(ownPaths), j.Setup.Cop
 
 // ownPaths are the paths of a worktree that are Trellis' own and never part of the work.
 var ownPaths = []string{".trellis/tasks", runtimeDir, currentTask}
+
+// isOwn reports whether a path is one of them, or below one.
+func isOwn(path string) bool {
+	return slices.ContainsFunc(ownPaths, func(own string) bool { return path == own || strings.HasPrefix(path, own+"/") })
+}
 
 // Folders of a worktree that are for agents to read and never committed.
 const (

@@ -97,6 +97,32 @@ func TestBaseMoved(t *testing.T) {
 	}
 }
 
+// What the base got below .trellis/tasks, which no task commits, stays in the branch that is merged with it.
+func TestMergeKeepsTasksOfTheBase(t *testing.T) {
+	t.Parallel()
+	other := "mkdir -p .trellis/tasks/02-02-other && echo other > .trellis/tasks/02-02-other/prd.md && git add .trellis/tasks/02-02-other && "
+	for name, theirs := range map[string]string{
+		"merged":   other + "echo new > new.txt && git add new.txt",
+		"conflict": other + "echo '" + greetings + "' > greet.sh && sed -i s/Hello/Hi/ test.sh",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir := moving(t, "merge", theirs, "echo '"+both+"' > greet.sh; echo mine > .trellis/tasks/02-02-other/prd.md; git add .trellis")
+			if res := w.Start(dir); res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			w.onTop(dir)
+			if got := w.Git("diff", "--name-only", "main", "feature/bye"); got != "greet.sh" {
+				t.Errorf("the branch changes %q", got)
+			}
+			if got := w.Git("-C", w.Task(dir).WorktreePath, "show", "HEAD:.trellis/tasks/02-02-other/prd.md"); got != "other" {
+				t.Errorf("the branch has %q", got)
+			}
+			w.report(dir, "M greet.sh +1 -1\n```")
+		})
+	}
+}
+
 // A base that stays where it is makes no difference, and one that has all of the work leaves nothing to deliver.
 func TestBaseThatNeedsNothing(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ type Update struct {
 	sha, tree string
 }
 
+// Tree has the files as the update makes them.
+func (u *Update) Tree() string { return u.tree }
+
 // Options say which branch is to be brought up to what.
 type Options struct {
 	Dir, Branch string // the checkout, all of which is committed, and its branch
