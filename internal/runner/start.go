@@ -59,12 +59,25 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 			if !runlock.Busy(err) || t.Status != trellis.InProgress {
 				return res, err
 			}
+			st.tellHeld(t, err)
 		}
 		res, err = st.Follow(ctx, dir) // the holder, or the watcher, may be about to end without having ended the run
-		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil || res.Status != trellis.InProgress && res.Status != trellis.Ready {
+		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil && !cutOff(res) || res.Status != trellis.InProgress && res.Status != trellis.Ready {
 			return res, err
 		}
 	}
+}
+
+// tellHeld says who is at work on a task, when that is not a watcher, whose doing is shown.
+func (st Starter) tellHeld(t *taskdir.Task, err error) {
+	if held := (*durable.HeldError)(nil); errors.As(err, &held) {
+		st.tell(Event{Task: t.ID, Message: t.ID + " is at work in " + held.By() + ": waiting for what comes of it"})
+	}
+}
+
+// cutOff reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.
+func cutOff(res Result) bool {
+	return res.Status == trellis.InProgress && res.Failure != nil && res.Failure.Code == string(trellis.Interrupted)
 }
 
 // PrintAssumptions says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,5 +74,42 @@ func TestDamagedJournal(t *testing.T) {
 		t.Error("what the former process started is still running")
 		left.Process.Kill()
 		<-gone
+	}
+}
+
+// Who starts a task that another process is at work on learns which, and goes on with it when that one is interrupted.
+func TestStartBesideAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("text", `case $TRELLIS_ROLE in
+implement) echo bye > notes.txt; touch "$TRELLIS_REPO/../begun"
+	until test -e "$TRELLIS_REPO/../go"; do sleep 0.02; done; echo done;;
+accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "notes.txt:1"}]}';;
+*) echo fine;;
+esac
+`)
+	dir := w.Hand("02-01-bye", runnertest.PrdText)
+	ctx, interrupt := context.WithCancel(context.Background())
+	first, second := make(chan runner.Result, 1), make(chan runner.Result, 1)
+	start := func(ctx context.Context, end chan<- runner.Result) {
+		res, err := w.Site.Starter().Start(ctx, dir, runner.RunOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		end <- res
+	}
+	go start(ctx, first)
+	w.Until("the agent", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+	go start(context.Background(), second)
+	w.Until("the name of the other", func() bool {
+		return w.Heard(fmt.Sprintf("02-01-bye is at work in process %d on ", os.Getpid())) > 0
+	})
+	interrupt()
+	if res := <-first; !res.Interrupted {
+		t.Errorf("the first ended with %+v", res)
+	}
+	w.Write("../go", "")
+	if res := <-second; res.Status != trellis.Review {
+		t.Errorf("the second ended with %+v", res)
 	}
 }
