@@ -23,7 +23,7 @@ func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 // Readiness is the check of a task directory with all that a run looks at before it begins.
 func (p *Project) Readiness(dir string) ready.Input {
 	c, _ := p.Config() // what is wrong with it is said by `trellis validate --all`, and by whoever runs something
-	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath}
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath, KnowsPackage: c.KnowsPackage}
 }
 
 // Cleaner removes what tasks left, with these settings.

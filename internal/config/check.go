@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"github.com/trellis-tasks/trellis/internal/gateway"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -30,7 +29,7 @@ func (d *decoder) check(c *Config) {
 		d.wrong("shared.time_zone", " is no time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
 	}
 	for i, g := range c.Protected {
-		if !doublestar.ValidatePattern(g) || g == "" {
+		if !ValidGlob(g) {
 			d.wrong(item("protected", i), " is not a glob: %q", g)
 		}
 	}

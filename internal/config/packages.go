@@ -26,6 +26,16 @@ func (c *Config) Package(name string) (string, Package, error) {
 	return name, p, nil
 }
 
+// KnowsPackage is an *UnknownPackageError when a name is not among packages. A project that lists none may have guidelines for
+// any.
+func (c *Config) KnowsPackage(name string) error {
+	if name == "" || len(c.Packages) == 0 {
+		return nil
+	}
+	_, _, err := c.Package(name)
+	return err
+}
+
 // Submodule is the path of the submodule that a package is, as git writes it; "" when it is none.
 func (p Package) Submodule() string {
 	if p.Type != "submodule" {

@@ -37,6 +37,8 @@ type Input struct {
 	// need; nil: commands are not looked at.
 	MaxSteps int
 	LookPath func(program string) error
+	// KnowsPackage is the error of a package that the project does not have; nil: packages are not looked at.
+	KnowsPackage func(name string) error
 	// Neighbours keeps what is known of the other tasks from one check to the next; nil: each is read anew.
 	Neighbours *Neighbours
 }
@@ -65,6 +67,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if err := c.beginning(ctx); err != nil {
 		return nil, err
 	}
+	c.settings()
 	c.documents()
 	c.prd()
 	if err := c.plan(); err != nil {

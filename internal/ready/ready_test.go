@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -72,6 +73,7 @@ func TestCheck(t *testing.T) {
 	task(t, s, "01-02-broken", map[string]string{"task.json": `{`})
 	task(t, s, "archive/2026-01/01-03-archived", nil)
 	task(t, s, "01-04-circle", map[string]string{"task.json": `{"pipeline": {"depends_on": ["02-01-auth"]}}`})
+	packages := &config.Config{Packages: map[string]config.Package{"web": {Path: "web"}}}
 	for _, test := range []struct {
 		name  string
 		files map[string]string
@@ -110,15 +112,23 @@ func TestCheck(t *testing.T) {
 		{"a dependency that climbs", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["../tasks/01-01-old"]}}`}, "task.json"},
 		{"itself", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["02-01-auth"]}}`}, "task.json:1: depends on itself: 02-01-auth → 02-01-auth"},
 		{"a cycle", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-04-circle"]}}`}, "task.json:1: depends on itself: 02-01-auth → 01-04-circle → 02-01-auth"},
+		{"an unknown package", map[string]string{"task.json": "{\"status\": \"ready\",\n \"package\": \"wbe\"}"}, `task.json:2: there is no package "wbe" (did you mean web?)`},
+		{"no commands", map[string]string{"task.json": "{\"status\": \"ready\", \"pipeline\": {\"verify\": [\"true\",\n \" \"]}}"}, "task.json:2: pipeline.verify[2] is empty"},
+		{"no command in a text", map[string]string{"task.json": `{"status": "ready", "pipeline": {"verify": ""}}`}, "task.json:1: pipeline.verify[1] is empty"},
+		{"what protects nothing", map[string]string{"task.json": `{"status": "ready", "pipeline": {"protected": ["docs/**", "[a", "", "a{b"]}}`},
+			"task.json:1: pipeline.protected[2] is not a glob: \"[a\"\ntask.json:1: pipeline.protected[3] is not a glob: \"\"\ntask.json:1: pipeline.protected[4] is not a glob: \"a{b\""},
+		{"a file that looks like no glob is protected", map[string]string{"task.json": `{"status": "ready", "pipeline": {"protected": ["app/[id.ts"]}}`}, ""},
+		{"what a run has taken over", map[string]string{"task.json": `{"status": "in_progress", "package": "wbe", "pipeline": {"verify": [""], "protected": ["[a"]}}`}, ""},
 		{"planning lacks files", map[string]string{"task.json": `{"status": "planning"}`, "prd.md": "", "implement.jsonl": "", "check.jsonl": ""},
 			"~prd.md: there is no prd.md\n~implement.jsonl: there is no implement.jsonl\n~check.jsonl: there is no check.jsonl"},
 		{"over", map[string]string{"task.json": `{"status": "review"}`, "prd.md": "", "implement.jsonl": "", "check.jsonl": "{"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			write(t, s.Root, "new.go", "package main\n")
+			write(t, s.Root, "app/[id.ts", "\n")
 			dir := task(t, s, "02-01-auth", test.files)
 			defer os.RemoveAll(dir)
-			problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo})
+			problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, KnowsPackage: packages.KnowsPackage})
 			if err != nil {
 				t.Fatal(err)
 			}

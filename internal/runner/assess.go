@@ -264,7 +264,7 @@ func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Bas
 // check is the failure of a task that can't run, as everyone sees it.
 func (as Assessor) check(ctx context.Context, dir string, adopt bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: as.store, Status: trellis.Ready, Begins: as.repo, Adopt: adopt, Neighbours: as.neighbours,
-		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath})
+		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath, KnowsPackage: as.config.KnowsPackage})
 	if err != nil {
 		return err
 	}

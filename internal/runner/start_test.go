@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
@@ -111,5 +112,21 @@ esac
 	w.Write("../go", "")
 	if res := <-second; res.Status != trellis.Review {
 		t.Errorf("the second ended with %+v", res)
+	}
+}
+
+// A package that the project does not have keeps a task from beginning, and fails no run.
+func TestStartOfAnUnknownPackage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Site.Config.Packages = map[string]config.Package{"web": {Path: "web"}}
+	dir := w.Hand("02-01-bye", runnertest.PrdText)
+	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "package": "wbe"}`)
+	var not *runner.NotReadyError
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &not) || not.Problems[0].Line != 1 || !strings.Contains(not.Problems[0].Message, `no package "wbe"`) {
+		t.Errorf("got %v", err)
+	}
+	if got := w.Task(dir).Status; got != trellis.Ready {
+		t.Errorf("it is %s", got)
 	}
 }

@@ -1,0 +1,43 @@
+package ready
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// settings looks at what task.json says as config.yaml may too, by the same rules. A run that has begun goes by what was said
+// then.
+func (c *check) settings() {
+	if c.Status == trellis.InProgress {
+		return
+	}
+	if c.KnowsPackage != nil {
+		if err := c.KnowsPackage(c.task.Package); err != nil {
+			c.at("package", "name it under packages in .trellis/config.yaml, or write one that stands there", "%v", err)
+		}
+	}
+	for i, command := range c.task.Pipeline.Verify {
+		if strings.TrimSpace(command) == "" {
+			c.item("pipeline.verify", i, "write a command, or take it out", "pipeline.verify[%d] is empty", i+1)
+		}
+	}
+	for i, glob := range c.task.Pipeline.Protected {
+		if _, err := os.Lstat(filepath.Join(c.Store.Root, glob)); !config.ValidGlob(glob) && (glob == "" || err != nil) {
+			c.item("pipeline.protected", i, "write a path or a glob, such as api/**", "pipeline.protected[%d] is not a glob: %q", i+1, glob)
+		}
+	}
+}
+
+// item is at for what is said of one of a list, or for the text in its place.
+func (c *check) item(list string, i int, hint, format string, args ...any) {
+	key := fmt.Sprintf("%s.%d", list, i)
+	if c.task.Line(key) == 0 {
+		key = list
+	}
+	c.at(key, hint, format, args...)
+}
