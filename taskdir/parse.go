@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -82,14 +83,26 @@ func (r *reader) object(path string, v gjson.Result, known members) {
 	})
 }
 
-// misspelled warns of unknown keys that are nearly spelled as a field that is not there.
+// others are fields that people write into the wrong one of two objects.
+var others = map[string][]string{
+	"":         {"agent", "verify", "depends_on", "touches", "protected", "not_before", "approval"},
+	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
+}
+
+// misspelled warns of unknown keys that are fields of another object, or nearly spelled as one that is not there.
 func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
 	}
 	known := slices.DeleteFunc(keysOf(path), func(key string) bool { return slices.Contains(seen, key) })
 	for _, key := range unknown {
-		if near := trellis.Nearest(key.Str, known); near != "" {
+		if slices.Contains(others[path], key.Str) {
+			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
+			p.Warning, p.Hint = true, `write it into "pipeline"`
+			if path != "" {
+				p.Hint = "write it outside of " + strconv.Quote(path)
+			}
+		} else if near := trellis.Nearest(key.Str, known); near != "" {
 			p := r.problem(key, "%q is no field, and is passed over", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near
 		}

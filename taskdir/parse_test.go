@@ -151,6 +151,24 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 	}
 }
 
+// A field that stands in the wrong object counts for nothing, and is told, with its line and where it belongs.
+func TestMisplacedKeysAreTold(t *testing.T) {
+	task, err := taskdir.Parse("task.json", []byte("{\"depends_on\": [\"02-01-auth\"],\n \"verify\": [\"true\"], \"phase\": 2,\n \"pipeline\": {\"priority\": \"P0\", \"verify\": []}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range task.Problems {
+		got = append(got, fmt.Sprintf("%d %v %s → %s", p.Line, p.Warning, p.Message, p.Hint))
+	}
+	want := []string{`1 true "depends_on" is no field here, and is passed over → write it into "pipeline"`,
+		`2 true "verify" is no field here, and is passed over → write it into "pipeline"`,
+		`3 true "priority" is no field here, and is passed over → write it outside of "pipeline"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestParseNamesWhatIsIllegal(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`{"status": "wip"}`, `task.json:1:12: unknown status "wip"`},
