@@ -12,6 +12,7 @@ package contextfiles
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	for i, line := range lines(data) {
 		row, err := parseLine(bytes.TrimPrefix(line, []byte("\ufeff")))
 		if err != nil {
-			err.File, err.Line, err.Hint = name, i+1, fixHint(name)
+			err.File, err.Line, err.Hint = name, i+1, cmp.Or(err.Hint, fixHint(name))
 			problems = append(problems, *err)
 		} else if row != nil {
 			row.Line = i + 1
@@ -82,6 +83,9 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
+		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a list
+			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object", Hint: "remove the comma"}
+		}
 		return nil, notObject(err)
 	}
 	if keys == nil {

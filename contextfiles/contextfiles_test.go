@@ -68,6 +68,7 @@ func TestParseNamesBadLines(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{`{"file": "a.md", "rea`, "c.jsonl:2:21: not one whole JSON object: unexpected end of JSON input"},
 		{`{"file": "a.md"} {"file": "b.md"}`, "c.jsonl:2:18: not one whole JSON object: invalid character '{' after top-level value"},
+		{`{"file": "a.md"}, `, "c.jsonl:2:17: there is a comma behind the object"},
 		{`["a.md"]`, "c.jsonl:2: not a JSON object, but array"},
 		{`"a.md"`, "c.jsonl:2: not a JSON object, but string"},
 		{`null`, "c.jsonl:2: not a JSON object, but null"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -148,6 +149,9 @@ func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir str
 	return err
 }
 
+// shownOfRow is how much is shown of a row that is dropped, which may stand nowhere else.
+const shownOfRow = 1000
+
 // fix drops invalid rows and adds missing fields, and says what it did.
 func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
@@ -164,15 +168,19 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
 		var dropped []trellis.Problem
+		var before []string
 		err := p.ChangeContext(dir, name, func(data []byte) (kept []byte, _ error) {
 			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
+			before = strings.Split(string(data), "\n")
 			return kept, nil
 		})
 		if err != nil {
 			return fixed, err
 		}
 		for _, d := range dropped {
-			fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s", file, d.Line, d.Message))
+			if d.Line > 0 { // else it is no row
+				fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s; it was: %s", file, d.Line, d.Message, text.Cut(trellis.VisibleLine(before[d.Line-1]), shownOfRow)))
+			}
 		}
 	}
 	return fixed, nil
