@@ -133,3 +133,18 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with config.yaml is told once, with its line, and of no task.
+func TestValidateTellsSettingsOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write(".trellis/config.yaml", "agents:\n  default: nobody\nprotected: [\"[a\"]\n")
+	code, out, errs := b.app.try("validate", "--all")
+	want := "error: .trellis/config.yaml:2: agents.default is no agent: \"nobody\" (one of claude, codex, opencode, rehearsal)\n" +
+		"error: .trellis/config.yaml:3: protected[1] is not a glob: \"[a\"\n"
+	out, _, _ = strings.Cut(out, "warning: ")
+	if code != command.ExitUnmet || out != want || errs != "trellis: 2 errors, 1 warning\n" {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -19,7 +19,7 @@ func (d *decoder) check(c *Config) {
 	d.commands(c)
 	d.apis(c)
 	d.prices(c)
-	d.perAgent(c)
+	d.agents(c)
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)
@@ -133,9 +133,17 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 	last.Warning, last.Hint = true, "have it print events, and set output: events (docs/reference/agents.md)"
 }
 
-// perAgent looks for agents that a limit names and nobody knows: it would limit nothing.
-func (d *decoder) perAgent(c *Config) {
+// agents looks for agents that nobody knows: no role is played by one, and a limit of it would limit nothing.
+func (d *decoder) agents(c *Config) {
 	known := slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
+	if name := c.Agents.Default; name != "" && !slices.Contains(known, name) {
+		d.wrong("agents.default", " is no agent: %q%s", name, meant(name, known))
+	}
+	for _, role := range sorted(c.Agents.Roles) {
+		if name := c.Agents.Roles[role].Agent; name != "" && !slices.Contains(known, name) && slices.Contains(trellis.Roles, role) {
+			d.wrong("agents.roles."+string(role)+".agent", " is no agent: %q%s", name, meant(name, known))
+		}
+	}
 	for _, name := range sorted(c.Limits.PerAgent) {
 		if !slices.Contains(known, name) {
 			d.wrong("limits.per_agent."+name, " is no agent%s", meant(name, known))

@@ -197,6 +197,8 @@ func TestProblems(t *testing.T) {
 		{"limits:\n  rounds: 2.5", `2: limits.rounds is a whole number, not "2.5"`},
 		{"limits: {rounds: 0}", "1: limits.rounds is at least 1, not 0"},
 		{"limits: {per_agent: {claude: 0}}", "1: limits.per_agent.claude is at least 1, not 0"},
+		{"agents:\n  default: cluade", "2: agents.default is no agent: \"cluade\" (did you mean claude?)"},
+		{"agents:\n  default: mine\n  commands: {mine: {command: [x], output: events}}\n  roles: {judge: {agent: mne}}", "4: agents.roles.judge.agent is no agent: \"mne\" (did you mean mine?)"},
 		{"limits: {per_agent: {cluade: 1}}", "1: limits.per_agent.cluade is no agent (did you mean claude?)"},
 		{"limits: {tokens: -1}", "1: limits.tokens is at least 0, not -1"},
 		{"limits: {cost_usd: .nan}", "1: limits.cost_usd is at least 0, not NaN"},
@@ -390,7 +392,7 @@ worktree.yaml:7: verify is a list, as in [a, b], not "a"
 }
 
 func TestAgentFor(t *testing.T) {
-	const text = "agents: {default: d, roles: {judge: {agent: r, model: m}, check: {model: big}}}"
+	const text = "agents: {default: d, roles: {judge: {agent: r, model: m}, check: {model: big}}, commands: {d: {command: [d], output: events}, r: {command: [r], output: events}}}"
 	for _, tt := range []struct {
 		role                                   trellis.Role
 		task, flag, fileAgent, fileModel, want string

@@ -98,6 +98,9 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
 func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
+	if _, problems := p.Config(); len(ready.Errors(problems)) > 0 { // which are said elsewhere
+		return func(string) []trellis.Problem { return nil }
+	}
 	s, err := p.ReadingSite(ctx)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
