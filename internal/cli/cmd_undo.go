@@ -46,7 +46,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 				}
 			}
 			if n > len(list) {
-				return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("there is nothing to undo: the list has %s", text.Count(len(list), "entry"))), "trellis cleanup --backups")
+				return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("there is nothing to undo: the list has %s", text.Count(len(list), "order"))), "trellis cleanup --backups")
 			}
 			done, err := p.Undo().Take(c.Context, list[n-1])
 			if err != nil {
