@@ -259,7 +259,13 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 	}
 	n.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	n.Assignee = n.Creator
-	if n.BaseBranch != "" {
+	if n.BaseBranch == "" {
+		if now, err := p.Repo.Refs().CurrentBranch(c.Context, p.Root); err != nil {
+			return n, err
+		} else if now == "" {
+			return n, app.WithHints(app.Usagef("no branch is checked out that the work could begin at"), "trellis plan --base BRANCH …, or git checkout BRANCH")
+		}
+	} else {
 		if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); errors.Is(err, git.ErrNotFound) {
 			return n, app.Usagef("--base: branch %q not found", n.BaseBranch)
 		} else if err != nil {
