@@ -303,7 +303,11 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 		err = s.Approvals().Reject(dir, said.By, said.Reason, said.Hash)
 	} else {
 		var v proof.ApprovalState
-		if v, err = s.Approvals().Approve(dir, said.By, said.Hash); err == nil && v.State != proof.Approved {
+		v, err = s.Approvals().Approve(dir, said.By, said.Hash)
+		switch {
+		case err == nil && v.State == proof.Rejected:
+			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: "trellis plan --retry " + id}
+		case err == nil && v.State != proof.Approved:
 			done = o.ordered(dir, id+" has the approval of "+said.By+" and waits for others", "")
 			done.Waits = true
 			return done, nil

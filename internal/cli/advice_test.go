@@ -66,3 +66,23 @@ func TestRehearsalWithoutARole(t *testing.T) {
 	b.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{answer: done}]\n")
 	b.refused("start note", command.ExitFailed, "rehearsal.yaml: no call of role check fits the prompt: add one below roles", "report it")
 }
+
+// A no that would change nothing is refused with the command that ends the task, and a yes does not hide an earlier no.
+func TestDecisionsThatCount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	task := ".trellis/tasks/02-01-note/" + taskdir.TaskJSON
+	b.refused("reject note --by ann --reason no", command.ExitUsage, "02-01-note is ready: nobody is asked about its plan\ntrellis: next: trellis cancel 02-01-note\n", "rejected")
+	b.write(task, `{"status": "ready", "pipeline": {"approval": {"required": true}}}`)
+	b.do("approve note --by ann")
+	b.refused("reject note --by ann --reason no", command.ExitUsage, "02-01-note is ready: its plan was approved by ann\n", "rejected")
+
+	b = newBench(t)
+	b.hand()
+	b.write(task, `{"status": "ready", "pipeline": {"approval": {"required": true}}}`)
+	b.do("reject note --by ann --reason no")
+	b.refused("status note", command.ExitDone, "status    rejected\n", "")
+	b.write(task, `{"status": "waiting", "pipeline": {"approval": {"required": true}}}`)
+	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note\n", "waits for others")
+}

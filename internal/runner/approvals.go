@@ -205,22 +205,40 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 	if a.Hash != "" && a.Hash != now {
 		return v, fmt.Errorf("%s: %w", t.ID, ErrPlanChanged)
 	}
+	if t.Status != trellis.Waiting && a.Decision == proof.Reject {
+		if err := ap.rejectable(t, h); err != nil {
+			return v, err
+		}
+	}
 	a.Hash = now
 	if err := ap.say(dir, a); err != nil {
 		return v, err
 	}
-	return ap.settleApproval(dir, a.Hash)
+	return ap.settleApproval(dir, a)
+}
+
+// rejectable is why a no to the plan of a task that does not wait for a yes would change nothing, if it would not.
+func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
+	g, err := ap.planAgreement(t, h)
+	if err != nil || g.State != proof.Approved {
+		return err
+	}
+	why := "nobody is asked about its plan"
+	if len(g.By) > 0 {
+		why = "its plan was approved by " + strings.Join(g.By, ", ")
+	}
+	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, standing(t.Status), why), "trellis cancel " + t.ID}
 }
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
-// takes them from approvals.jsonl itself.
-func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err error) {
+// takes them from approvals.jsonl itself. said is the last of them: a yes alone makes nothing of a task that does not wait.
+func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.ApprovalState, err error) {
 	t, err := ap.store.Load(dir)
 	if err != nil {
 		return v, err
 	}
-	v, err = workflow.Decide(ap.disk, dir, "", hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now(), nil)
-	if err != nil || t.Status != trellis.Waiting || v.State == proof.Pending {
+	v, err = workflow.Decide(ap.disk, dir, "", said.Hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now(), nil)
+	if err != nil || v.State == proof.Pending || t.Status != trellis.Waiting && (said.Decision != proof.Reject || t.Status != trellis.Ready && t.Status != trellis.Planning) {
 		return v, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -230,7 +248,7 @@ func (ap Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err
 	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if v.State == proof.Approved {
 			e.Set("status", trellis.Ready)
-			e.Set("pipeline.plan_hash", hash)
+			e.Set("pipeline.plan_hash", said.Hash)
 			return nil
 		}
 		r := planner.Rejection{By: strings.Join(v.By, ", "), Details: v.Reason, Suggestions: []string{"Answer the reason above in a revised requirement."},

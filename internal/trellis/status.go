@@ -30,7 +30,7 @@ var Statuses = []Status{Planning, Rejected, Ready, Waiting, InProgress, Paused, 
 var moves = map[Status][]Status{
 	Planning:   {Ready, Rejected, Waiting, Cancelled},
 	Rejected:   {Planning, Cancelled},
-	Ready:      {InProgress, Waiting, Ready, Planning, Cancelled},
+	Ready:      {InProgress, Waiting, Ready, Planning, Rejected, Cancelled},
 	Waiting:    {Planning, Ready, InProgress, Rejected, Failed, Cancelled},
 	InProgress: {Review, Completed, Waiting, Paused, Failed, Ready, Cancelled},
 	Paused:     {InProgress, Failed, Ready, Cancelled},
