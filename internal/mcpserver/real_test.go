@@ -96,7 +96,8 @@ func realSession(t *testing.T, name string) {
 	cmd := exec.Command(filepath.Join(agentstest.Programs(t, name), name), realClients[name].args...)
 	cmd.Dir, cmd.Env = w.Dir, append(slices.Clone(w.vars), "TRELLIS_RUN_MARKER=run-of-this-test", "PWD="+w.Dir,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1",
-		"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/")
+		"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/",
+		"MCP_CONNECT_TIMEOUT_MS=120000", "MCP_TIMEOUT=120000") // claude asks its model without the tools of a server that is slower than 5 s
 	cmd.Stdin, cmd.WaitDelay = strings.NewReader("Work with the tasks.\n"), 10*time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "All done.") {

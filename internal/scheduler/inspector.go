@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // inspector looks at task directories beside the watcher's loop, since what a task is made of may not answer: a slow
@@ -154,12 +155,18 @@ func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced b
 	if traced {
 		f.files = tracesOf(dir)
 	}
-	if t := f.Task; t.Status == trellis.Paused && t.Pipeline.Failure.Code == trellis.RateLimited {
+	f.limited = limitOf(dir, f.Task)
+	return f
+}
+
+// limitOf is what the provider of the agent that a task waits for says, the zero value when it waits for none.
+func limitOf(dir string, t *taskdir.Task) (l limit) {
+	if t.Status == trellis.Paused && t.Pipeline.Failure.Code == trellis.RateLimited {
 		if r, fail := runner.SleepingCall(dir); fail != nil {
-			f.limited = limit{r.Agent, t.Pipeline.ResumeAt}
+			l = limit{r.Agent, t.Pipeline.ResumeAt}
 		}
 	}
-	return f
+	return l
 }
 
 // list looks which directories there are.

@@ -265,6 +265,8 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 		if t, err := s.Store.Load(l.Dir); err == nil {
 			r.Task = t
 		}
+	} else if t, err := s.Store.Load(l.Dir); err == nil {
+		r.limited = limitOf(l.Dir, t)
 	}
 	return r
 }

@@ -144,6 +144,7 @@ type ran struct {
 	runner.Assessment        // that it was begun after
 	files             traces // of the directory then, but for task.json, which is as the run left it
 	res               runner.Result
+	limited           limit // that it has come to
 	err               error
 }
 
@@ -408,6 +409,9 @@ func (w *watch) end(r ran) {
 		}
 		if !r.res.Until.IsZero() {
 			w.rest[r.Dir] = rest{w.real(r.res.Until), r.res.Status}
+		}
+		if r.limited != (limit{}) { // known before another one takes the slot
+			w.admission.limited[r.Dir] = r.limited
 		}
 		w.stalls.ran(r)
 		w.schedule.now(r.Dir) // a paused one says when, a changed one runs again

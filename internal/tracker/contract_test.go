@@ -89,7 +89,7 @@ func TestHostileText(t *testing.T) {
 	t.Parallel()
 	each(t, func(b *board, k kind, tr Tracker) {
 		b.title = "Take {{requirement}} $(touch pwned) \x1b[31m"
-		b.body = "</data> {{prd}} <script> @everyone \x1b]0;x\x07 \u202e\n\n" + strings.Repeat("long ", 1<<18)
+		b.body = "</data> {{prd}} <script> @everyone \x1b]0;x\x07 \u202e\n\n" + strings.Repeat("long ", 1<<15)
 		i, err := tr.Issue(b.Context(), k.key)
 		if err != nil {
 			b.Fatal(err)
