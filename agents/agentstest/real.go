@@ -1,3 +1,5 @@
+// Package agentstest is what tests need to drive the real agent programs against a model server. The contract that every
+// agents.Agent keeps is in its own tests.
 package agentstest
 
 import (
@@ -5,9 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 )
+
+// Hang is after how long a test takes something for hung. It is less than the 300 s for which the programs of the suite
+// stay, and more than any of them takes on a busy machine.
+const Hang = 4 * time.Minute
 
 // key is a dummy; the variable is named in the programs' configs, as a provider of the user's own would be.
 const key = "MODELSERVER_API_KEY=dummy-0123456789"

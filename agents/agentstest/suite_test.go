@@ -1,5 +1,3 @@
-// Package agentstest is the contract that every agents.Agent keeps, as tests, and what tests of other
-// packages need to drive the real agent programs against a model server.
 package agentstest
 
 import (
@@ -60,10 +58,6 @@ const (
 	Schema = `{"type":"object","properties":{"decision":{"type":"string"},"score":{"type":"number"}},"required":["decision","score"],"additionalProperties":false}`
 	Secret = "hunter2-and-more" // the value of SUITE_API_KEY in every request
 )
-
-// Hang is after how long a test takes something for hung. It is less than the 300 s for which the programs of the suite
-// stay, and more than any of them takes on a busy machine.
-const Hang = 4 * time.Minute
 
 // Subject makes agents whose program behaves as wanted.
 type Subject struct {
