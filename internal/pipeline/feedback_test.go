@@ -9,7 +9,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/engine/flow/flowtest"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -41,7 +40,7 @@ func TestFlowHeedsFeedback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well()}
+			p := &scripted{T: t, Results: well()}
 			maps.Copy(p.Results, c.change)
 			in := c.in
 			in.Task, in.Code, in.Feedback = "02-01-bye", pipeline.Code, &pipeline.Feedback{Said: []agentcall.Ref{{Path: "feedback/2.md", SHA256: "5a1d"}}}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/engine/flow/flowtest"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -224,7 +223,7 @@ func TestFlow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well(), Signals: c.signals}
+			p := &scripted{T: t, Results: well(), Signals: c.signals}
 			maps.Copy(p.Results, c.change)
 			in := c.in
 			if in.Task = "02-01-bye"; in.Code == 0 {
@@ -272,7 +271,7 @@ func TestFlowTellsDebug(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well()}
+			p := &scripted{T: t, Results: well()}
 			p.Results[c.activity] = c.results
 			if _, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"}); err != nil {
 				t.Fatal(err)
@@ -300,7 +299,7 @@ func TestFlowStops(t *testing.T) {
 		"cut off":    {flow.ErrSuspended, "claim prepare baseline observe implement", trellis.InProgress},
 		"called off": {flow.ErrCancelled, "claim prepare baseline observe implement report", trellis.Cancelled},
 	} {
-		p := &flowtest.Played{T: t, Results: well()}
+		p := &scripted{T: t, Results: well()}
 		p.Results["implement"] = []any{c.err}
 		_, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"})
 		if got := strings.Join(p.Names("status"), " "); got != c.calls || !errors.Is(err, c.err) {
@@ -311,7 +310,7 @@ func TestFlowStops(t *testing.T) {
 			t.Errorf("%s: task.json says %s", name, told.Status)
 		}
 	}
-	p := &flowtest.Played{T: t, Results: well()}
+	p := &scripted{T: t, Results: well()}
 	p.Results["claim"] = []any{with(`"commit_type"`, `"unapproved": true, "approval": 1, "commit_type"`)}
 	_, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"})
 	var told pipeline.TaskState
@@ -346,7 +345,7 @@ func TestFlowRunsSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well()}
+			p := &scripted{T: t, Results: well()}
 			maps.Copy(p.Results, map[string][]any{"observe": {steps}, "begin": {`{}`}, "end": {`{}`}, "script": c.script})
 			in := c.in
 			if in.Task = "02-01-bye"; in.Code == 0 {

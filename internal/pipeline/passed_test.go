@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/engine/flow/flowtest"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
@@ -36,7 +35,7 @@ func TestFlowVerifiesOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well()}
+			p := &scripted{T: t, Results: well()}
 			maps.Copy(p.Results, map[string][]any{"observe": {asks}, "verify": {fresh}, "criteria": {judged}})
 			maps.Copy(p.Results, c.change)
 			in := pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"}
@@ -76,7 +75,7 @@ func TestFlowStopsChecksThatAreSlow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &flowtest.Played{T: t, Results: well()}
+			p := &scripted{T: t, Results: well()}
 			p.Results["claim"], p.Results["baseline"] = []any{c.job}, []any{c.base}
 			in := pipeline.Input{Code: pipeline.Code, Task: "02-01-bye"}
 			if c.code > 0 {

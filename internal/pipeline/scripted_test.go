@@ -1,4 +1,4 @@
-package flowtest
+package pipeline_test
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// Played is a flow without an engine: its activities do nothing and come to what a test says, so that the test sees what
+// scripted is a flow without an engine: its activities do nothing and come to what a test says, so that the test sees what
 // flow code makes of it. Branches run one after the other, waits are over at once, and nothing is recorded.
-type Played struct {
+type scripted struct {
 	T *testing.T
 	// Results are what the calls of an activity come to, in order; the last one goes on. Each is JSON as a string, or an
 	// error. An activity that is not in it may not be called.
@@ -22,22 +22,22 @@ type Played struct {
 	// Signals are the data, JSON too, of signals that are there, in order. An Await that finds none suspends the flow if it has no limit.
 	Signals map[string][]string
 
-	Calls []PlayedCall
+	Calls []calledActivity
 	Slept []time.Duration
 	stop  error // ErrCancelled or ErrSuspended, once an activity said so
 }
 
-// PlayedCall is one call of an activity.
-type PlayedCall struct {
+// calledActivity is one call of an activity.
+type calledActivity struct {
 	ID, Name string
 	In       json.RawMessage
 }
 
 // Flow is the flow at its root.
-func (p *Played) Flow() flow.Flow { return played{Played: p} }
+func (p *scripted) Flow() flow.Flow { return scriptedScope{scripted: p} }
 
 // Names are the activities that were called, in order, without these.
-func (p *Played) Names(without ...string) (list []string) {
+func (p *scripted) Names(without ...string) (list []string) {
 	for _, c := range p.Calls {
 		if !slices.Contains(without, c.Name) {
 			list = append(list, c.Name)
@@ -47,7 +47,7 @@ func (p *Played) Names(without ...string) (list []string) {
 }
 
 // Last decodes the input of the last call of an activity into in. It fails the test when there was none.
-func (p *Played) Last(name string, in any) {
+func (p *scripted) Last(name string, in any) {
 	p.T.Helper()
 	for _, c := range slices.Backward(p.Calls) {
 		if c.Name != name {
@@ -61,13 +61,13 @@ func (p *Played) Last(name string, in any) {
 	p.T.Fatalf("%s was not called", name)
 }
 
-type played struct {
-	*Played
+type scriptedScope struct {
+	*scripted
 	scope  string
 	shield bool
 }
 
-func (f played) Do(name string, in, out any) error {
+func (f scriptedScope) Do(name string, in, out any) error {
 	if f.stop != nil && !(f.shield && errors.Is(f.stop, flow.ErrCancelled)) {
 		return f.stop
 	}
@@ -84,7 +84,7 @@ func (f played) Do(name string, in, out any) error {
 			n++
 		}
 	}
-	f.Calls = append(f.Calls, PlayedCall{fmt.Sprintf("%s%s#%d", f.scope, name, n), name, raw})
+	f.Calls = append(f.Calls, calledActivity{fmt.Sprintf("%s%s#%d", f.scope, name, n), name, raw})
 	results := f.Results[name]
 	if len(results) == 0 {
 		f.T.Fatalf("%s%s was called, and the test does not say what comes of it; called were %s", f.scope, name, strings.Join(f.Names(), " "))
@@ -95,7 +95,7 @@ func (f played) Do(name string, in, out any) error {
 	return f.result(name, results[0], out)
 }
 
-func (f played) result(name string, result, out any) error {
+func (f scriptedScope) result(name string, result, out any) error {
 	switch result := result.(type) {
 	case error:
 		if errors.Is(result, flow.ErrCancelled) || errors.Is(result, flow.ErrSuspended) {
@@ -119,7 +119,7 @@ func (f played) result(name string, result, out any) error {
 	return nil
 }
 
-func (f played) Sleep(d time.Duration) error {
+func (f scriptedScope) Sleep(d time.Duration) error {
 	if f.stop != nil {
 		return f.stop
 	}
@@ -127,7 +127,7 @@ func (f played) Sleep(d time.Duration) error {
 	return nil
 }
 
-func (f played) Await(signal string, limit time.Duration, out any) (bool, error) {
+func (f scriptedScope) Await(signal string, limit time.Duration, out any) (bool, error) {
 	if f.stop != nil {
 		return false, f.stop
 	}
@@ -147,7 +147,7 @@ func (f played) Await(signal string, limit time.Duration, out any) (bool, error)
 	return true, json.Unmarshal([]byte(there[0]), out)
 }
 
-func (f played) All(_ int, branches ...flow.Branch) error {
+func (f scriptedScope) All(_ int, branches ...flow.Branch) error {
 	var errs []error
 	for ended := map[string]bool{}; len(ended) < len(branches); {
 		before := len(ended)
@@ -165,12 +165,12 @@ func (f played) All(_ int, branches ...flow.Branch) error {
 	return errors.Join(errs...)
 }
 
-func (f played) In(scope string) flow.Flow {
+func (f scriptedScope) In(scope string) flow.Flow {
 	f.scope += scope + "/"
 	return f
 }
 
-func (f played) Shield() flow.Flow {
+func (f scriptedScope) Shield() flow.Flow {
 	f.shield = true
 	return f
 }
