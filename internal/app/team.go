@@ -22,7 +22,7 @@ import (
 )
 
 // Team is this checkout among others that share their tasks.
-type Team struct{ team *share.Team }
+type Team = share.Team
 
 // NoTeam is the name of a remote that means that tasks are shared with nobody.
 const NoTeam = "none"
@@ -157,48 +157,15 @@ var ErrNoTeam = errors.New("the tasks of this repository are shared with no othe
 func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	switch t := s.Sharing.(type) {
 	case *share.Team:
-		return &Team{t}, nil
+		return t, nil
 	case unshared:
 		return nil, t.err
 	}
 	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
 }
 
-// Tell has people told of what is kept when others' states take its place. It comes before the other methods.
-func (t *Team) Tell(say func(message string)) {
-	t.team.Tell = func(_, message string) { say(message) }
-}
-
-// Follow keeps this checkout and the team up to date with each other until ctx ends. look is told the directories that may have become free.
-func (t *Team) Follow(ctx context.Context, look func(dir string)) { t.team.Follow(ctx, look) }
-
-// Mirror is Follow of who only looks: nothing that is done here is given to the team.
-func (t *Team) Mirror(ctx context.Context, look func(dir string)) { t.team.Mirror(ctx, look) }
-
-// Withdraw takes a task off the remote.
-func (t *Team) Withdraw(ctx context.Context, dir string) error { return t.team.Withdraw(ctx, dir) }
-
-// Look asks the remote how the team stands.
-func (t *Team) Look(ctx context.Context) (share.Looked, error) { return t.team.Look(ctx) }
-
-// Remote is what tasks are shared through.
-func (t *Team) Remote() string { return t.team.Remote.Name }
-
 // UnbroughtError says which tasks could not be brought up to what other machines made of them. All others were.
 type UnbroughtError = share.UnbroughtError
-
-// Pull brings what other machines did, and returns the directories of the tasks that changed; beside them, an *UnbroughtError of those that
-// could not be brought.
-func (t *Team) Pull(ctx context.Context) ([]string, error) { return t.team.Pull(ctx) }
-
-// Submit tells the team of a task as it is here. It reports whether the team did not know that.
-func (t *Team) Submit(ctx context.Context, dir string) (bool, error) { return t.team.Submit(ctx, dir) }
-
-// Grant says that what all machines of the team go by gave a task to this one, until end is called; see [share.Team.Grant].
-func (t *Team) Grant(task string, turn time.Time) (end func()) { return t.team.Grant(task, turn) }
-
-// Receive brings a task to where others left it, and carries out what people asked of it since; see [share.Team.Receive].
-func (t *Team) Receive(ctx context.Context, dir string) error { return t.team.Receive(ctx, dir) }
 
 // The orders that machines send each other.
 const (

@@ -101,7 +101,7 @@ func TestApprovalOfWhatThisCloneHas(t *testing.T) {
 		t.Errorf("of a plan that was changed elsewhere: %v, next: %v", err, HintsOf(err))
 	}
 
-	lease, err := here.team.Take(t.Context(), planned.Dir, func([]string) (bool, error) { return false, nil })
+	lease, err := here.Take(t.Context(), planned.Dir, func([]string) (bool, error) { return false, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestApprovalOfWhatThisCloneHas(t *testing.T) {
 		t.Fatalf("got %+v, %v", done, err)
 	}
 	carried := make(chan struct{})
-	here.team.Tell = func(_, said string) { close(carried); t.Log(said) }
+	here.Tell = func(_, said string) { close(carried); t.Log(said) }
 	_, end := lease.Hold(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan struct{})

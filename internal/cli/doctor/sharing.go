@@ -36,10 +36,10 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	}
 	l, err := team.Look(ctx)
 	if err != nil {
-		d.add(stateError, "sharing", text.OneLine(err.Error()), "git push --dry-run "+team.Remote()+" HEAD:refs/trellis/run/may-push")
+		d.add(stateError, "sharing", text.OneLine(err.Error()), "git push --dry-run "+team.Remote.Name+" HEAD:refs/trellis/run/may-push")
 		return
 	}
-	said := fmt.Sprintf("%s has %s", team.Remote(), text.Count(l.Tasks, "task"))
+	said := fmt.Sprintf("%s has %s", team.Remote.Name, text.Count(l.Tasks, "task"))
 	if len(l.Held) > 0 {
 		said += "; " + strings.Join(l.Held, "; ")
 	}

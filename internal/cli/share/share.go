@@ -36,7 +36,7 @@ func runSubmit(a *command.Console, c *cli.Context, p *app.Project, dir string) e
 	done := submitted{Task: filepath.Base(dir), Withdrawn: c.Bool("withdraw")}
 	said := "is known to the team as it is; next: trellis pull"
 	if done.Withdrawn {
-		said = "is taken off " + t.Remote() + ", and stays here"
+		said = "is taken off " + t.Remote.Name + ", and stays here"
 		err = t.Withdraw(c.Context, dir)
 	} else if done.News, err = t.Submit(c.Context, dir); done.News {
 		said = "is given to the team; next: trellis pull"
@@ -60,7 +60,7 @@ func teamOf(ctx context.Context, a *command.Console, p *app.Project) (*app.Team,
 	if err != nil {
 		return nil, err
 	}
-	t.Tell(func(message string) { a.Say("%s", message) })
+	t.Tell = func(_, message string) { a.Say("%s", message) }
 	return t, nil
 }
 
