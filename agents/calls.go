@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -67,9 +68,7 @@ func (b *turnBuilder) tooLong() error {
 func (b *turnBuilder) finish(t *turn) {
 	t.text, t.why = b.text.String(), b.why.String()
 	for n, c := range b.calls {
-		if c.id == "" {
-			c.id = fmt.Sprintf("call_%d", n+1)
-		}
+		c.id = cmp.Or(c.id, fmt.Sprintf("call_%d", n+1))
 		input := strings.TrimSpace(c.input.String())
 		if !isObject(input) {
 			input = "{}"

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,9 +141,7 @@ func (e ending) String() string {
 // outcome is what Run returns, given that proc.Run returned err.
 func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Result, error) {
 	t.result.Usage.Seconds = e.Seconds
-	if t.result.Session == "" {
-		t.result.Session = r.Session
-	}
+	t.result.Session = cmp.Or(t.result.Session, r.Session)
 	var stopped *flow.Failure
 	hung := errors.Is(err, errHung)
 	if a, ok := s.reader.(accountant); ok {

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,8 +94,5 @@ func (o Options) output() int64 {
 }
 
 func (o Options) script() string {
-	if o.Script != "" {
-		return o.Script
-	}
-	return filepath.Join(o.Root, ".trellis", "rehearsal.yaml")
+	return cmp.Or(o.Script, filepath.Join(o.Root, ".trellis", "rehearsal.yaml"))
 }

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -110,9 +111,7 @@ func writeOpenCodeAgent(dir string, r Request) error {
 		return err
 	}
 	system := r.System
-	if system == "" {
-		system = "You work on one task without anybody to ask. Do what the user says, then say briefly what you did."
-	}
+	system = cmp.Or(system, "You work on one task without anybody to ask. Do what the user says, then say briefly what you did.")
 	text := fmt.Sprintf("---\ndescription: works on one task\nmode: primary\npermission: %s\n---\n%s\n", openCodePermission(r.Permission), system)
 	return durable.WriteOwn(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
 }

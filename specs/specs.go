@@ -3,6 +3,7 @@
 package specs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -100,9 +101,7 @@ func parse(name string, data []byte) Spec {
 	if s.Problem != nil {
 		s.Problem.Warning = true
 	}
-	if s.Description == "" {
-		s.Description = title(body)
-	}
+	s.Description = cmp.Or(s.Description, title(body))
 	return s
 }
 

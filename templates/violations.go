@@ -2,6 +2,7 @@ package templates
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -84,9 +85,7 @@ type checker struct {
 }
 
 func (c *checker) add(at, format string, args ...any) {
-	if at == "" {
-		at = "/"
-	}
+	at = cmp.Or(at, "/")
 	c.found = append(c.found, at+": "+fmt.Sprintf(format, args...))
 }
 

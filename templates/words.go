@@ -2,6 +2,7 @@ package templates
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -145,10 +146,7 @@ func canonical(v any) string {
 
 // titled is what a schema calls its values, or else otherwise.
 func titled(s *jsonschema.Schema, otherwise string) string {
-	if s.Title != "" {
-		return s.Title
-	}
-	return otherwise
+	return cmp.Or(s.Title, otherwise)
 }
 
 // never reports whether a schema is false, which the library reads as {not: {}}.

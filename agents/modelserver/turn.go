@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -175,8 +176,5 @@ type identified struct {
 }
 
 func (f Fail) message() string {
-	if f.Message != "" {
-		return f.Message
-	}
-	return strings.ToLower(http.StatusText(f.Status))
+	return cmp.Or(f.Message, strings.ToLower(http.StatusText(f.Status)))
 }

@@ -4,6 +4,7 @@
 package agentcall
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -33,10 +34,7 @@ type Request struct {
 }
 
 func (r Request) template() string {
-	if r.Template != "" {
-		return r.Template
-	}
-	return string(r.Role)
+	return cmp.Or(r.Template, string(r.Role))
 }
 
 // Choice is who plays a role.

@@ -53,9 +53,7 @@ var way = []string{"prepare", "implement", "check", "verify", "accept", "commit"
 func newCard(t *status.Task, now time.Time) card {
 	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
 		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}
-	if c.Title == "" {
-		c.Title = c.ID
-	}
+	c.Title = cmp.Or(c.Title, c.ID)
 	if t.Usage.CostUSD != nil {
 		c.Cost = text.Cost(t.Usage)
 	}
@@ -86,10 +84,7 @@ func inOrder(a, b *card) int {
 }
 
 func orLast(priority string) string {
-	if priority == "" {
-		return "P9"
-	}
-	return priority
+	return cmp.Or(priority, "P9")
 }
 
 // said is the card after its agent said or did something.

@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,9 +48,7 @@ func before(store taskdir.Store, a, b *taskdir.Task) bool {
 // leftover looks at one task.
 func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err error) {
 	l = Leftover{Dir: t.Dir, ID: t.ID, Status: t.Status, Base: t.BaseBranch, Trees: []Tree{}, Task: t}
-	if l.Base == "" {
-		l.Base = s.main
-	}
+	l.Base = cmp.Or(l.Base, s.main)
 	if owner := s.owner[t.BranchName()]; !begun(t) {
 		l.Why = "nothing was done for it"
 		return l, nil

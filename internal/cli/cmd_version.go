@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -50,9 +51,7 @@ func (r versionReport) print(w io.Writer) error {
 	add("go", r.Go+" "+r.OS+"/"+r.Arch)
 	for _, p := range r.Agents {
 		version := p.Version
-		if version == "" {
-			version = "version unknown"
-		}
+		version = cmp.Or(version, "version unknown")
 		add(p.Name, version+" "+p.Path)
 	}
 	return terminal.Grid{Rows: rows}.Print(w, terminal.Style{})

@@ -313,9 +313,7 @@ func program(root string, argv []string) {
 func (c *Config) AgentFor(role trellis.Role, taskAgent, flag, fileAgent, fileModel string) (agent, model string) {
 	said := []Choice{{Agent: flag}, c.Agents.Roles[role], {Agent: fileAgent, Model: fileModel}, {Agent: taskAgent}, {Agent: c.Agents.Default}}
 	for _, s := range said {
-		if agent == "" {
-			agent = s.Agent
-		}
+		agent = cmp.Or(agent, s.Agent)
 	}
 	for _, s := range said {
 		if model == "" && (s.Agent == "" || s.Agent == agent) {

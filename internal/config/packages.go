@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -16,9 +17,7 @@ func (e *UnknownPackageError) Error() string {
 // Package is the package of a task that names one, or "", and its name. A task that names none has that of
 // default_package, or none. A name that is not among packages is an *UnknownPackageError.
 func (c *Config) Package(name string) (string, Package, error) {
-	if name == "" {
-		name = c.DefaultPackage
-	}
+	name = cmp.Or(name, c.DefaultPackage)
 	p, ok := c.Packages[name]
 	if !ok && name != "" {
 		return "", p, &UnknownPackageError{name, meant(name, sorted(c.Packages))}

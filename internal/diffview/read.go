@@ -4,6 +4,7 @@ package diffview
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,10 +35,7 @@ type File struct {
 
 // Name is what the file is called now, or was when it was deleted.
 func (f *File) Name() string {
-	if f.New != "" {
-		return f.New
-	}
-	return f.Old
+	return cmp.Or(f.New, f.Old)
 }
 
 // Hunk is some lines of a file that stand together.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -67,9 +68,7 @@ func Server(address string) string {
 		return ""
 	}
 	port := u.Port()
-	if port == "" {
-		port = ports[strings.ToLower(u.Scheme)]
-	}
+	port = cmp.Or(port, ports[strings.ToLower(u.Scheme)])
 	return net.JoinHostPort(plainName(u.Hostname()), port)
 }
 

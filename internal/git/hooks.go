@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -289,9 +290,7 @@ func (r Hooks) global() []string {
 		return []string{file}
 	}
 	home, xdg := get("HOME"), get("XDG_CONFIG_HOME")
-	if xdg == "" {
-		xdg = filepath.Join(home, ".config")
-	}
+	xdg = cmp.Or(xdg, filepath.Join(home, ".config"))
 	return []string{filepath.Join(xdg, "git", "config"), filepath.Join(home, ".gitconfig")}
 }
 

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,10 +333,7 @@ func (r Refs) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err e
 
 // whereIs is where HEAD is: on a branch, or at a commit.
 func whereIs(h Heads) string {
-	if h.Branch != "" {
-		return h.Branch
-	}
-	return h.Commit
+	return cmp.Or(h.Branch, h.Commit)
 }
 
 // saidSince are the messages that were added to a log since it had that many bytes. One that was cut meanwhile says nothing.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -72,9 +73,7 @@ func (n *Notifier) WatcherStopped(begun time.Time, why string) {
 func (n *Notifier) occasion(e *Event, state string) {
 	e.Version, e.At, e.Repo, e.Failure.Detail = 1, n.Now().UTC(), n.Root, n.Redact(e.Failure.Detail)
 	n.write(func(b *book) []record {
-		if state == "" {
-			state = fmt.Sprintf("run %d", b.runs[e.Task])
-		}
+		state = cmp.Or(state, fmt.Sprintf("run %d", b.runs[e.Task]))
 		r := record{Kind: kindEvent, ID: e.ID, Task: e.Task, State: state, Event: e, To: n.people(b, e, state)}
 		if len(r.To) == 0 {
 			return nil

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -192,8 +193,6 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 
 // waits tells that the commands are not run as long as another task runs the same.
 func (v *verifier) waits(c flow.Call, task string) error {
-	if task == "" {
-		task = "another task"
-	}
+	task = cmp.Or(task, "another task")
 	return v.tell(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -32,9 +33,7 @@ func (p Place) In(n int) Place {
 
 // Plan is a file of the bundle, nil when there is none; "" is the main one.
 func (b *Bundle) Plan(file string) *Plan {
-	if file == "" {
-		file = b.Main
-	}
+	file = cmp.Or(file, b.Main)
 	return b.Plans[file]
 }
 
@@ -82,9 +81,7 @@ func Fill(text string, values map[string]string) string {
 
 // Called is the key of the file that a step of another one names.
 func (b *Bundle) Called(file, name string) string {
-	if file == "" {
-		file = b.Main
-	}
+	file = cmp.Or(file, b.Main)
 	if strings.Contains(name, "://") || path.IsAbs(name) {
 		return name
 	}

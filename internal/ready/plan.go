@@ -1,6 +1,7 @@
 package ready
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -36,9 +37,7 @@ func (c *check) plan() error {
 	}})
 	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
-		if wrong.Hint == "" {
-			wrong.Hint = "trellis validate " + c.As
-		}
+		wrong.Hint = cmp.Or(wrong.Hint, "trellis validate "+c.As)
 		c.problems = append(c.problems, wrong)
 	}
 	return nil

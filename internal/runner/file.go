@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -128,9 +129,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 	} else {
 		o.keep(old.Options)
 	}
-	if o.Agent == "" {
-		o.Agent = old.Agent
-	}
+	o.Agent = cmp.Or(o.Agent, old.Agent)
 	if err := s.canRun(ctx, b, o); err != nil {
 		return FileRun{}, err
 	}
@@ -145,9 +144,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 			return in, nil
 		}
 		o.Bundle, o.Steps.Dir = b, in.Options.Dir
-		if o.File == "" {
-			o.File = in.File
-		}
+		o.File = cmp.Or(o.File, in.File)
 		if afresh {
 			h = nil
 		}

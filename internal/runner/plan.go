@@ -202,9 +202,7 @@ func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in
 	if t.Priority != "P2" { // which nobody has to have said: then a TaskSpec may
 		o.New.Priority = t.Priority
 	}
-	if o.Base == "" {
-		o.Base = t.BaseBranch
-	}
+	o.Base = cmp.Or(o.Base, t.BaseBranch)
 	if len(o.Verify) == 0 {
 		o.Verify = t.Pipeline.Verify
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,9 +122,7 @@ func (b *Box) goenv(name string) string {
 		return value
 	}
 	file := b.getenv("GOENV")
-	if file == "" {
-		file = b.home(".config/go/env")
-	}
+	file = cmp.Or(file, b.home(".config/go/env"))
 	const most = 1 << 20
 	data, err := durable.Read(file, most)
 	if err != nil { // off, or none
@@ -233,9 +232,7 @@ var usual = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn"
 // can be put where a shell looks for it.
 func (b *Box) cache(l *layout) {
 	dir := b.getenv("XDG_CACHE_HOME")
-	if dir == "" {
-		dir = b.home(".cache")
-	}
+	dir = cmp.Or(dir, b.home(".cache"))
 	if !filepath.IsAbs(dir) || os.MkdirAll(dir, 0o755) != nil || len(b.allowed([]string{dir})) == 0 {
 		return
 	}

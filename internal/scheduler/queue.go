@@ -244,10 +244,7 @@ func before(a, b *taskdir.Task, now time.Time) int {
 }
 
 func priority(t *taskdir.Task) string {
-	if t.Priority == "" {
-		return "P2"
-	}
-	return t.Priority
+	return cmp.Or(t.Priority, "P2")
 }
 
 // attempt runs one task whose agents can work.

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -56,9 +57,7 @@ func (d *done) add(c call) {
 	if c.agent == "" {
 		return
 	}
-	if d.agent == "" {
-		d.agent = c.agent
-	}
+	d.agent = cmp.Or(d.agent, c.agent)
 	d.calls++
 	d.tokens += float64(c.usage.Tokens())
 	if c.usage.CostUSD == nil {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -16,9 +17,7 @@ import (
 // runs commands, has its end told as well.
 func (f *Feed) line(name string, at *followed, l Line) {
 	e := events.Event{Time: l.At, Run: l.Run, Phase: l.Activity, Round: l.Round, Step: l.Step, Call: l.ID, Agent: l.Agent, Seconds: l.Seconds, Text: l.Text, Failure: failed(l.Failure)}
-	if e.Round == 0 {
-		e.Round = at.state.Round
-	}
+	e.Round = cmp.Or(e.Round, at.state.Round)
 	switch l.Kind {
 	case KindStart:
 		f.started(name, e, l)

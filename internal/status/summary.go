@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -118,8 +119,5 @@ func outcome(out json.RawMessage) string {
 	if end.Commit != "" {
 		return fmt.Sprintf("%s, commit %.12s", end.Outcome, end.Commit)
 	}
-	if end.Outcome == "" {
-		return end.Status
-	}
-	return end.Outcome
+	return cmp.Or(end.Outcome, end.Status)
 }

@@ -56,9 +56,7 @@ func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	}
 	for _, of := range tasks {
 		t, state, title := task{of}, string(of.Status), of.Title
-		if state == "" {
-			state = "broken"
-		}
+		state = cmp.Or(state, "broken")
 		if of.Status == "" && len(of.Problems) > 0 {
 			title = t.flaw() // it has none that can be read
 		}

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func (a *Access) GitLab(ctx context.Context) (*rest.Server, string, error) {
 }
 
 func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+	return cmp.Or(a, b)
 }
 
 // token is where the token of a tracker comes from.

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -146,10 +147,7 @@ func (n node) span(deep int) string {
 	case "hardBreak":
 		return "\n"
 	case "emoji", "mention", "status", "date":
-		if n.Attrs.Text != "" {
-			return n.Attrs.Text
-		}
-		return n.Attrs.ShortName
+		return cmp.Or(n.Attrs.Text, n.Attrs.ShortName)
 	case "inlineCard", "blockCard", "embedCard":
 		return n.Attrs.URL
 	}

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,9 +91,7 @@ func (g *githubREST) blockers(ctx context.Context, key string, i *Issue) error {
 	host, repo, _ := githubParts(key)
 	for _, b := range list {
 		name := b.Repository.Name
-		if name == "" {
-			name = repo
-		}
+		name = cmp.Or(name, repo)
 		if host != "" {
 			name = host + "/" + name
 		}

@@ -5,6 +5,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,10 +76,7 @@ func (i *Issue) Requirement() string {
 
 // account is who it is; accounts that were deleted have no name.
 func account(name string) string {
-	if name == "" {
-		return "an account that is gone"
-	}
-	return name
+	return cmp.Or(name, "an account that is gone")
 }
 
 func orNothing(text string) string {
@@ -130,10 +128,7 @@ func (i *Issue) Priority() string {
 			best = p
 		}
 	}
-	if best != "" {
-		return best
-	}
-	return i.Urgency
+	return cmp.Or(best, i.Urgency)
 }
 
 // DevType is the type of work that a label names (backend, type: docs), "" when none does, or several do.

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,15 +179,11 @@ func (p *project) Program(kind Program, id string) (*exec.Cmd, error) {
 		return nil, app.WithHints(fmt.Errorf("%s has no worktree: it has not begun, or it was cleaned up", id), "trellis start "+id)
 	}
 	name := p.Env.Get("SHELL")
-	if name == "" {
-		name = "/bin/sh"
-	}
+	name = cmp.Or(name, "/bin/sh")
 	args := []string{"-c", "exec " + name}
 	if kind == Editor {
 		editor := p.Env.Get("VISUAL")
-		if editor == "" {
-			editor = p.Env.Get("EDITOR")
-		}
+		editor = cmp.Or(editor, p.Env.Get("EDITOR"))
 		if editor == "" {
 			return nil, app.WithHints(errors.New("$EDITOR is not set"), "export EDITOR=vi")
 		}

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -142,10 +143,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 
 // at is the folder that a step works in.
 func (a *Acts) at(dir string) string {
-	if dir == "" {
-		return a.Dir
-	}
-	return dir
+	return cmp.Or(dir, a.Dir)
 }
 
 // sum is the hash of a file below dir, "" when there is none.

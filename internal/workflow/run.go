@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -268,9 +269,7 @@ func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, err
 func (r *run) request(s plan.Step, sc scope) Request {
 	p := r.b.Plan(sc.place.File)
 	q := Request{Path: sc.path, Title: plan.Fill(s.Title, sc.values), Description: plan.Fill(s.Description, sc.values), Hash: p.StepHash(s) + "/" + r.b.Hash}
-	if q.Title == "" {
-		q.Title = s.ID
-	}
+	q.Title = cmp.Or(q.Title, s.ID)
 	if s.Kind() != plan.Approval {
 		q.Lets = []string{sc.path}
 		return q

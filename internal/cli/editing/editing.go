@@ -3,6 +3,7 @@ package editing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,7 @@ file was changed meanwhile, the copy stays and you are told where.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis edit 02-01-auth", "trellis edit 02-01-auth plan"),
 		Action: console.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			word := c.Args().Get(1)
-			if word == "" {
-				word = "prd"
-			}
+			word = cmp.Or(word, "prd")
 			name, err := app.EditedFile(word)
 			if err != nil {
 				return err

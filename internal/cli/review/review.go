@@ -2,6 +2,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -240,9 +241,7 @@ func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool
 			return false, err
 		}
 	}
-	if word == "" {
-		word = "prd"
-	}
+	word = cmp.Or(word, "prd")
 	name, err := app.EditedFile(word)
 	if err == nil {
 		err = editing.File(ctx, r.Console, r.Project, r.Dir, name)

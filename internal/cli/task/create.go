@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -94,9 +95,7 @@ func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n 
 	if n.Creator, err = app.Developer(p.Root); err != nil {
 		return n, "", err
 	}
-	if n.Assignee == "" {
-		n.Assignee = n.Creator
-	}
+	n.Assignee = cmp.Or(n.Assignee, n.Creator)
 	if ref := c.String("parent"); ref != "" {
 		if parent, err = p.Find(ref); err != nil {
 			return n, "", err

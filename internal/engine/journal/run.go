@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,9 +48,7 @@ func hold(o Options) (*Run, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.ParkAfter == 0 {
-		o.ParkAfter = time.Minute
-	}
+	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	acts, err := index(o.Activities)
 	if err != nil {
 		return nil, err

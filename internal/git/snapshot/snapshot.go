@@ -3,6 +3,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 		s.inner, err = r.modules.Inner(ctx, dir)
 	}
 	if err == nil {
-		if objects == "" {
-			objects = filepath.Join(s.temp, "objects")
-		}
+		objects = cmp.Or(objects, filepath.Join(s.temp, "objects"))
 		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+s.alternates())
 		err = os.MkdirAll(objects, 0o700)
 	}

@@ -4,6 +4,7 @@
 package githubtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -228,9 +229,7 @@ func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["reposito
 // tip is where a branch of the repository ends.
 func (s *State) tip(branch string) string {
 	from := s.Bare
-	if from == "" {
-		from = "origin"
-	}
+	from = cmp.Or(from, "origin")
 	out, err := exec.Command("git", "ls-remote", from, "refs/heads/"+branch).Output()
 	if err != nil {
 		return ""

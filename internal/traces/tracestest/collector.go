@@ -2,6 +2,7 @@
 package tracestest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,9 +125,7 @@ func (c *Collector) Tree() string {
 	spans, _ := c.Spans()
 	below, trace, root := map[string][]string{}, "", ""
 	for id, s := range spans {
-		if trace == "" {
-			trace = s.Trace
-		}
+		trace = cmp.Or(trace, s.Trace)
 		if s.Trace != trace {
 			c.t.Errorf("there are the traces %s and %s", trace, s.Trace)
 		}

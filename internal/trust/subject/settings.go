@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"strings"
@@ -62,9 +63,7 @@ func fromConfig(file string, data []byte) (items []trust.Item, more []string) {
 			continue
 		}
 		line := v.Line
-		if label == "" {
-			label = v.Key
-		}
+		label = cmp.Or(label, v.Key)
 		add(&items, kind, file, line, label, v.Text)
 		switch kind {
 		case trust.Hook:
