@@ -73,7 +73,6 @@ func (c Command) begin(o Options, r Request) (*start, error) {
 	return s, nil
 }
 
-// arguments are those of one call.
 func (c Command) arguments(r Request) []string {
 	args := slices.Concat(c.Argv[1:], c.Read)
 	if r.Writes() {

@@ -105,7 +105,6 @@ func (p rehearsal) answer(r Request, c *scriptCall, t *tally) error {
 	return nil
 }
 
-// call is what the script says for this request.
 func (p rehearsal) call(r Request) (*scriptCall, error) {
 	s, err := readScript(p.o.script())
 	if err != nil {

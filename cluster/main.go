@@ -37,7 +37,6 @@ func withoutAccount(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, account) })
 }
 
-// program is the command line.
 func program(a *command.Console) commandline.Program {
 	return commandline.New("trellis-cluster", "shares the tasks of a repository among machines by a Temporal server", commands(a))
 }

@@ -175,7 +175,6 @@ func (j *joined) connect(a *command.Console, c *cli.Context) (err error) {
 	return err
 }
 
-// task is the task of a directory.
 func (j *joined) task(dir string) (*taskdir.Task, error) {
 	t, err := j.project.Store.Load(dir)
 	if errors.Is(err, taskdir.ErrNotFound) {

@@ -80,7 +80,6 @@ func kindOfFailure(err error) Kind {
 	return ErrFailed
 }
 
-// kindError is an error of a kind.
 type kindError struct {
 	kind Kind
 	err  error

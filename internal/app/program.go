@@ -50,7 +50,6 @@ func (p Program) BeginPlan(patience time.Duration, o Planning) (Said, error) {
 	return p.Begin(patience, args...)
 }
 
-// args are those of trellis plan.
 func (o Planning) args() ([]string, error) {
 	said := strings.TrimSpace(strings.ReplaceAll(o.Requirement, "\r\n", "\n"))
 	switch err := CheckText("the requirement", said); {

@@ -49,7 +49,6 @@ type segment struct {
 // way are the phases of a run, in the order in which they are.
 var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
 
-// newCard is the card of a task.
 func newCard(t *status.Task, now time.Time) card {
 	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
 		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}

@@ -33,7 +33,6 @@ type taskLog struct {
 	timeline timeline
 }
 
-// of is the log of a task.
 func (l *logs) of(id string) *taskLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +52,6 @@ func (l *logs) of(id string) *taskLog {
 	return one
 }
 
-// kindOf is what a line is about.
 func kindOf(l status.Line) string {
 	switch {
 	case l.Failure != nil:

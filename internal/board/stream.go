@@ -117,7 +117,6 @@ func (c *channel) begin(ctx context.Context, of shows, mark string) error {
 	return c.write(news+besides, seq)
 }
 
-// tell tells what is new.
 func (c *channel) tell(ctx context.Context, of shows, whole bool) error {
 	seq := c.s.tasks.count()
 	v, besides, end, err := of.next(ctx, whole, c.log)

@@ -28,12 +28,10 @@ func clock(t time.Time) string {
 	return t.Local().Format(time.TimeOnly)
 }
 
-// noTask is the error of a task that there is not.
 func noTask(id string) error {
 	return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("there is no task %q", trellis.Visible(clip(id, 100)))), "trellis list")
 }
 
-// taskPage is what is known of one task.
 type taskPage struct {
 	status.Task
 	Card     card
@@ -108,7 +106,6 @@ func (s *Server) known(ctx context.Context, id string) (dir string, err error) {
 	return filepath.Join(s.p.Store.Tasks(), id), nil
 }
 
-// task is a page of a task.
 func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 	id, tab := r.PathValue("id"), r.PathValue("tab")
 	if _, err := s.known(ctx, id); err != nil {

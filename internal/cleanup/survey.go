@@ -45,7 +45,6 @@ func before(store taskdir.Store, a, b *taskdir.Task) bool {
 	return rank(a) > rank(b)
 }
 
-// leftover looks at one task.
 func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err error) {
 	l = Leftover{Dir: t.Dir, ID: t.ID, Status: t.Status, Base: t.BaseBranch, Trees: []Tree{}, Task: t}
 	l.Base = cmp.Or(l.Base, s.main)

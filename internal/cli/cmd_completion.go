@@ -150,7 +150,6 @@ func (c completing) Value(flag string, line *commandline.Line, last string) (lis
 	return nil
 }
 
-// agentNames are the agents that there are and those of the project.
 func agentNames(a *command.Console) []string {
 	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
 	p, err := a.OpenRepository()

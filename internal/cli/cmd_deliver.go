@@ -65,7 +65,6 @@ type deliveryDocument struct {
 	Notes    []string            `json:"notes"`
 }
 
-// deliveryOf is that document of a task and a delivery of it.
 func deliveryOf(t *taskdir.Task, d pipeline.Delivery) deliveryDocument {
 	return deliveryDocument{Task: t.ID, Status: t.Status, Branch: t.BranchName(), Commit: t.Commit, Remote: d.Remote, Pushed: d.Pushed, PRURL: d.PRURL,
 		Modules: append([]pipeline.ModulePR{}, d.Modules...), Commands: append([]string{}, d.Commands...), Notes: append([]string{}, d.Notes...)}
@@ -118,7 +117,6 @@ func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir strin
 	return err
 }
 
-// address is a remote with where it is.
 func address(ctx context.Context, p *app.Project, remote string) (string, error) {
 	list, err := p.Repo.Remotes().Addresses(ctx, remote)
 	if err != nil || len(list) == 1 && list[0] == remote {

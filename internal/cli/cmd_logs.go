@@ -50,7 +50,6 @@ lines the first 20 are shown, and the command that shows the whole.`,
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 200 * time.Millisecond
 
-// logged is a log as it is shown.
 type logged struct {
 	console *command.Console
 	log     *status.Log
@@ -99,7 +98,6 @@ func runLogs(c *cli.Context, a *command.Console) error {
 	return err
 }
 
-// whichRun is the run that --run names.
 func whichRun(name string, asJSON bool) (int, error) {
 	switch {
 	case name == "all", name == "" && asJSON:

@@ -39,7 +39,6 @@ func ReadRecord(dir string) (Record, error) {
 
 func (r Record) given(url, what string) bool { return slices.Contains(r.Given[url], what) }
 
-// remember changes the record.
 func (d *Deliverer) remember(change func(*Record)) error {
 	r, err := ReadRecord(d.Dir)
 	if err != nil {

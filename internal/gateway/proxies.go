@@ -17,7 +17,6 @@ type Proxies []string
 // machine, or to what NO_PROXY lists, through one.
 func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.to(r.URL) }
 
-// to is the proxy for a server.
 func (p Proxies) to(u *url.URL) (*url.URL, error) {
 	if !p.used(u) {
 		return nil, nil

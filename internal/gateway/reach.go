@@ -163,7 +163,6 @@ func through(ctx context.Context, via *url.URL, address string) (net.Conn, error
 	return conn, nil
 }
 
-// toProxy connects to a proxy.
 func toProxy(ctx context.Context, via *url.URL) (net.Conn, error) {
 	port := map[string]string{"http": "80", "https": "443"}[via.Scheme]
 	if port == "" {

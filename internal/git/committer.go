@@ -240,7 +240,6 @@ func nestedIn(staged []Change) error {
 	return &NestedError{list}
 }
 
-// record commits what is staged.
 func (r Committer) record(ctx context.Context, dir string, o CommitOptions) error {
 	args := slices.Concat(named, []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"})
 	if o.Amend {

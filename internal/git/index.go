@@ -171,7 +171,6 @@ func (r Index) emptyBlob() ([]byte, error) {
 	return hash, disk.WriteFile(path, b.Bytes(), 0o444)
 }
 
-// entries are those of the index of a checkout.
 func (r Index) entries(ctx context.Context, dir, gitDir string) ([]entry, error) {
 	_, size := r.repo.hashes()
 	list, err := entriesOf(filepath.Join(gitDir, "index"), size)

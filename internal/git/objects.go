@@ -146,7 +146,6 @@ func (o *Objects) scanFolder(store, folder string, found map[string]objectFile) 
 	return err
 }
 
-// objectFolder is what was in a folder of objects.
 type objectFolder struct {
 	at    objectFile
 	read  time.Time

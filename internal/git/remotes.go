@@ -138,7 +138,6 @@ func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 	return usual(list), err
 }
 
-// names are all remotes.
 func (r Remotes) names(ctx context.Context) ([]string, error) {
 	if c, err := ReadConfig(r.repo.Common); err == nil && len(c.includes) == 0 {
 		return slices.Clone(c.remotes), nil

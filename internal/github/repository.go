@@ -25,7 +25,6 @@ func parsePullURL(url string) (p repository, number string, err error) {
 	return repository{found[1], found[2]}, found[3], nil
 }
 
-// repository is the repository that gh works with.
 func (gh *Client) repository(ctx context.Context) (p repository, err error) {
 	var answer struct{ URL string }
 	if err := gh.ask(ctx, "the repository", &answer, "repo", "view", "--json=url"); err != nil {

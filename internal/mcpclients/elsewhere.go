@@ -22,7 +22,6 @@ type Other struct {
 	Remove  string `json:"remove"`  // the command that takes it out; "": the program has none
 }
 
-// place is where one may be.
 type place struct {
 	Other
 	has func(data []byte) bool // nil: as the person's settings would have it

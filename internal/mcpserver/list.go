@@ -25,7 +25,6 @@ type listAnswer struct {
 	Watcher string   `json:"watcher"`          // whether tasks that are ready are started by themselves
 }
 
-// listed is a task in a list.
 type listed struct {
 	Task    string         `json:"task"`
 	Title   string         `json:"title,omitempty"`

@@ -121,7 +121,6 @@ func fitEnd(lines []string, most int, tail bool) (int, error) {
 	return fit(lines, most, maxPage)
 }
 
-// shownLines are the lines as an answer has them.
 func shownLines(list []terminal.ScrollLine) []string {
 	lines := []string{}
 	for _, l := range list {

@@ -1,6 +1,5 @@
 package mcpserver
 
-// tools are all of them.
 func (s *Server) tools() []tool {
 	return []tool{
 		reading(s, "task_list", "The tasks and where they stand, most urgent first.", s.list),

@@ -54,7 +54,6 @@ func (h histograms) observe(v float64, values ...string) {
 // buffers into every command. The tests read it with Prometheus' own.
 type page struct{ bytes.Buffer }
 
-// value writes a metric that has one.
 func (p *page) value(m Metric, v float64, values ...string) {
 	p.head(m)
 	p.sample(m.Name, m.Labels, labelled(values), v)
@@ -71,7 +70,6 @@ func (p *page) each(m Metric, c counts) {
 	}
 }
 
-// histograms writes a metric with its histograms.
 func (p *page) histograms(m Metric, h histograms) {
 	if len(h.by) == 0 {
 		return

@@ -60,7 +60,6 @@ type record struct {
 	Told   []string  `json:"told,omitempty"`  // keys of what people were told of a task, and its state, in turn
 }
 
-// book is what the file says.
 type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task

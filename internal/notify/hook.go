@@ -24,7 +24,6 @@ import (
 // patience is how long a hook may take.
 const patience = 30 * time.Second
 
-// hook is one who is told.
 type hook struct {
 	on      []string
 	command []string

@@ -58,7 +58,6 @@ func (c *checker) all() {
 	c.coverage()
 }
 
-// checker is one check of one plan.
 type checker struct {
 	Facts
 	p        *Plan

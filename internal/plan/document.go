@@ -97,7 +97,6 @@ func openJSON(text string) (*document, *Problem) {
 	return documentOf(text, root), nil
 }
 
-// documentOf is a tree with its text.
 func documentOf(text string, root *node) *document {
 	d := &document{text: text, root: root, lines: map[string]int{"": root.line}}
 	root.visit("", func(pointer string, _ *node, line int, again bool) {

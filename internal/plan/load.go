@@ -53,7 +53,6 @@ func Load(o LoadOptions) (*Bundle, []trellis.Problem) {
 	return l.end()
 }
 
-// loader is one load.
 type loader struct {
 	LoadOptions
 	b      *Bundle
@@ -63,7 +62,6 @@ type loader struct {
 	visits int      // of steps, so far
 }
 
-// loaded is a file.
 type loaded struct {
 	key      string // in Bundle.Plans
 	name     string // as people know it

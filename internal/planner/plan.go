@@ -121,7 +121,6 @@ func unusable(r agentcall.Reply, err error) []string {
 	return nil
 }
 
-// back sends a plan back.
 func (p *planning) back(a about, by, count string, said []string, before *agentcall.Ref) about {
 	var kept []string
 	for _, s := range said {

@@ -57,7 +57,6 @@ func (d *Document) constrain(constraints []string) {
 	}
 }
 
-// prd is what prd.md says.
 type prd struct {
 	Document
 	notes      []string // of the planner, beside the technical ones

@@ -156,7 +156,6 @@ func (c *chain) outOfOrder(i int) *Finding {
 	return finding(Broken, p, "it does not follow line %d: a record between them was deleted, or that one was replaced", i)
 }
 
-// findings are those of all records.
 func (c *chain) findings() (list []Finding) {
 	for _, e := range c.entries {
 		if e.bad != nil {

@@ -270,7 +270,6 @@ func (p Proof) Outputs() []Digest {
 	return list
 }
 
-// digest is that of everything in r.
 func digest(r io.Reader) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, r); err != nil {

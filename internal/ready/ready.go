@@ -90,7 +90,6 @@ func Errors(problems []trellis.Problem) []trellis.Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p trellis.Problem) bool { return p.Warning })
 }
 
-// check is the check of one directory.
 type check struct {
 	Input
 	task     *taskdir.Task

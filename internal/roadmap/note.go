@@ -33,7 +33,6 @@ func ReadNote(dir string) (n Note) {
 	return n
 }
 
-// keepNote keeps a note with a task.
 func keepNote(s taskdir.Store, dir string, n Note) error {
 	if ReadNote(dir) == n {
 		return nil

@@ -78,7 +78,6 @@ type table struct {
 	depends                           int
 }
 
-// column names what a column is for.
 func column(title string) string {
 	return strings.Join(strings.Fields(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(plain(title)))), " ")
 }
@@ -196,7 +195,6 @@ func (rd *reader) notRoadmap(head row) {
 	}
 }
 
-// step reads a row.
 func (rd *reader) step(t *table, phase int, r row) {
 	src, line := rd.Roadmap.src, rd.line(r.start)
 	if !r.barred(src) {

@@ -43,7 +43,6 @@ func (t eventSender) checked(c flow.Call, told pipeline.Told) {
 	t.event(events.Event{Kind: events.Checked, Run: c.Run, Call: c.ID, Phase: phase, Check: &check, Seconds: check.Seconds})
 }
 
-// waits tells that the run waits.
 func (t eventSender) waits(j *journal.Run, c journal.Entry) {
 	h := j.History()
 	if w := pipeline.WaitOf(h, c); w != nil {

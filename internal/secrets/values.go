@@ -89,7 +89,6 @@ func (f *finder) values() []string {
 
 func (f *finder) add(values ...string) { f.list = append(f.list, values...) }
 
-// value looks at the value of a name.
 func (f *finder) value(name, v string) {
 	v = strings.TrimSpace(v)
 	f.add(shaped(v)...)

@@ -82,7 +82,6 @@ func (t *Team) Receive(ctx context.Context, dir string) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// receive is Receive once.
 func (t *Team) receive(ctx context.Context, dir string) error {
 	s, err := t.find(ctx, filepath.Base(dir))
 	if err != nil {

@@ -42,7 +42,6 @@ type sightings struct {
 	spending taskref.Spending // of all machines, as far as was heard
 }
 
-// sightingsText is the file.
 type sightingsText struct {
 	Remote  string        `json:"remote"`
 	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
@@ -101,7 +100,6 @@ func (s sighting) held() *runner.ElsewhereError {
 	return &runner.ElsewhereError{Task: s.Task, Host: s.Host, Since: s.Since}
 }
 
-// of is the sighting of one task.
 func (s *sightings) of(task string) (sighting, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -117,7 +117,6 @@ func (e end) outcome() trellis.Outcome {
 	return trellis.Delivered
 }
 
-// phase is one that has begun.
 type phase struct {
 	name  string
 	round int

@@ -46,7 +46,6 @@ func timeOf(t *time.Time) value {
 	return value{get, func(said string) { *t, _ = time.Parse(time.RFC3339Nano, said) }} // what is none is not there
 }
 
-// message is the message of the commit of a state.
 func (s *State) message(why string) string {
 	var b strings.Builder
 	b.WriteString("trellis: " + trellis.VisibleLine(why) + "\n\n")

@@ -15,7 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// call is one call of an agent.
 type call struct {
 	id     string
 	role   trellis.Role // "" of one that is not a planning's

@@ -48,7 +48,6 @@ type tree struct {
 	last   pipeline.TaskState
 }
 
-// phase is one that has begun.
 type phase struct {
 	id, call, name string
 	round          int

@@ -99,7 +99,6 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 	}
 }
 
-// sheetLines are the sheet as it is shown.
 func sheetLines() (list []line) {
 	for i, s := range sheet() {
 		if i > 0 {

@@ -50,7 +50,6 @@ type row struct {
 
 func statusOf(t *status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
 
-// set takes all tasks.
 func (l *list) set(tasks []status.Task) {
 	l.all = make(map[string]*status.Task, len(tasks))
 	for i := range tasks {

@@ -19,7 +19,6 @@ type Archive struct {
 	Pages   map[string][]byte // of the manual, by the names of their files
 }
 
-// open reads an archive.
 func open(data []byte) (*Archive, error) {
 	packed, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

@@ -98,7 +98,6 @@ func (t *telling) standing() string {
 	return head([]byte(b.String()), planCap) + fmt.Sprintf("\nYours is %s, step %d of %d.", t.d.Path, last, of)
 }
 
-// about is what a plan is about.
 func about(b *strings.Builder, p *plan.Plan) {
 	fmt.Fprintf(b, "# %s\n\n%s\n", p.Title, p.Summary)
 	bullets(b, "Decided", p.DesignDecisions)

@@ -43,7 +43,6 @@ func (r *run) items(f flow.Flow, s plan.Step, sc scope) (list []string, bad Outc
 	return found.Items, bad, err
 }
 
-// round is the scope of the nth round.
 func round(s plan.Step, sc scope, n int, item string) scope {
 	in := sc
 	in.at = append(slices.Clone(sc.at), n)

@@ -185,7 +185,6 @@ func (d *document) items(list []string, margin string) string {
 	return strings.Join(lines, d.eol)
 }
 
-// braces is a key with its value in braces.
 func (d *document) braces(path []string, v Value) string {
 	value := ""
 	if len(path) > 1 {

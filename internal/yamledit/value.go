@@ -63,7 +63,6 @@ func (v Value) inline(style yaml.Style, inFlow bool) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// quoted is a text as YAML.
 func quoted(s string, style yaml.Style, inFlow bool) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool {

@@ -50,7 +50,6 @@ func (r *report) removed(i int, done cleanup.Removal) {
 	}
 }
 
-// document is the report with its sums.
 func (r *report) document() *report {
 	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), append([]cleanup.Tree{}, r.Orphans...), append([]string{}, r.Completed...)
 	for _, t := range r.Orphans {
@@ -173,7 +172,6 @@ func proofWords(p git.Proof) string {
 	return map[git.Proof]string{git.InHistory: "its commits", git.InPatches: "its patches, rebased or picked", git.InOne: "squashed"}[p]
 }
 
-// some are the first of a list.
 func some(list []string) string {
 	const most = 5
 	if len(list) <= most {

@@ -9,7 +9,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// errorDocument is an error as JSON.
 type errorDocument struct {
 	Error errorObject `json:"error"`
 }

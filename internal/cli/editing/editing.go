@@ -171,7 +171,6 @@ func (e *edited) save(text []byte) error {
 	return e.draft.Discard()
 }
 
-// kept is an error with where what was written is.
 func (e *edited) kept(err error) error {
 	hints := append(app.HintsOf(err), e.again())
 	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, e.draft.Path()), hints...)

@@ -263,7 +263,6 @@ func (e *evaluation) warning(who map[trellis.Role]string, cases []eval.Case, par
 	return fmt.Sprintf("planning %d cases, %d at once, with %s: about %d calls or more, which cost money with a paid agent", len(cases), parallel, strings.Join(names, ", "), calls)
 }
 
-// plan plans one case.
 func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Planned, error) {
 	s, err := e.site(ctx, c, dir)
 	if err != nil {

@@ -193,7 +193,6 @@ func (r *Review) next(ctx context.Context, said string) error {
 	return err
 }
 
-// accept says yes to what was shown.
 func (r *Review) accept(ctx context.Context, shown status.Review) (done, again bool, err error) {
 	if errs := ready.Errors(shown.Problems); len(errs) > 0 {
 		r.Say("it can't be built like this: %v", &errs[0])
@@ -210,7 +209,6 @@ func (r *Review) accept(ctx context.Context, shown status.Review) (done, again b
 	return true, false, outcome.EndOrder(r.Console, o, false)
 }
 
-// reject says no, with a reason.
 func (r *Review) reject(ctx context.Context, shown status.Review, reason string) (done bool, err error) {
 	if reason == "" {
 		if reason, err = r.Ask(ctx, "why? (nothing: back)"); err == io.EOF || err == nil && reason == "" {

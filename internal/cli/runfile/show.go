@@ -50,7 +50,6 @@ func (f *following) print(e workflow.Event) {
 	_ = terminal.JSONLine(f.a.Stdout, e)
 }
 
-// begin says which run it is.
 func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	a := f.a
 	if len(past) > 0 || res.Input.Number > 1 {

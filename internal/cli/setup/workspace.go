@@ -136,7 +136,6 @@ func hasScript(dir, script string) bool {
 	return err == nil && json.Unmarshal(data, &m) == nil && m.runs(script)
 }
 
-// cargoWorkspace is that of Cargo.toml.
 func cargoWorkspace(root string) workspace {
 	var m struct {
 		Workspace *struct{ Members []string }

@@ -22,7 +22,6 @@ type setter struct {
 	check                 func(ctx context.Context, p *app.Project, dir, value string) error
 }
 
-// setCommands are the setters.
 func (cmd tasks) setCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{

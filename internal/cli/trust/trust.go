@@ -192,7 +192,6 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	return true, nil
 }
 
-// verdicts are those that a call is about.
 func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 	if c.base != "" {
 		v, err := c.ofCommit(ctx, c.base)

@@ -55,7 +55,6 @@ func (m merging) refuse(one, other string) error {
 	return nil
 }
 
-// conflict names all that conflicts.
 func (m merging) conflict(one, other string) *ConflictError {
 	e := &ConflictError{Files: slices.Clone(m.files)}
 	names := strings.NewReplacer(m.one, one, m.other, other, oneSide, one, otherSide, other)

@@ -65,7 +65,6 @@ func (l *Lab) Address(project string) string { return l.URL + "/" + project + ".
 
 type m = map[string]any
 
-// answer is what the server says.
 type answer struct {
 	code int
 	body any

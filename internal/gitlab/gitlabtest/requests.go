@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// project is one of the server.
 type project struct {
 	*Lab
 	path, bare string
@@ -214,7 +213,6 @@ func pipelines(pr m) (list []m) {
 	return list
 }
 
-// pipelinesOf are those of a commit.
 func (p *project) pipelinesOf(sha string) answer {
 	list := []any{}
 	for _, pr := range p.here() {

@@ -21,7 +21,6 @@ func Figures(r *stats.Record) (list []Figure) {
 	return list
 }
 
-// charts are the drawings of a table.
 func charts(t stats.Table) []Chart {
 	shape, share, rows := Bars, Bars, t.Rows
 	if t.By == stats.ByDay {
