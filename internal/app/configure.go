@@ -10,7 +10,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -71,7 +70,7 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 // Settings are all settings as they hold, and what keeps some that files say from it.
 func (f *SettingsFile) Settings() ([]config.Setting, []trellis.Problem) {
 	files, unread := f.look()
-	problems := ready.Errors(append(unread, f.check(files)...))
+	problems := trellis.Errors(append(unread, f.check(files)...))
 	if f.Of == config.OfPerson {
 		return config.UserSettings(files.User), problems
 	}
@@ -170,7 +169,7 @@ func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (
 }
 
 func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([]byte, error)) ([]byte, error) {
-	old := ready.Errors(f.check(f.with(data)))
+	old := trellis.Errors(f.check(f.with(data)))
 	now, err := change(data)
 	switch {
 	case errors.Is(err, yamledit.ErrLayout):
@@ -180,7 +179,7 @@ func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([
 	case err != nil:
 		return nil, AsKind(ErrUsage, fmt.Errorf("%s: %w", f.Name, err))
 	}
-	for _, problem := range ready.Errors(f.check(f.with(now))) {
+	for _, problem := range trellis.Errors(f.check(f.with(now))) {
 		if slices.ContainsFunc(old, func(was trellis.Problem) bool { return was.Message == problem.Message }) {
 			continue
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -96,7 +95,7 @@ func (p *Project) harden(c *config.Config) {
 // ValidConfig is the settings of the project for what needs them valid. Warnings are for init, validate and doctor to say.
 func (p *Project) ValidConfig() (*config.Config, error) {
 	c, problems := p.Config()
-	if errs := ready.Errors(problems); len(errs) > 0 {
+	if errs := trellis.Errors(problems); len(errs) > 0 {
 		for _, problem := range errs[1:] {
 			p.Env.say("%v", &problem)
 		}

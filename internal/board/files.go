@@ -96,7 +96,7 @@ func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, 
 	if f.Problems, err = s.p.Edits().Check(ctx, dir, f.Name, []byte(f.Text)); err != nil {
 		return err
 	}
-	if f.MayKeep = s.p.Edits().MayKeep(dir); mistakes(f.Problems) > 0 && (!keep || !f.MayKeep) {
+	if f.MayKeep = s.p.Edits().MayKeep(dir); len(trellis.Errors(f.Problems)) > 0 && (!keep || !f.MayKeep) {
 		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: what you wrote does not hold"))
 	}
 	s.order.Lock()
@@ -115,15 +115,6 @@ func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, 
 func (f *filePage) changed(now []byte) error {
 	f.Changed, f.Now, f.Was = true, string(now), sumOf(now)
 	return app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile: nothing is saved", f.Name))
-}
-
-func mistakes(problems []trellis.Problem) (n int) {
-	for _, p := range problems {
-		if !p.Warning {
-			n++
-		}
-	}
-	return n
 }
 
 // lines has what a browser sent end its lines as the file did: browsers end them all in their own way.

@@ -88,7 +88,7 @@ func addUnready(ctx context.Context, p *app.Project, dir string, t *status.Task)
 	in := p.Readiness(dir)
 	in.Repo, in.Status = nil, trellis.Ready // no git for a look
 	problems, err := ready.Check(ctx, in)
-	wrongs := ready.Errors(problems)
+	wrongs := trellis.Errors(problems)
 	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
 		t.WaitingFor = "somebody" // what a watcher would say
 	}

@@ -21,7 +21,7 @@ func asked(t testing.TB, s taskdir.Store, n *ready.Neighbours) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range ready.Errors(problems) {
+	for _, p := range trellis.Errors(problems) {
 		var branch, owner string
 		if _, err := fmt.Sscanf(p.Message, "branch %s belongs to task %s", &branch, &owner); err == nil {
 			return owner

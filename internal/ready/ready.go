@@ -85,11 +85,6 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	return c.problems, err
 }
 
-// Errors are the problems that are no warnings.
-func Errors(problems []trellis.Problem) []trellis.Problem {
-	return slices.DeleteFunc(slices.Clone(problems), func(p trellis.Problem) bool { return p.Warning })
-}
-
 type check struct {
 	Input
 	task     *taskdir.Task

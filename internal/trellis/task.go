@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -55,6 +56,11 @@ type Problem struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint"` // the next command to type
 	Warning bool   `json:"warning"`
+}
+
+// Errors are the problems that are no warnings.
+func Errors(problems []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 }
 
 // Unread is the problem of a file that can't be read; err says why, and what to do about it where it knows.

@@ -103,7 +103,7 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 		return false, e.kept(err)
 	}
 	e.SayProblems(inTheCopy(problems))
-	if wrong := mistakes(problems); wrong == 0 {
+	if wrong := len(trellis.Errors(problems)); wrong == 0 {
 		return false, e.save(text)
 	} else if !e.CanAsk() {
 		return false, e.kept(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not saved: %d of what you wrote does not hold", e.file(), wrong)))
@@ -146,15 +146,6 @@ func inTheCopy(problems []trellis.Problem) []trellis.Problem {
 		}
 	}
 	return list
-}
-
-func mistakes(problems []trellis.Problem) (n int) {
-	for _, p := range problems {
-		if !p.Warning {
-			n++
-		}
-	}
-	return n
 }
 
 func (e *edited) save(text []byte) error {

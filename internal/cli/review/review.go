@@ -19,7 +19,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/editing"
 	"github.com/trellis-tasks/trellis/internal/cli/editor"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -194,7 +193,7 @@ func (r *Review) next(ctx context.Context, said string) error {
 }
 
 func (r *Review) accept(ctx context.Context, shown status.Review) (done, again bool, err error) {
-	if errs := ready.Errors(shown.Problems); len(errs) > 0 {
+	if errs := trellis.Errors(shown.Problems); len(errs) > 0 {
 		r.Say("it can't be built like this: %v", &errs[0])
 		return false, false, nil
 	}

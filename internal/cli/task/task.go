@@ -70,7 +70,7 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 		return err
 	}
 	cmd.PrintProblems(problems)
-	if len(ready.Errors(problems)) > 0 {
+	if len(trellis.Errors(problems)) > 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
 	}
 	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {

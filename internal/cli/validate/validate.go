@@ -98,7 +98,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
 func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
-	if _, problems := p.Config(); len(ready.Errors(problems)) > 0 { // which are said elsewhere
+	if _, problems := p.Config(); len(trellis.Errors(problems)) > 0 { // which are said elsewhere
 		return func(string) []trellis.Problem { return nil }
 	}
 	s, err := p.ReadingSite(ctx)
@@ -191,7 +191,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 
 // end prints what was found, and is the error that it means for the exit code.
 func (cmd validations) end(v validation, asJSON bool) error {
-	v.OK = len(ready.Errors(v.Problems)) == 0
+	v.OK = len(trellis.Errors(v.Problems)) == 0
 	if err := cmd.Print(asJSON, v, func() error { return cmd.print(v) }); err != nil || v.OK {
 		return err
 	}
@@ -203,7 +203,7 @@ func (cmd validations) print(v validation) error {
 		fmt.Fprintln(cmd.Stdout, "fixed:", f)
 	}
 	cmd.PrintProblems(v.Problems)
-	bad := len(ready.Errors(v.Problems))
+	bad := len(trellis.Errors(v.Problems))
 	switch {
 	case bad > 0:
 		cmd.Say("%s, %s", text.Count(bad, "error"), text.Count(len(v.Problems)-bad, "warning"))

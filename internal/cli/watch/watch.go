@@ -23,7 +23,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
-	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -254,7 +253,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 			return nil, nil
 		}
 		cfg, problems := config.Load(now)
-		if wrong := ready.Errors(problems); len(wrong) > 0 {
+		if wrong := trellis.Errors(problems); len(wrong) > 0 {
 			return nil, &wrong[0]
 		}
 		if err := p.TrustedNow(ctx); err != nil {
