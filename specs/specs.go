@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -50,7 +49,7 @@ func List(root string) ([]Spec, error) {
 		if err != nil || d.IsDir() || path.Ext(name) != ".md" || !isFile(root, name) {
 			return err
 		}
-		head, err := readHead(root, name)
+		head, err := durable.ReadHead(root, name, maxHead)
 		list = append(list, parse(name, head))
 		return err
 	})
@@ -71,15 +70,6 @@ func isFile(root, name string) bool {
 		f.Close()
 	}
 	return err == nil || errors.Is(err, fs.ErrPermission)
-}
-
-func readHead(root, name string) ([]byte, error) {
-	f, err := durable.OpenBelow(root, name, durable.AnySize)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxHead))
 }
 
 func parse(name string, data []byte) Spec {

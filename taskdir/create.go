@@ -206,7 +206,7 @@ func (s creator) free(id string) error {
 		return err
 	}
 	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
-		if exists(dir) {
+		if durable.Exists(dir) {
 			return &ExistsError{id, dir, false}
 		}
 	}

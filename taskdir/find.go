@@ -3,6 +3,7 @@ package taskdir
 import (
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (s Store) archived(id string) ([]string, error) {
 	var all []string
 	for _, month := range months {
 		if id != "" {
-			if dir := filepath.Join(month, id); exists(dir) {
+			if dir := filepath.Join(month, id); durable.Exists(dir) {
 				all = append(all, dir)
 			}
 			continue
@@ -111,11 +112,6 @@ func (s Store) archived(id string) ([]string, error) {
 		all = append(all, dirs...)
 	}
 	return all, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // loadAll loads directories, several at a time.

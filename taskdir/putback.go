@@ -3,6 +3,7 @@ package taskdir
 import (
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/runlock"
@@ -64,7 +65,7 @@ func (s archiver) moveBack(dir, id string) (to string, err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	to = filepath.Join(s.Tasks(), id)
-	if exists(to) {
+	if durable.Exists(to) {
 		return "", &ExistsError{ID: id, Dir: to}
 	}
 	return to, s.Disk.Rename(dir, to)
@@ -77,7 +78,7 @@ func (s archiver) afterMoveBack(t *Task, from string) error {
 	}
 	for _, child := range t.Children {
 		dir := filepath.Join(s.Tasks(), filepath.Base(child))
-		if !exists(dir) {
+		if !durable.Exists(dir) {
 			continue
 		}
 		_, err := s.Update(dir, func(c *Task, e *Edit) error {

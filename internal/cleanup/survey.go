@@ -94,7 +94,7 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 // swapped says that something else is in the place of a worktree: nothing of it is looked into, saved or removed. One that
 // is gone, half made, or half removed is none of that.
 func swapped(repo *git.Repo, w git.Worktree) error {
-	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !exists(filepath.Join(w.Path, ".git")) {
+	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !durable.Exists(filepath.Join(w.Path, ".git")) {
 		return nil
 	}
 	return repo.Worktrees().Check(w)
@@ -122,7 +122,7 @@ func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip s
 // loose finds the worktrees whose HEAD is left to nothing else: neither the task's branch ends there, nor a base has it.
 func (s *survey) loose(ctx context.Context, l *Leftover) error {
 	for i, tree := range l.Trees {
-		if tree.Gone || tree.at.HalfMade() || !exists(filepath.Join(tree.Path, ".git")) {
+		if tree.Gone || tree.at.HalfMade() || !durable.Exists(filepath.Join(tree.Path, ".git")) {
 			continue
 		}
 		head, err := s.repo.Refs().Head(ctx, tree.Path)
@@ -217,7 +217,7 @@ func nested(paths []string) string {
 // Holder is the process that holds a task.
 func Holder(dir string) (durable.Holder, bool) {
 	path := filepath.Join(dir, taskdir.RunLock)
-	if !exists(path) || !durable.Held(path) {
+	if !durable.Exists(path) || !durable.Held(path) {
 		return durable.Holder{}, false
 	}
 	h, _ := durable.ReadHolder(path) // only for messages

@@ -65,7 +65,7 @@ func (in inspector) inspect(ctx context.Context, w git.Worktree, all []git.Workt
 			t.Nested = append(t.Nested, rel)
 		}
 	}
-	if !exists(filepath.Join(w.Path, ".git")) {
+	if !durable.Exists(filepath.Join(w.Path, ".git")) {
 		t.Dirty = true
 		return t, nil
 	}
@@ -204,9 +204,4 @@ func skipped(d fs.DirEntry, err error) error {
 		return fs.SkipDir
 	}
 	return nil
-}
-
-func exists(file string) bool {
-	_, err := os.Lstat(file)
-	return err == nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -135,7 +135,7 @@ func (o *Changes) follow(ctx context.Context) error {
 		return nil
 	}
 	dir := o.in.Job.Worktree
-	if !exists(dir) {
+	if !durable.Exists(dir) {
 		dir = "" // it is made anew of the branch
 	}
 	there, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
@@ -172,9 +172,4 @@ func (o *Changes) Hold(rep *pipeline.Report) {
 	case o.Moved():
 		rep.Checks.Tree = ""
 	}
-}
-
-func exists(file string) bool {
-	_, err := os.Lstat(file)
-	return err == nil
 }

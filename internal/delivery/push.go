@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -93,7 +94,7 @@ func (b branches) there(ctx context.Context, w Work, tip string) (bool, error) {
 // inTree is git for the task's worktree, as it is typed.
 func inTree(w Work) string {
 	git := "git -C " + trellis.ShellWord(w.Report.Worktree)
-	if !exists(w.Report.Worktree) {
+	if !durable.Exists(w.Report.Worktree) {
 		git = "git worktree add " + trellis.ShellWord(w.Report.Worktree) + " " + trellis.ShellWord(w.Job.Branch) + " && " + git
 	}
 	return git

@@ -324,7 +324,7 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 	if err := may(ctx); err != nil {
 		return false, err
 	}
-	if !exists(t.WorktreePath) {
+	if !durable.Exists(t.WorktreePath) {
 		return false, nil
 	}
 	return snapshot.NewBackups(repo).Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)

@@ -69,7 +69,7 @@ func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		err = Flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil && sameFile(f, path) {
 			return f, nil
 		}

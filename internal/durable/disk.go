@@ -109,7 +109,7 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 	removeAbandoned(name)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err == nil {
-		if lockErr := flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(lockErr, unix.EWOULDBLOCK) && sameFile(f, name) {
+		if lockErr := Flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(lockErr, unix.EWOULDBLOCK) && sameFile(f, name) {
 			return f, nil // where there are no locks, nobody takes it for abandoned either
 		}
 		f.Close() // another writer took it for abandoned before it was locked, and removes it
@@ -133,7 +133,7 @@ func removeAbandoned(name string) {
 		return
 	}
 	defer f.Close()
-	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, name) {
+	if Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, name) {
 		os.Remove(name)
 	}
 }

@@ -119,7 +119,7 @@ func lockSwaps(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	err = waitWriter(path, func() error {
-		if err := flock(folder, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		if err := Flock(folder, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 			return errWriting
 		}
 		return nil

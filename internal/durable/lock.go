@@ -144,13 +144,13 @@ func lockOrProbe(f *os.File) error {
 	const tries = 200
 	var err error
 	for range tries {
-		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if err = Flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
-		if flock(f, unix.LOCK_SH|unix.LOCK_NB) != nil {
+		if Flock(f, unix.LOCK_SH|unix.LOCK_NB) != nil {
 			return err
 		}
-		if unlockErr := flock(f, unix.LOCK_UN); unlockErr != nil {
+		if unlockErr := Flock(f, unix.LOCK_UN); unlockErr != nil {
 			return unlockErr
 		}
 		time.Sleep(100 * time.Microsecond)
@@ -248,7 +248,7 @@ func (l *Lock) Unlock() error {
 		return nil
 	}
 	// Freed by hand, since a child between fork and exec shares the handle that close would free it with.
-	err := errors.Join(flock(l.f, unix.LOCK_UN), l.f.Close())
+	err := errors.Join(Flock(l.f, unix.LOCK_UN), l.f.Close())
 	l.f = nil
 	if err != nil {
 		return fmt.Errorf("unlocking %s: %w", l.path, err)
@@ -288,15 +288,16 @@ func Held(path string) bool {
 		return !slices.ContainsFunc(noLock, func(why error) bool { return errors.Is(err, why) })
 	}
 	defer f.Close()
-	if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+	if err := Flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		return true
 	}
-	return flock(f, unix.LOCK_UN) != nil
+	return Flock(f, unix.LOCK_UN) != nil
 }
 
 var noLock = []error{fs.ErrNotExist, ErrLink, ErrIrregular, unix.EISDIR, unix.ENOTDIR}
 
-func flock(f *os.File, how int) error {
+// Flock is flock(2), also when a signal cuts it off.
+func Flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
 			return err

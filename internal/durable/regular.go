@@ -128,6 +128,12 @@ func openIn(root *os.Root, name string, max int64) (*os.File, error) {
 	return f, err
 }
 
+// Exists reports whether something is at a path, a link that leads nowhere too.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // ReadIn is ReadBelow in a folder that is open, for who has looked that it is the right one.
 func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	path := filepath.Join(root.Name(), name)
@@ -148,6 +154,16 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return ReadOpen(f, filepath.Join(dir, filepath.FromSlash(name)), max)
+}
+
+// ReadHead is the beginning of a regular file below dir, however large the whole is.
+func ReadHead(dir, name string, most int64) ([]byte, error) {
+	f, err := OpenBelow(dir, name, AnySize)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // ReadRecords is ReadBelow of a file of JSON lines.

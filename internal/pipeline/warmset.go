@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -141,15 +140,6 @@ func amountOf(folder string) (a amount, err error) {
 // shebang is how much of a program can say who runs it.
 const shebang = 4 << 10
 
-func headOf(folder, rel string) (begins []byte, err error) {
-	f, err := durable.OpenBelow(folder, rel, durable.AnySize)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, shebang))
-}
-
 // tiedFile is a file of a folder that is of no use in another place, "" when there is none: a link to the worktree that the folder is a
 // copy from, or to anywhere else outside of a checkout, or a program that begins with the worktree's path.
 func tiedFile(folder, worktree, name string) (tied string, err error) {
@@ -180,6 +170,6 @@ func isTied(folder, rel string, e fs.DirEntry, worktree, name string) (bool, err
 	if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return false, err
 	}
-	begins, err := headOf(folder, rel)
+	begins, err := durable.ReadHead(folder, rel, shebang)
 	return bytes.Contains(begins, []byte(strings.TrimSuffix(worktree, "/")+"/")), err
 }

@@ -67,7 +67,7 @@ func openLocked(path string, how int) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(f, how); err != nil {
+		if err := durable.Flock(f, how); err != nil {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), f.Close())
 		}
 		mine, err := f.Stat()
@@ -80,14 +80,6 @@ func openLocked(path string, how int) (*os.File, error) {
 		}
 		if statErr != nil && !errors.Is(statErr, fs.ErrNotExist) {
 			return nil, statErr
-		}
-	}
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
-			return err
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 	if err := os.RemoveAll(besideOf(dir)); err != nil { // of who was killed here
 		return "", err
 	}
-	there := exists(dir)
+	there := durable.Exists(dir)
 	if there {
 		if err := durable.RealFolder(dir); err != nil {
 			return "", err

@@ -119,7 +119,7 @@ func carryOver(from, to string) error {
 			return err
 		}
 		at := filepath.Join(to, rel)
-		if exists(at) {
+		if durable.Exists(at) {
 			return nil
 		}
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -224,10 +223,4 @@ func hashes(files []git.TreeFile) map[string]bool {
 		}
 	}
 	return found
-}
-
-// exists reports whether anything is at path.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
