@@ -11,7 +11,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 	"github.com/trellis-tasks/trellis/internal/yamledit"
 )
@@ -198,10 +197,5 @@ func (g *TrustGate) setBy(before, after []byte) error {
 	if err != nil {
 		return err
 	}
-	s := subject.Settings()
-	old, _ := s.Read(configYAML, before)
-	now, _ := s.Read(configYAML, after)
-	return j.Record(trust.Made, s.Name, slices.DeleteFunc(now, func(i trust.Item) bool {
-		return slices.ContainsFunc(old, func(was trust.Item) bool { return was.ID() == i.ID() })
-	})...)
+	return recordNew(j, subject.Settings(), configYAML, before, after)
 }

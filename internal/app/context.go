@@ -5,28 +5,30 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // ChangeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
 // saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
 func (p *Project) ChangeContext(dir, name string, change func([]byte) ([]byte, error)) error {
-	_, inside := proc.InsideRun(p.Env.Vars)
 	return p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
 		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			edit := func() error {
+			return edited(p, dir, func() error {
 				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
 					before = slices.Clone(data)
 					after, err = change(data)
 					return after, err
 				})
-			}
-			if inside {
-				return edit()
-			}
-			return pipeline.Edited(p.Store, dir, edit)
+			})
 		})
 		return before, after, err
 	})
+}
+
+// edited changes a file of a task. What a person's command changes counts while an agent is at work too.
+func edited(p *Project, dir string, edit func() error) error {
+	if p.Env.InsideRun() {
+		return edit()
+	}
+	return pipeline.Edited(p.Store, dir, edit)
 }

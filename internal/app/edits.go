@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -142,17 +140,13 @@ func (e Edits) MayKeep(dir string) bool {
 // Save gives a file of a task its text, where it still says what it said; else the error matches [durable.ErrChanged].
 // What a person's command changes counts while an agent is at work too.
 func (e Edits) Save(dir, name string, was, text []byte) error {
-	_, inside := proc.InsideRun(e.p.Env.Vars)
 	edit := func() error { return e.p.Store.Disk.Replace(filepath.Join(dir, name), was, text) }
 	return e.p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
 		if _, broken := e.p.Store.Load(dir); broken != nil { // nobody runs it, and no update can read it
 			return was, text, edit()
 		}
 		_, err = e.p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			if inside {
-				return edit()
-			}
-			return pipeline.Edited(e.p.Store, dir, edit)
+			return edited(e.p, dir, edit)
 		})
 		return was, text, err
 	})

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
@@ -15,7 +14,7 @@ import (
 // git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
 func (g *TrustGate) RecordEdit(dir, name string, write func() (before, after []byte, err error)) error {
 	before, after, err := write()
-	if _, inside := proc.InsideRun(g.env.Vars); err == nil && !inside {
+	if err == nil && !g.env.InsideRun() {
 		g.WarnNotRecorded(g.recordWritten(dir, name, before, after))
 	}
 	return err
@@ -32,6 +31,11 @@ func (g *TrustGate) recordWritten(dir, name string, before, after []byte) error 
 		return err
 	}
 	file := path.Join(filepath.ToSlash(g.store.Rel(dir)), name)
+	return recordNew(j, s, file, before, after)
+}
+
+// recordNew remembers what a file of a subject says now and did not say before.
+func recordNew(j *trust.Judge, s trust.Subject, file string, before, after []byte) error {
 	old, _ := s.Read(file, before)
 	now, _ := s.Read(file, after)
 	return j.Record(trust.Made, s.Name, slices.DeleteFunc(now, func(i trust.Item) bool {

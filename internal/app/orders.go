@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
@@ -117,9 +116,9 @@ const maxSentBack = 48 << 10
 
 // SendBack asks for another run of a task that begins with what a person says to its work, also of one in review.
 func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, err error) {
-	switch _, inside := proc.InsideRun(o.p.Env.Vars); {
-	case inside:
-		return done, Usagef("this runs inside a task or a run: only a person can say what should be different")
+	switch err := o.p.Env.OnlyPeople("say what should be different"); {
+	case err != nil:
+		return done, err
 	case strings.TrimSpace(said) == "":
 		return done, Usagef("there is no feedback in it: say what should be different")
 	case len(said) > maxSentBack:
@@ -324,8 +323,8 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 // decider is who decides: the name given, the developer of this checkout, or git's user. A process that runs inside a task
 // can't decide about it.
 func (o Orders) decider(ctx context.Context, given string) (string, error) {
-	if _, inside := proc.InsideRun(o.p.Env.Vars); inside {
-		return "", Usagef("this runs inside a task or a run: only a person can approve or reject")
+	if err := o.p.Env.OnlyPeople("approve or reject"); err != nil {
+		return "", err
 	}
 	if given != "" {
 		return given, nil

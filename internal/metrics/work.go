@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/trellis-tasks/trellis/internal/stats"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -33,7 +34,7 @@ func (p *page) calls(work *stats.Record) {
 		if u.CostUSD == nil {
 			continue
 		}
-		cost.add(*u.CostUSD, c.Agent, model, yes(u.CostEstimated))
+		cost.add(*u.CostUSD, c.Agent, model, strconv.FormatBool(u.CostEstimated))
 	}
 	p.each(agentCalls, made)
 	p.histograms(agentSeconds, took)
@@ -93,13 +94,6 @@ func result(c stats.Call) string {
 		return "refused"
 	}
 	return "ok"
-}
-
-func yes(is bool) string {
-	if is {
-		return "true"
-	}
-	return "false"
 }
 
 // maxModels is how many models have a label of their own: agents say what they are called, and may say anything.

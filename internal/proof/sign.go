@@ -170,34 +170,26 @@ func keyName(key crypto.PublicKey) (string, error) {
 
 // ParsePrivateKey reads an Ed25519 key in PEM, as `openssl genpkey -algorithm ed25519` writes it.
 func ParsePrivateKey(data []byte) (ed25519.PrivateKey, error) {
-	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, errors.New("reading key: it is no private key in PEM (PKCS #8)")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("reading key: %w", err)
-	}
-	private, ok := key.(ed25519.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("reading key: it is a %T, not one for Ed25519", key)
-	}
-	return private, nil
+	return parseKey[ed25519.PrivateKey](data, "private", "PKCS #8", x509.ParsePKCS8PrivateKey)
 }
 
 // ParsePublicKey reads an Ed25519 key in PEM, as `openssl pkey -pubout` writes it.
 func ParsePublicKey(data []byte) (ed25519.PublicKey, error) {
+	return parseKey[ed25519.PublicKey](data, "public", "PKIX", x509.ParsePKIXPublicKey)
+}
+
+func parseKey[K any](data []byte, kind, format string, parse func(der []byte) (any, error)) (key K, err error) {
 	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, errors.New("reading key: it is no public key in PEM (PKIX)")
+	if block == nil || block.Type != strings.ToUpper(kind)+" KEY" {
+		return key, fmt.Errorf("reading key: it is no %s key in PEM (%s)", kind, format)
 	}
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	found, err := parse(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading key: %w", err)
+		return key, fmt.Errorf("reading key: %w", err)
 	}
-	public, ok := key.(ed25519.PublicKey)
+	key, ok := found.(K)
 	if !ok {
-		return nil, fmt.Errorf("reading key: it is a %T, not one for Ed25519", key)
+		return key, fmt.Errorf("reading key: it is a %T, not one for Ed25519", found)
 	}
-	return public, nil
+	return key, nil
 }

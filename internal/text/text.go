@@ -46,6 +46,14 @@ func Indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
 }
 
+// Some are the first of a list, and how many more there are.
+func Some(list []string, most int) string {
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
 // Count is a number of things: 1 error, 2 errors.
 func Count(n int, thing string) string {
 	if n == 1 {

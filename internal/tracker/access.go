@@ -98,7 +98,7 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 	site := ""
 	switch ref.Kind {
 	case Jira:
-		if site = strings.TrimSuffix(firstOf(a.Settings.Jira.URL, ref.Site), "/"); site == "" {
+		if site = strings.TrimSuffix(cmp.Or(a.Settings.Jira.URL, ref.Site), "/"); site == "" {
 			return nil, "", &Error{errors.New("no setting says where Jira is"), []string{"trellis config set trackers.jira.url https://NAME.atlassian.net"}}
 		}
 	case GitLab:
@@ -113,12 +113,12 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 		return newLinear(linearSite, token), from, nil
 	case Jira:
 		email, _ := proc.Getenv(a.Env, "JIRA_EMAIL")
-		return newJira(site, firstOf(email, a.Settings.Jira.Email), token), from, nil
+		return newJira(site, cmp.Or(email, a.Settings.Jira.Email), token), from, nil
 	case GitLab:
 		return &gitlab{gitlabServer(site, token)}, from, nil
 	}
 	host, _, _ := githubParts(ref.Key)
-	host = firstOf(host, strings.TrimPrefix(ref.Site, "https://"))
+	host = cmp.Or(host, strings.TrimPrefix(ref.Site, "https://"))
 	if own, _ := proc.Getenv(a.Env, "GH_HOST"); host != "" && host != "github.com" && host != own {
 		return nil, from, &Error{fmt.Errorf("the token of %s is given to github.com alone, and not to %s", from, trellis.VisibleLine(host)), []string{"export GH_HOST=" + trellis.ShellWord(host)}}
 	}
@@ -128,17 +128,13 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 // GitLabSite is the address of the one GitLab that the token is for, without a slash at its end: the one of the settings, else the one
 // that all use who run none.
 func (a *Access) GitLabSite() string {
-	return strings.TrimSuffix(firstOf(a.Settings.GitLab.URL, gitlabSite), "/")
+	return strings.TrimSuffix(cmp.Or(a.Settings.GitLab.URL, gitlabSite), "/")
 }
 
 // GitLab is that one, asked with the token, and where the token comes from.
 func (a *Access) GitLab(ctx context.Context) (*rest.Server, string, error) {
 	token, from, err := a.token(GitLab).Get(ctx)
 	return gitlabServer(a.GitLabSite(), token), from, err
-}
-
-func firstOf(a, b string) string {
-	return cmp.Or(a, b)
 }
 
 // token is where the token of a tracker comes from.
@@ -189,7 +185,7 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, " + wait}}
 	case no.Status == http.StatusUnauthorized, no.Status == http.StatusForbidden:
 		if reason := no.Header.Get("X-Seraph-LoginReason"); strings.Contains(reason, "AUTHENTICATION_DENIED") {
-			return &Error{fmt.Errorf("%s %s: Jira wants a captcha of this account before it takes its token again", doing, ref), []string{"sign in with a browser once, and out: " + firstOf(a.Settings.Jira.URL, ref.Site)}}
+			return &Error{fmt.Errorf("%s %s: Jira wants a captcha of this account before it takes its token again", doing, ref), []string{"sign in with a browser once, and out: " + cmp.Or(a.Settings.Jira.URL, ref.Site)}}
 		}
 		next := []string{export}
 		if ref.Kind == Jira {

@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"io"
 	"path/filepath"
 	"strings"
@@ -97,10 +98,10 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	for _, tree := range t.Trees {
 		row("worktree", "%s%s", app.ShortPath(root, tree.Path), remark(tree))
 		if len(tree.Ignored) > 0 {
-			row("ignored", "%s (by git; in no backup)", some(tree.Ignored))
+			row("ignored", "%s (by git; in no backup)", text.Some(tree.Ignored, 5))
 		}
 		if len(tree.Made) > 0 {
-			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", some(tree.Made))
+			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", text.Some(tree.Made, 5))
 		}
 	}
 	if t.Proof != "" {
@@ -170,14 +171,6 @@ func remark(t cleanup.Tree) string {
 
 func proofWords(p git.Proof) string {
 	return map[git.Proof]string{git.InHistory: "its commits", git.InPatches: "its patches, rebased or picked", git.InOne: "squashed"}[p]
-}
-
-func some(list []string) string {
-	const most = 5
-	if len(list) <= most {
-		return strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
 // size is a number of bytes in few letters: 950 B, 12.3 KB, 1.2 GB.

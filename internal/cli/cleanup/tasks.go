@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cleanup"
@@ -103,9 +104,9 @@ func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 		if l.Nothing() || l.Keeps != "" || l.Proof == "" && cmd.merged {
 			continue
 		}
-		text := l.ID + " (" + size(l.Size()) + ")"
+		said := l.ID + " (" + size(l.Size()) + ")"
 		if l.Proof == "" {
-			text += ", which is not merged: " + l.Why + "; a backup is made first"
+			said += ", which is not merged: " + l.Why + "; a backup is made first"
 			unmerged = l.ID
 		}
 		var lost []string
@@ -113,9 +114,9 @@ func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 			lost = append(lost, t.Ignored...)
 		}
 		if len(lost) > 0 {
-			text += ", with files that git ignores and no backup has: " + some(lost)
+			said += ", with files that git ignores and no backup has: " + text.Some(lost, 5)
 		}
-		names = append(names, text)
+		names = append(names, said)
 	}
 	if len(names) == 0 || cmd.force {
 		return true, nil

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	}
 	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
 		if d.console.Caller().LookPath(name) == nil {
-			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name)), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
+			d.add(stateOK, "sandbox", name+" reaches "+text.Some(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 		}
 	}
 	if len(c.SandboxHosts) > 0 || len(c.Agents.Commands) > 0 {
@@ -79,7 +80,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 		if len(hosts) == 0 {
 			hosts = []string{"nothing"}
 		}
-		d.add(stateOK, "sandbox", "all agents reach "+few(hosts), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
+		d.add(stateOK, "sandbox", "all agents reach "+text.Some(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 	if len(wide) > 0 {
 		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
@@ -89,13 +90,13 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 // unseen tells what of the person's own programs in the sandbox do not see, and how they would.
 func (d *diagnosis) unseen(box *sandbox.Box) {
 	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
-		d.add(stateOK, "sandbox", "commands do not get "+few(names)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
+		d.add(stateOK, "sandbox", "commands do not get "+text.Some(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
 	}
 	if box.HidesAccount() {
 		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
 	}
 	if paths := box.Undisclosed(); len(paths) > 0 {
-		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
+		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+text.Some(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 }
 
@@ -109,12 +110,4 @@ func (d *diagnosis) absent(key string, paths []string) {
 			d.add(stateWarning, "sandbox", key+": "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
 		}
 	}
-}
-
-func few(names []string) string {
-	const most = 8
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
