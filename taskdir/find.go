@@ -3,7 +3,6 @@ package taskdir
 import (
 	"errors"
 	"fmt"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 

@@ -3,9 +3,9 @@ package taskdir
 import (
 	"errors"
 	"fmt"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // row is a line of a table. Offsets are into the file.
