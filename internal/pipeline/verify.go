@@ -267,8 +267,8 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	r := &checksRun{verifier: v, call: c, in: in, of: len(commands), results: make([]*CommandResult, len(commands))}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, in.Job.VerifyParallel))
-	for i, line := range commands {
-		g.Go(func() error { return r.run(ctx, i, line) })
+	for _, i := range in.beginning(commands) {
+		g.Go(func() error { return r.run(ctx, i, commands[i]) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -281,6 +281,20 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 		out.Results = append(out.Results, *res)
 	}
 	return nil
+}
+
+// beginning are the places of commands as they begin: in order, since one may need what another made. Where several run at once
+// none does, and those that need not be run once another one failed come last.
+func (in checksIn) beginning(commands []string) (places []int) {
+	var later []int
+	for i, line := range commands {
+		if in.Job.VerifyParallel > 1 && slices.Contains(in.Later, line) {
+			later = append(later, i)
+		} else {
+			places = append(places, i)
+		}
+	}
+	return append(places, later...)
 }
 
 // checksRun is one run of the commands, several of which may be on their way at once.

@@ -250,3 +250,40 @@ func (w *world) script(name, text string) {
 		w.Fatal(err)
 	}
 }
+
+// Once a command failed, those are not run that were not quick at base, and the report names them; verify_all runs them.
+func TestWhatRunsAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		w := newWorld(t, runnertest.Quickly)
+		log := filepath.Join(w.Dir, "..", "ran.log")
+		w.Site.Config.Baseline, w.Site.Config.VerifyAll, w.Site.Config.Limits.Rounds = "false", all, 1
+		w.Site.Config.Verify = []string{"echo first >> " + log, "false", "echo last >> " + log}
+		res := w.Start(w.Hand("02-01-bye", runnertest.PrdText))
+		if res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) {
+			t.Fatalf("all %v: got %s, %v", all, res.Status, res.Failure)
+		}
+		want := map[bool]string{false: "first\n", true: "first\nlast\n"}[all]
+		if got := w.Read("../ran.log"); got != want {
+			t.Errorf("all %v: %q ran, want %q", all, got, want)
+		}
+		if said := strings.Contains(res.Failure.Detail, "not run after that: echo last"); said == all {
+			t.Errorf("all %v: it says %s", all, res.Failure.Detail)
+		}
+	}
+}
+
+// With verify_parallel commands run side by side: here each waits for the other.
+func TestChecksSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	meets := func(own, other string) string {
+		at := filepath.Join(w.Dir, "..")
+		return fmt.Sprintf("touch %[1]s/%[2]s; n=0; until test -e %[1]s/%[3]s; do sleep 0.02; n=$((n+1)); test $n -lt 3000 || exit 1; done", at, own, other)
+	}
+	w.Site.Config.Baseline, w.Site.Config.VerifyParallel = "false", 2
+	w.Site.Config.Verify = []string{meets("one", "two"), meets("two", "one")}
+	if res := w.Start(w.Hand("02-01-bye", runnertest.PrdText)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
