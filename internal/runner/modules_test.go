@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -222,9 +223,9 @@ func TestSubmoduleMissing(t *testing.T) {
 	}
 	w.Hand("02-02-odd", twoPRD)
 	w.Write(".trellis/tasks/02-02-odd/task.json", `{"status": "ready", "package": "clo"}`)
-	res := w.Start(filepath.Join(w.Dir, ".trellis/tasks/02-02-odd"))
-	if got := fmt.Sprint(res.Failure); !strings.Contains(got, "invalid_task") || !strings.Contains(got, "did you mean cli?") {
-		t.Errorf("got %v", res.Failure)
+	var not *runner.NotReadyError
+	if _, err := w.Site.Starter().Start(t.Context(), filepath.Join(w.Dir, ".trellis/tasks/02-02-odd"), runner.RunOptions{}); !errors.As(err, &not) || !strings.Contains(err.Error(), "did you mean cli?") {
+		t.Errorf("got %v", err)
 	}
 }
 
