@@ -38,7 +38,8 @@ func ContextFiles(dir string) ([]string, error) {
 // PlanHash is what an approval is bound to: "sha256:" and the hash of everything in dir that says what is
 // to be done. That is one line a file, its sha256 and name as sha256sum prints them, first
 // requirement.md, prd.md, plan.json, info.md, design.md and research.md as far as they are there, then the context files
-// by name; and one line each for branch (its default when null), base_branch and verify of t, as JSON after their name.
+// by name; and one line each for branch (its default when null), base_branch and verify of t, as JSON after their name, and
+// for pipeline.approval.asked when it is not 0: what people said to a plan that was there before is not about the next one.
 func PlanHash(dir string, t *Task) (string, error) {
 	context, err := ContextFiles(dir)
 	if err != nil {
@@ -63,10 +64,15 @@ func PlanHash(dir string, t *Task) (string, error) {
 		base = t.BaseBranch
 	}
 	verify := append([]string{}, t.Pipeline.Verify...)
-	for _, field := range []struct {
+	type field struct {
 		name  string
 		value any
-	}{{"branch", t.BranchName()}, {"base_branch", base}, {"verify", verify}} {
+	}
+	fields := []field{{"branch", t.BranchName()}, {"base_branch", base}, {"verify", verify}}
+	if asked := t.Pipeline.Approval.Asked; asked != 0 {
+		fields = append(fields, field{"asked", asked})
+	}
+	for _, field := range fields {
 		raw, err := text.JSON(field.value)
 		if err != nil {
 			return "", fmt.Errorf("hashing plan: %w", err)

@@ -64,6 +64,8 @@ func TestPlanHashCoversThePlan(t *testing.T) {
 	step(true, "base_branch", field("base_branch", "main"))
 	step(true, "verify", field("pipeline.verify", []string{"make"}))
 	step(true, "verify in two", field("pipeline.verify", []string{"make", "make"}))
+	step(false, "that an approval is required", field("pipeline.approval", taskdir.Approval{Required: true, Approvers: 2}))
+	step(true, "people are asked anew", field("pipeline.approval", taskdir.Approval{Required: true, Approvers: 2, Asked: 1}))
 	step(false, "status, title, phase", func() {
 		set(t, s, dir, map[string]any{"status": "in_progress", "title": "t", "pipeline.phase": "check", "scope": "x"})
 	})

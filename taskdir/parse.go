@@ -212,7 +212,8 @@ func (r *reader) pipeline() members {
 			}
 		},
 		"approval": r.within(func() members {
-			return members{"required": into(&p.Approval.Required, r.bool), "approvers": into(&p.Approval.Approvers, r.int)}
+			return members{"required": into(&p.Approval.Required, r.bool), "approvers": into(&p.Approval.Approvers, r.int),
+				"asked": into(&p.Approval.Asked, r.int)}
 		}),
 		"failure": r.within(func() members {
 			f := &p.Failure

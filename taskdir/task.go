@@ -92,6 +92,7 @@ type Judge struct {
 type Approval struct {
 	Required  bool `json:"required"`
 	Approvers int  `json:"approvers"`
+	Asked     int  `json:"asked,omitempty"` // how often a planning asked anew, after people had decided
 }
 
 // Failure is why the last run failed or stopped; Code "" is no failure.

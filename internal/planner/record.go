@@ -3,10 +3,12 @@ package planner
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -44,9 +46,20 @@ type finishIn struct {
 	Usage  trellis.Usage  `json:"usage"`
 }
 
-// finish sets the status; a plan that a person has to agree to says for which content.
+// finish sets the status; a plan that a person has to agree to says for which content. Of one that people decided about
+// before they are asked anew.
 func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, error) {
 	return r.update(func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status == trellis.Planning { // else an attempt that was cut off did it
+			decided, err := r.decided()
+			if err != nil {
+				return err
+			}
+			if decided {
+				t.Pipeline.Approval.Asked++
+				e.Set("pipeline.approval", t.Pipeline.Approval)
+			}
+		}
 		hash, err := taskdir.PlanHash(r.dir, t)
 		if err != nil {
 			return err
@@ -58,6 +71,12 @@ func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, erro
 		e.Set("status", in.Status)
 		return nil
 	})
+}
+
+// decided reports whether people said anything to a plan of the task.
+func (r record) decided() (bool, error) {
+	list, _, err := proof.Read(r.dir) // a broken line is no decision; validate names it
+	return slices.ContainsFunc(list, func(a proof.Approval) bool { return a.Step == "" }), err
 }
 
 const giveUp flow.Act[giveUpIn, int64] = "give-up"

@@ -166,7 +166,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 		}
 		e.Set("pipeline.protected", in.Findings.Protected)
 		e.Set("pipeline.verify", in.Input.Verify)
-		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, wr.config.Planning.Approvers)})
+		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, wr.config.Planning.Approvers), Asked: t.Pipeline.Approval.Asked})
 		return nil
 	})
 	return w, err

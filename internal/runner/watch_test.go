@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -56,6 +57,48 @@ func TestStopAndCancel(t *testing.T) {
 				t.Error("the task is still held")
 			}
 		})
+	}
+}
+
+// A planning asks people anew, also when it comes to the plan that they decided about before: neither their no nor their
+// yes to that counts any more.
+func TestApprovalOfTheSamePlanAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	w.Site.Config.Planning.Approval = "plan"
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	dir, page := res.Dir, w.File(res.Dir, "prd.md")
+	approvals := w.Site.Approvals()
+	again := func() {
+		t.Helper()
+		res, err := w.Site.PlanRunner().Replan(context.Background(), dir, runner.PlanOptions{})
+		if err != nil || res.Status != trellis.Waiting || w.File(dir, "prd.md") != page {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		if g, err := approvals.Agreement(dir); err != nil || g.State != proof.Pending {
+			t.Fatalf("people agreed or did not before they were asked: %+v, %v", g, err)
+		}
+	}
+	if err := approvals.Reject(dir, "bob", "not now", ""); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if v, err := approvals.Approve(dir, "ann", ""); err != nil || v.State != proof.Approved || w.Task(dir).Status != trellis.Ready {
+		t.Fatalf("ann's yes: %+v, %v, status %s", v, err, w.Task(dir).Status)
+	}
+	again()
+	if err := approvals.Reject(dir, "bob", "still not", ""); err != nil || w.Task(dir).Status != trellis.Rejected {
+		t.Fatalf("bob's second no: %v, status %s", err, w.Task(dir).Status)
+	}
+	again()
+	if _, err := approvals.Approve(dir, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("approved: %s, %v, waits for %q", res.Status, res.Failure, res.Waits)
 	}
 }
 
