@@ -50,6 +50,18 @@ type Progress struct {
 	observed string // content hash that implement was to go by
 }
 
+// DeliveredBy is the outcome of a run that ended with all done, "" for any other.
+func DeliveredBy(h *journal.History) (trellis.Outcome, error) {
+	if h == nil || h.Flow != Flow || !h.Ended {
+		return "", nil
+	}
+	p, err := ReadProgress(h)
+	if err != nil || p.Outcome != trellis.Delivered && p.Outcome != trellis.NoChangeNeeded {
+		return "", err
+	}
+	return p.Outcome, nil
+}
+
 // ReadProgress takes a history apart, of a planning too. An empty one is the zero Progress.
 func ReadProgress(h *journal.History) (p Progress, err error) {
 	if h == nil || h.Run == "" {

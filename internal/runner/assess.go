@@ -209,7 +209,7 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	if err != nil {
 		return l, false, err
 	}
-	done, err := delivered(h)
+	done, err := pipeline.DeliveredBy(h)
 	if err != nil {
 		return l, false, err
 	}

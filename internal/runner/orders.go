@@ -193,7 +193,7 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 		}
 		o.Deliver = pushed(t, p) || o.said == "" && p.Deliver // it was
 	}
-	done, err := delivered(h)
+	done, err := pipeline.DeliveredBy(h)
 	if err != nil {
 		return in, err
 	}

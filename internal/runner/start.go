@@ -177,7 +177,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	case trellis.Planning:
 		return st.written(ctx, t, res, adopt)
 	case trellis.Paused:
-		if done, err := delivered(h); err != nil || done == "" {
+		if done, err := pipeline.DeliveredBy(h); err != nil || done == "" {
 			return t, res, err
 		}
 		if t, err = st.states.restore(dir, h); err != nil {
@@ -234,18 +234,6 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 		return nil, res, &RefusedError{l.Problems[0].Message, retry}
 	}
 	return nil, res, &NotReadyError{l.Problems}
-}
-
-// delivered is the outcome of a run that ended with all done, "" for any other.
-func delivered(h *journal.History) (trellis.Outcome, error) {
-	if h == nil || h.Flow != pipeline.Flow || !h.Ended {
-		return "", nil
-	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.Outcome != trellis.Delivered && p.Outcome != trellis.NoChangeNeeded {
-		return "", err
-	}
-	return p.Outcome, nil
 }
 
 // wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -38,6 +39,43 @@ func TestPausedAfterDelivery(t *testing.T) {
 	}
 	if after := w.Calls(); after["implement"] != before["implement"] || w.Git("rev-parse", "feature/bye") != commit {
 		t.Errorf("it ran again: %v", after)
+	}
+}
+
+// Of a task that was delivered, and that somebody made ready by hand, lists say what start does: it is not run twice, and so
+// waits for no watcher.
+func TestListedReadyAfterDelivery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
+	first := w.Read(".trellis/tasks/02-01-bye/task.json")
+	listed := func() string {
+		t.Helper()
+		list, err := status.Reader{Store: w.Site.Store, Now: time.Now()}.Tasks(status.Filter{})
+		if err != nil || len(list) != 1 || list[0].Status != trellis.Ready {
+			t.Fatalf("got %+v, %v", list, err)
+		}
+		return fmt.Sprint(list[0].WaitingFor, ", needs a person: ", list[0].NeedsPerson())
+	}
+	if got, want := listed(), status.ForWatcher+", needs a person: false"; got != want {
+		t.Errorf("before its run: %s, want %s", got, want)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.Edit(dir, `"review"`, `"ready"`)
+	if got, want := listed(), "decision: it was done before (delivered): run `trellis retry`, needs a person: true"; got != want {
+		t.Errorf("ready by hand: %s, want %s", got, want)
+	}
+	w.Write(".trellis/tasks/02-01-bye/task.json", first)
+	if got, want := listed(), "decision: task.json was taken back: run `trellis retry`, needs a person: true"; got != want {
+		t.Errorf("overwritten: %s, want %s", got, want)
+	}
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := listed(), status.ForWatcher+", needs a person: false"; got != want {
+		t.Errorf("retried: %s, want %s", got, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -28,6 +29,9 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 	}
 	switch t.Status {
 	case trellis.Ready:
+		if why := r.over(t); why != "" {
+			return why
+		}
 		if p.NotBefore.After(r.Now) {
 			return "time " + stamp(p.NotBefore) + r.unwatched(t)
 		}
@@ -81,6 +85,30 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 		}
 	}
 	return list
+}
+
+// over says that the ready of a task is no request to run, as whoever would run it says: its journal knows more. Without a
+// journal it is "", as git is not asked here whether there is work on its branch.
+func (r Reader) over(t *taskdir.Task) string {
+	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
+	if err != nil {
+		return "" // none, or one that validate and start name
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return ""
+	}
+	why := ""
+	if done, err := pipeline.DeliveredBy(h); err == nil && done != "" {
+		why = "it was done before (" + string(done) + ")"
+	}
+	if t.Pipeline.Revision < p.Revision {
+		why = "task.json was taken back"
+	}
+	if why == "" || r.holder(t.Dir) != nil { // who holds it has just written it
+		return ""
+	}
+	return "decision: " + why + ": run `trellis retry`"
 }
 
 // turn says what keeps a task from running that could, "" when nothing does.
