@@ -42,6 +42,24 @@ func (c *check) free(ctx context.Context) error {
 	return nil
 }
 
+// Branch is a *git.BranchError when the task that in is about, which is still to begin, could not work on the branch of that name:
+// what Check says once task.json names it. Nil for a task that has begun.
+func Branch(ctx context.Context, in Input, name string) error {
+	t, err := in.Store.Load(in.Dir)
+	if err != nil {
+		return err
+	}
+	named := *t
+	named.Branch = name
+	c := &check{Input: in, task: &named}
+	c.As, c.Status = cmp.Or(c.As, t.ID), cmp.Or(c.Status, t.Status)
+	if err := c.beginning(ctx); err != nil || c.from == "" && !c.baseless {
+		return err
+	}
+	c.Adopt = c.Adopt || c.baseless // what is on the branch can't be told from the base then
+	return c.usable(ctx, c.from)
+}
+
 // begins is the commit that the work would begin at, "" when there is none, which is a problem then.
 func (c *check) begins(ctx context.Context) (commit string, err error) {
 	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+c.As+" BRANCH"

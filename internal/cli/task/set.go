@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -26,7 +28,7 @@ func (cmd tasks) setCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{
 		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
-			"The branch is made when the task starts, and can't change after that.", "feature/login", checkBranch},
+			"The branch is made when the task starts, and can't change after that. One that is checked out, or another task's, is refused.", "feature/login", checkBranch},
 		{"set-base-branch", "BRANCH", "base_branch", "name the branch that the work begins at and is meant for",
 			"The branch must be there. It can't change after the task started.", "main", checkBaseBranch},
 		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
@@ -68,7 +70,7 @@ func (s setter) set(p *app.Project, dir, value string) error {
 	return err
 }
 
-func checkBranch(_ context.Context, p *app.Project, dir, branch string) error {
+func checkBranch(ctx context.Context, p *app.Project, dir, branch string) error {
 	if err := git.CheckBranchName(branch); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
@@ -81,7 +83,16 @@ func checkBranch(_ context.Context, p *app.Project, dir, branch string) error {
 			return app.Usagef("branch %s belongs to task %s", branch, e.ID)
 		}
 	}
-	return nil
+	err = ready.Branch(ctx, p.Readiness(dir), branch)
+	switch taken := (*git.BranchError)(nil); {
+	case !errors.As(err, &taken):
+		return err
+	case taken.Tip != "": // which a person can give to the task
+		p.Env.Say("warning: %v", taken)
+		p.Env.Say("next: trellis start %s --adopt-branch if it is this task's", filepath.Base(dir))
+		return nil
+	}
+	return app.AsKind(app.ErrUsage, err)
 }
 
 func checkBaseBranch(ctx context.Context, p *app.Project, _, branch string) error {
