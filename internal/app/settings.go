@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -84,6 +85,19 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	c, problems := config.Load(files)
 	p.harden(c)
 	return c, append(unread, problems...)
+}
+
+// CheckedConfig is Config with warnings about folders that the settings name in the main checkout.
+func (p *Project) CheckedConfig(ctx context.Context) (*config.Config, []trellis.Problem) {
+	c, problems := p.Config()
+	if len(trellis.Errors(problems)) > 0 {
+		return c, problems // of which others may follow
+	}
+	ignored := func(path string) bool {
+		ignores, err := p.Repo.Index().Ignores(ctx, p.Root, path)
+		return ignores || err != nil // git that does not answer warns of nothing
+	}
+	return c, append(problems, p.Settings.Files().Folders(ignored)...)
 }
 
 func (p *Project) harden(c *config.Config) {

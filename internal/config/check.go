@@ -128,9 +128,8 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 	if len(c.Command) == 0 || c.Output == "events" || c.Type != "" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
 		return
 	}
-	d.wrong(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do")
-	last := &d.problems[len(d.problems)-1]
-	last.Warning, last.Hint = true, "have it print events, and set output: events (docs/reference/agents.md)"
+	d.warn(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do",
+		"have it print events, and set output: events (docs/reference/agents.md)")
 }
 
 // agents looks for agents that nobody knows: no role is played by one, and a limit of it would limit nothing.
@@ -157,6 +156,13 @@ func (d *decoder) worktree(c *Config) {
 		d.wrong("worktree.dir", " is empty")
 	case strings.HasPrefix(dir, "~"):
 		d.wrong("worktree.dir", " begins with ~, which only a shell understands: write it from / or from the main checkout")
+	default:
+		switch below, _ := c.Worktree.below(d.root); {
+		case below == ".":
+			d.wrong("worktree.dir", " is the main checkout itself: name a folder beside it, such as ../<repo>-worktrees")
+		case below == gitDir || strings.HasPrefix(below, gitDir+"/"):
+			d.wrong("worktree.dir", " lies in git's own folder: name a folder beside the main checkout, such as ../<repo>-worktrees")
+		}
 	}
 	d.inside("worktree.copy", c.Worktree.Copy)
 	d.inside("worktree.warm", c.Worktree.Warm)

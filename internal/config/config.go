@@ -245,6 +245,7 @@ func Load(f Files) (*Config, []trellis.Problem) {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
 	d.older(f.Worktree, &c)
+	d.root = f.Root
 	d.check(&c)
 	c.resolve(f.Root)
 	user, problems := LoadUser(f.User)

@@ -25,6 +25,7 @@ var legacy = strings.Fields(`session_commit_message session_auto_commit session 
 // decoder fills a struct from YAML and goes on after a mistake, so that all of them are told at once.
 type decoder struct {
 	file     string
+	root     string           // main checkout; "": not known
 	ignore   []string         // unknown keys to pass over; nil: all
 	at       map[string]place // what was said, and where
 	problems []trellis.Problem

@@ -88,6 +88,13 @@ func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]st
 	return nulls(out), err
 }
 
+// Ignores reports whether git ignores what lies in a folder of a checkout, which need not be there. folder is given from the checkout's
+// top.
+func (r Index) Ignores(ctx context.Context, dir, folder string) (bool, error) {
+	_, code, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"check-ignore", "-q", "--", folder + "/any/"}, Accept: []int{1}})
+	return code == 0, err
+}
+
 // freshIndex is the index of a checkout with nothing in it that its writer could lie about: what it says of how files look,
 // and of the trees that they make up, is left out, and git looks at all files that Trellis does not know better. Paths that
 // are there and that git was told not to look at are returned. What was added in the sandbox is as if it were meant to be.

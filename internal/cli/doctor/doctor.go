@@ -194,7 +194,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.verdict("identity", "git knows who commits", err)
 	_, err = d.console.Open(ctx)
 	d.verdict("project", ".trellis is set up", err)
-	c := d.config(p)
+	c := d.config(ctx, p)
 	d.trust(ctx, p)
 	d.agents(ctx, p, c)
 	d.sandbox(ctx, p, c)
@@ -232,8 +232,8 @@ func (d *diagnosis) git(ctx context.Context) {
 	d.verdict("git", v, err)
 }
 
-func (d *diagnosis) config(p *app.Project) *config.Config {
-	c, problems := p.Config()
+func (d *diagnosis) config(ctx context.Context, p *app.Project) *config.Config {
+	c, problems := p.CheckedConfig(ctx)
 	for _, problem := range problems {
 		d.problem("config", problem)
 	}

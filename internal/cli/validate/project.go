@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +16,8 @@ import (
 )
 
 // project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
-func (v *validation) project(p *app.Project) error {
-	_, problems := p.Config()
+func (v *validation) project(ctx context.Context, p *app.Project) error {
+	_, problems := p.CheckedConfig(ctx)
 	v.add(".trellis/config.yaml", problems...)
 	pages, err := specs.List(p.Root)
 	if err != nil {

@@ -79,7 +79,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 		return err
 	}
 	if o.all {
-		if err := v.project(p); err != nil {
+		if err := v.project(ctx, p); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// gitDir is git's own folder in a checkout.
+const gitDir = ".git"
+
+// below is the folder of all worktrees as seen from root, with slashes, and whether it lies there. Of an absolute one nothing is known
+// without root.
+func (w Worktree) below(root string) (string, bool) {
+	dir := strings.ReplaceAll(w.Dir, "<repo>", filepath.Base(root))
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir)
+	}
+	if filepath.IsAbs(dir) {
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			return "", false
+		}
+		dir = rel
+	}
+	return filepath.ToSlash(filepath.Clean(dir)), filepath.IsLocal(dir)
+}
+
+// Folders are warnings about folders that the settings of the project name, as its main checkout has them: ignored reports whether git
+// ignores what lies in one, which is given from the top, with slashes.
+func (f Files) Folders(ignored func(path string) bool) []trellis.Problem {
+	c := defaults()
+	d := decode(f.Config, &c, legacy)
+	d.older(f.Worktree, &c)
+	d.problems = nil // which Load has
+	below, inside := c.Worktree.below(f.Root)
+	if inside && below != "." && below != gitDir && !strings.HasPrefix(below, gitDir+"/") && !ignored(below) {
+		d.warn("worktree.dir", " lies in the main checkout, and git does not ignore it: "+below, "add /"+below+"/ to .gitignore")
+	}
+	return d.problems
+}
+
+// warn notes what is allowed and hardly meant.
+func (d *decoder) warn(key, message, hint string) {
+	d.wrong(key, "%s", message)
+	last := &d.problems[len(d.problems)-1]
+	last.Warning, last.Hint = true, hint
+}

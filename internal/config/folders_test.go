@@ -1,0 +1,26 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+)
+
+// Worktrees in the main checkout are files of it, unless git ignores them.
+func TestFolders(t *testing.T) {
+	for _, row := range []struct{ text, older, want string }{
+		{"", "", ""},
+		{"worktree: {dir: ../trees}", "", ""},
+		{"worktree: {dir: /elsewhere}", "", ""},
+		{"worktree:\n  dir: kept/trees", "", ""},
+		{"worktree:\n  dir: trees/<repo>/", "", "warning: config.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees/shop\n"},
+		{"worktree:\n  dir: " + root + "/trees", "", "warning: config.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees\n"},
+		{"", "copy: []\nworktree_dir: trees\n", "warning: worktree.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees\n"},
+	} {
+		files := config.Files{Root: root, Config: config.File{Name: "config.yaml", Data: []byte(row.text)}, Worktree: config.File{Name: "worktree.yaml", Data: []byte(row.older)}}
+		ignored := func(path string) bool { return path == "kept/trees" }
+		if got := said(files.Folders(ignored)); got != row.want {
+			t.Errorf("%q: got %q, want %q", row.text, got, row.want)
+		}
+	}
+}
