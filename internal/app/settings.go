@@ -87,17 +87,21 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	return c, append(unread, problems...)
 }
 
-// CheckedConfig is Config with warnings about folders that the settings name in the main checkout.
+// CheckedConfig is Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.
 func (p *Project) CheckedConfig(ctx context.Context) (*config.Config, []trellis.Problem) {
 	c, problems := p.Config()
 	if len(trellis.Errors(problems)) > 0 {
 		return c, problems // of which others may follow
 	}
+	there := func(path string) bool {
+		st, err := os.Stat(filepath.Join(p.Root, path))
+		return err == nil && st.IsDir()
+	}
 	ignored := func(path string) bool {
 		ignores, err := p.Repo.Index().Ignores(ctx, p.Root, path)
 		return ignores || err != nil // git that does not answer warns of nothing
 	}
-	return c, append(problems, p.Settings.Files().Folders(ignored)...)
+	return c, append(problems, p.Settings.Files().Folders(there, ignored)...)
 }
 
 func (p *Project) harden(c *config.Config) {

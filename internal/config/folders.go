@@ -27,13 +27,18 @@ func (w Worktree) below(root string) (string, bool) {
 	return filepath.ToSlash(filepath.Clean(dir)), filepath.IsLocal(dir)
 }
 
-// Folders are warnings about folders that the settings of the project name, as its main checkout has them: ignored reports whether git
-// ignores what lies in one, which is given from the top, with slashes.
-func (f Files) Folders(ignored func(path string) bool) []trellis.Problem {
+// Folders are warnings about folders that the settings of the project name, as its main checkout has them: there reports whether a
+// path in it is a folder, ignored whether git ignores what lies in one. Both are given from the top, with slashes.
+func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
 	d.older(f.Worktree, &c)
 	d.problems = nil // which Load has
+	for _, name := range sorted(c.Packages) {
+		if p := c.Packages[name].Path; p != "" && inside(p) && !there(filepath.ToSlash(filepath.Clean(p))) {
+			d.warn("packages."+name+".path", " is no folder of the checkout: "+p, "name its folder, unless it comes with the work of a task")
+		}
+	}
 	below, inside := c.Worktree.below(f.Root)
 	if inside && below != "." && below != gitDir && !strings.HasPrefix(below, gitDir+"/") && !ignored(below) {
 		d.warn("worktree.dir", " lies in the main checkout, and git does not ignore it: "+below, "add /"+below+"/ to .gitignore")

@@ -6,10 +6,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// Worktrees in the main checkout are files of it, unless git ignores them.
+// Worktrees in the main checkout are files of it, unless git ignores them, and a package may be a folder that there is not.
 func TestFolders(t *testing.T) {
 	for _, row := range []struct{ text, older, want string }{
 		{"", "", ""},
+		{"packages: {web: {path: ./web}}", "", ""},
+		{"packages:\n  web: {path: web}\n  api: {path: nope}", "", "warning: config.yaml:3: packages.api.path is no folder of the checkout: nope\n"},
 		{"worktree: {dir: ../trees}", "", ""},
 		{"worktree: {dir: /elsewhere}", "", ""},
 		{"worktree:\n  dir: kept/trees", "", ""},
@@ -18,8 +20,9 @@ func TestFolders(t *testing.T) {
 		{"", "copy: []\nworktree_dir: trees\n", "warning: worktree.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees\n"},
 	} {
 		files := config.Files{Root: root, Config: config.File{Name: "config.yaml", Data: []byte(row.text)}, Worktree: config.File{Name: "worktree.yaml", Data: []byte(row.older)}}
+		there := func(path string) bool { return path == "web" }
 		ignored := func(path string) bool { return path == "kept/trees" }
-		if got := said(files.Folders(ignored)); got != row.want {
+		if got := said(files.Folders(there, ignored)); got != row.want {
 			t.Errorf("%q: got %q, want %q", row.text, got, row.want)
 		}
 	}
