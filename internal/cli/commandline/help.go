@@ -11,7 +11,7 @@ import (
 )
 
 // ShowHelp prints the help of the command with that path, or of the program itself.
-func ShowHelp(w io.Writer, root *cli.Command, path ...string) error {
+func ShowHelp(out io.Writer, root *cli.Command, path ...string) error {
 	line, at := &Line{Program: root.Name}, root
 	for _, word := range path {
 		next := Find(at.Subcommands, word)
@@ -20,7 +20,7 @@ func ShowHelp(w io.Writer, root *cli.Command, path ...string) error {
 		}
 		line.Path, at = append(line.Path, word), next
 	}
-	name := line.whole()
+	name, w := line.whole(), new(strings.Builder)
 	fmt.Fprintf(w, "%s - %s\n\nUsage:\n  %s\n", name, at.Usage, UsageLine(name, at))
 	showCommands(w, at.Subcommands)
 	showFlags(w, at.Flags)
@@ -30,7 +30,8 @@ func ShowHelp(w io.Writer, root *cli.Command, path ...string) error {
 	if len(path) == 0 {
 		fmt.Fprintf(w, "\nRun \"%s help COMMAND\" for what a command does, with examples and its exit codes.\n", root.Name)
 	}
-	return nil
+	_, err := io.WriteString(out, w.String())
+	return err
 }
 
 // UsageLine is how a command of that whole name is used.

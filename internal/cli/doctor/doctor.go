@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 
@@ -82,19 +83,23 @@ func run(ctx context.Context, console *command.Console, o options) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var shown strings.Builder // written at once, so that a reader who has seen enough, or a full disk, is an error and no signal
 	for i, f := range d.findings {
 		if f.mend == nil {
 			if !o.json {
-				d.print(f)
+				f.show(&shown)
 			}
 			continue
 		}
 		if d.findings[i].Repair = repairPossible; !o.repair {
 			d.findings[i].Hint = "trellis doctor --repair"
 			if !o.json {
-				d.print(d.findings[i])
+				d.findings[i].show(&shown)
 			}
 		}
+	}
+	if _, err := io.WriteString(console.Stdout, shown.String()); err != nil {
+		return err
 	}
 	if o.repair {
 		if err := d.repair(o.yes, o.json); err != nil {

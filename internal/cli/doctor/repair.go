@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,9 +125,12 @@ func (d *diagnosis) forget(root string) error {
 	return errors.Join(pulse.Remove(root), lock.Unlock())
 }
 
-func (d *diagnosis) print(f finding) {
-	fmt.Fprintf(d.console.Stdout, "%-8s %-12s %s\n", f.State, f.Check, trellis.Visible(f.Detail))
+func (d *diagnosis) print(f finding) { f.show(d.console.Stdout) }
+
+// show writes a finding for people.
+func (f finding) show(w io.Writer) {
+	fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, trellis.Visible(f.Detail))
 	if f.Hint != "" {
-		fmt.Fprintf(d.console.Stdout, "%21s next: %s\n", "", trellis.Visible(f.Hint))
+		fmt.Fprintf(w, "%21s next: %s\n", "", trellis.Visible(f.Hint))
 	}
 }

@@ -1,0 +1,24 @@
+package commandline_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/cli/commandline"
+)
+
+// full is a standard output that can't be written.
+type full struct{ writes int }
+
+func (f *full) Write([]byte) (int, error) {
+	f.writes++
+	return 0, errors.New("no space left on device")
+}
+
+// Help that can't be written is an error, and is written at once.
+func TestHelpThatCannotBeWritten(t *testing.T) {
+	var out full
+	if err := commandline.ShowHelp(&out, testTree()); err == nil || out.writes != 1 {
+		t.Errorf("got %v after %d writes", err, out.writes)
+	}
+}
