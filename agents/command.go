@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -136,80 +137,131 @@ func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 
 // commandEvents reads a program that prints events.
 type commandEvents struct {
-	used bool          // a tool was reported
-	told trellis.Usage // the running total, as the program tells it
+	used bool            // a tool was reported
+	told trellis.Usage   // the running total, as the program tells it
+	odd  map[string]bool // what could not be read, and was told
+}
+
+// field is what an event says under one name. A value of another type leaves it empty, and hides nothing else.
+type field[T any] struct {
+	value T
+	odd   string // the value that could not be read
+}
+
+func (f *field[T]) UnmarshalJSON(data []byte) error {
+	var v T
+	if *f = (field[T]{}); json.Unmarshal(data, &v) != nil {
+		f.odd = brief(data)
+		return nil
+	}
+	f.value = v
+	return nil
+}
+
+// in is the value. One that could not be read is added to the oddities of its event.
+func (f field[T]) in(o *oddities, name string) T {
+	if f.odd != "" {
+		*o = append(*o, name+" "+f.odd)
+	}
+	return f.value
+}
+
+// oddities are the fields of an event that could not be read, with their values.
+type oddities []string
+
+// commandEvent is an event as a program tells it. Each type has fields of its own.
+type commandEvent struct {
+	Kind     field[EventKind]     `json:"type"`
+	Text     field[string]        `json:"text"`
+	Tool     field[string]        `json:"tool"`
+	Input    json.RawMessage      `json:"input"`
+	Session  field[string]        `json:"session"`
+	Usage    field[*commandUsage] `json:"usage"`
+	Model    field[string]        `json:"model"`
+	Answer   json.RawMessage      `json:"answer"`
+	Stop     field[string]        `json:"stop"`
+	Code     field[trellis.Code]  `json:"code"`
+	ResumeAt field[time.Time]     `json:"resume_at"`
 }
 
 // commandUsage is a running total as a program tells it.
 type commandUsage struct {
-	Input     count   `json:"input_tokens"`
-	Output    count   `json:"output_tokens"`
-	Cached    count   `json:"cached_tokens"`
-	Cost      dollars `json:"cost_usd"`
-	Estimated bool    `json:"cost_estimated"`
+	Input     field[count]    `json:"input_tokens"`
+	Output    field[count]    `json:"output_tokens"`
+	Cached    field[count]    `json:"cached_tokens"`
+	Cost      field[*float64] `json:"cost_usd"`
+	Estimated field[bool]     `json:"cost_estimated"`
 }
 
-// count is a number of tokens in any spelling of JSON, as 1200, 1200.0 and 1.2e3; what is no number counts as none.
+// count is a number of tokens in any spelling of JSON, as 1200, 1200.0 and 1.2e3.
 type count int64
 
 func (c *count) UnmarshalJSON(data []byte) error {
 	var n float64
-	if json.Unmarshal(data, &n) == nil {
-		*c = count(min(max(n, 0), mostTokens))
-	}
-	return nil
+	err := json.Unmarshal(data, &n)
+	*c = count(min(max(n, 0), mostTokens))
+	return err
 }
 
 // total takes in a running total, which never falls: what it leaves out, or tells in no number, stays as it was.
-func (c *commandEvents) total(u commandUsage) trellis.Usage {
-	c.told.InputTokens = max(c.told.InputTokens, int64(u.Input))
-	c.told.OutputTokens = max(c.told.OutputTokens, int64(u.Output))
-	c.told.CachedTokens = max(c.told.CachedTokens, int64(u.Cached))
-	if now, before := u.Cost.told, c.told.CostUSD; now != nil && *now >= 0 && (before == nil || *now > *before) {
-		c.told.CostUSD, c.told.CostEstimated = now, u.Estimated
+func (c *commandEvents) total(u commandUsage, o *oddities) trellis.Usage {
+	c.told.InputTokens = max(c.told.InputTokens, int64(u.Input.in(o, "usage.input_tokens")))
+	c.told.OutputTokens = max(c.told.OutputTokens, int64(u.Output.in(o, "usage.output_tokens")))
+	c.told.CachedTokens = max(c.told.CachedTokens, int64(u.Cached.in(o, "usage.cached_tokens")))
+	now, estimated := u.Cost.in(o, "usage.cost_usd"), u.Estimated.in(o, "usage.cost_estimated")
+	if before := c.told.CostUSD; now != nil && *now >= 0 && (before == nil || *now > *before) {
+		c.told.CostUSD, c.told.CostEstimated = now, estimated
 	}
 	return c.told
 }
 
 func (c *commandEvents) line(line string, t *tally) bool {
-	var e struct {
-		Event
-		Input    json.RawMessage `json:"input"`
-		Usage    *commandUsage   `json:"usage"`
-		Model    string          `json:"model"`
-		Answer   json.RawMessage `json:"answer"`
-		Stop     string          `json:"stop"`
-		Code     trellis.Code    `json:"code"`
-		ResumeAt time.Time       `json:"resume_at"`
-	}
+	var e commandEvent
 	if !decode(line, &e) {
 		return false
 	}
-	switch e.Kind {
+	var o oddities
+	switch e.Kind.value {
 	case EventSession:
-		t.session(e.Session)
+		t.session(e.Session.in(&o, "session"))
 	case EventText:
-		t.text(e.Text)
+		t.text(e.Text.in(&o, "text"))
 	case EventTool:
 		c.used = true
-		t.tool(e.Tool, e.Input)
+		t.tool(e.Tool.in(&o, "tool"), e.Input)
 	case EventUsage:
-		t.result.Model = cmp.Or(e.Model, t.result.Model)
-		if e.Usage != nil {
-			t.usage(c.total(*e.Usage))
+		t.result.Model = cmp.Or(e.Model.in(&o, "model"), t.result.Model)
+		if u := e.Usage.in(&o, "usage"); u != nil {
+			t.usage(c.total(*u, &o))
 		}
 	case EventNotice:
-		t.notice(e.Text)
+		t.notice(e.Text.in(&o, "text"))
 	case EventResult:
-		c.result(e.Text, e.Answer, t)
-		t.session(e.Session)
-		t.finished(e.Stop)
+		c.result(e.Text.in(&o, "text"), e.Answer, t)
+		t.session(e.Session.in(&o, "session"))
+		t.finished(e.Stop.in(&o, "stop"))
 	case "error":
-		t.failure = commandFailure(e.Code, e.Text, e.ResumeAt)
+		t.failure = commandFailure(e.Code.in(&o, "code"), e.Text.in(&o, "text"), e.ResumeAt.in(&o, "resume_at"))
 	default:
 		return false
 	}
+	c.passOver(e.Kind.value, o, t)
 	return true
+}
+
+// passOver says once of each field of an event that it could not be read.
+func (c *commandEvents) passOver(kind EventKind, o oddities, t *tally) {
+	for _, said := range o {
+		name, _, _ := strings.Cut(said, " ")
+		if name = string(kind) + " " + name; c.odd[name] {
+			continue
+		}
+		if c.odd == nil {
+			c.odd = map[string]bool{}
+		}
+		c.odd[name] = true
+		t.notice(fmt.Sprintf("its event of type %s: %s can't be read, and is passed over", kind, said))
+	}
 }
 
 func (c *commandEvents) result(text string, answer json.RawMessage, t *tally) {

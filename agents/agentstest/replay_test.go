@@ -1,6 +1,7 @@
 package agentstest_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -262,6 +264,52 @@ func TestCommandWithoutSessions(t *testing.T) {
 	}
 	if !strings.Contains(get(t, r.RunDir, "stream.jsonl"), "s-1") {
 		t.Error("what it said is not kept")
+	}
+}
+
+// A field of another type hides nothing else of its event, and is told once.
+func TestCommandWithOddFields(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stream, want string
+		code         trellis.Code
+	}{
+		"a time": {`{"type": "error", "code": "rate_limited", "text": "slow", "resume_at": "in 5m"}`,
+			`slow; its event of type error: resume_at "in 5m" can't be read, and is passed over`, trellis.RateLimited},
+		"a time as a number": {`{"type": "error", "resume_at": 5, "code": "rate_limited", "text": "slow"}`,
+			`slow; its event of type error: resume_at 5 can't be read, and is passed over`, trellis.RateLimited},
+		"a code": {`{"type": "error", "code": 429, "text": "slow"}`,
+			"slow; its event of type error: code 429 can't be read, and is passed over", trellis.AgentExit},
+		"a use, again and again": {`{"type": "usage", "usage": {"input_tokens": "many", "output_tokens": 7}}
+{"type": "usage", "model": {}, "usage": {"input_tokens": "more", "output_tokens": 8}}
+{"type": "error", "code": "agent_auth", "text": "no"}`,
+			`no; its event of type usage: usage.input_tokens "many" can't be read, and is passed over; its event of type usage: model {} can't be read, and is passed over`, trellis.AgentAuth},
+		"what is nothing here": {`{"type": "error", "code": "agent_auth", "text": "no", "stop": 3, "resume_at": null}`, "no", trellis.AgentAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			fake{stream: c.stream + "\n", exit: 1}.install(t, filepath.Join(root, "agent.sh"))
+			a, err := agents.New("mine", agents.Options{Environ: []string{"PATH=/usr/bin:/bin"}, Root: root,
+				Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh"}, Output: "events"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var notices []string
+			_, err = a.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: "p", Dir: root, RunDir: t.TempDir(), Permission: trellis.PermitEdit},
+				func(e agents.Event) {
+					if e.Kind == agents.EventNotice {
+						notices = append(notices, e.Text)
+					}
+				})
+			var f *flow.Failure
+			if !errors.As(err, &f) || f.Code != string(c.code) {
+				t.Fatalf("got %v, want %s", err, c.code)
+			}
+			if got := strings.Join(append([]string{f.Detail}, notices...), "; "); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
 	}
 }
 
