@@ -129,6 +129,21 @@ func TestCheckSteps(t *testing.T) {
 	}
 }
 
+// What is no step is a slip of another one, if of any: a step does not wait for itself.
+func TestCheckMeant(t *testing.T) {
+	for _, tt := range []struct{ steps, hint string }{
+		{`{"id": "a", "command": "ls", "depends_on": ["b"]}`, ""},
+		{`{"id": "build", "command": "ls", "depends_on": ["biuld"]}`, ""},
+		{`{"id": "a", "command": "ls"},` + "\n" + `{"id": "c", "command": "ls", "depends_on": ["b"]}`, ""},
+		{`{"id": "built", "command": "ls"},` + "\n" + `{"id": "build", "command": "ls", "depends_on": ["bulit"]}`, "did you mean built?"},
+	} {
+		p, _ := plan.Parse([]byte(doc("", tt.steps)))
+		if got := p.Check(plan.Facts{}); len(got) != 1 || got[0].Hint != tt.hint {
+			t.Errorf("%s: got %+v, want the hint %q", tt.steps, got, tt.hint)
+		}
+	}
+}
+
 const step2 = `{"id": "b", "prompt": "p", "llm_as_judge": true}`
 
 func TestCheckVars(t *testing.T) {

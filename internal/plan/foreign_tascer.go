@@ -107,7 +107,7 @@ func (t *tascer) step(n *node, i int) *node {
 	if outcome := n.value("desired_outcome"); !outcome.empty() {
 		out.put("desired_outcome", outcome)
 	}
-	out.put("depends_on", t.dependencies(n))
+	out.put("depends_on", t.dependencies(n, i))
 	t.do(n, out, title, notes, proof)
 	for _, m := range n.members {
 		t.key(m)
@@ -136,8 +136,8 @@ func (t *tascer) key(m member) {
 	}
 }
 
-// dependencies are the steps that a tasc waits for: it says all of them.
-func (t *tascer) dependencies(n *node) *node {
+// dependencies are the steps that the tasc at i waits for: it says all of them.
+func (t *tascer) dependencies(n *node, i int) *node {
 	from := n.value("dependencies")
 	if from == nil || from.text == "null" {
 		return array(n)
@@ -154,10 +154,16 @@ func (t *tascer) dependencies(n *node) *node {
 		case !isText:
 			out.items = append(out.items, item)
 		default:
-			t.wrong(item, "", "depends on %q, which is no tasc", s).Hint = trellis.Meant(s, slices.Sorted(maps.Keys(t.renamed)))
+			t.wrong(item, "", "depends on %q, which is no tasc", s).Hint = trellis.Meant(s, t.others(n, i))
 		}
 	}
 	return out
+}
+
+// others are the ids of the tascs that the one at i can wait for.
+func (t *tascer) others(n *node, i int) []string {
+	own, _ := raw(n, i)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.renamed)), func(id string) bool { return id == own })
 }
 
 // do says what a step does and what proves it.

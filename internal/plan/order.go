@@ -65,7 +65,9 @@ func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
 	}
 	var ids []string
 	for _, o := range neighbours {
-		ids = append(ids, o.ID)
+		if o.ID != s.ID { // it can't wait for itself
+			ids = append(ids, o.ID)
+		}
 	}
 	c.add(at, "step %s depends on %s, which is no step", s.ID, id).Hint = trellis.Meant(id, ids)
 }

@@ -38,21 +38,23 @@ func (r *Roadmap) findUnknown() {
 			if id == s.ID && s.Stated {
 				r.errorf(s.Line, "", "step %s depends on itself", s.ID)
 			} else if r.Step(id) == nil {
-				r.errorf(s.Line, r.meant(id), "step %s depends on %s, which is no step", s.ID, id)
+				r.errorf(s.Line, r.meant(s, id), "step %s depends on %s, which is no step", s.ID, id)
 			}
 		}
 	}
 }
 
-// meant is a hint at the id that somebody may have meant. It looks at every step, and so only for the first few;
+// meant is a hint at the id of another step that somebody may have meant. It looks at every step, and so only for the first few;
 // short ids are all near to each other.
-func (r *Roadmap) meant(id string) string {
+func (r *Roadmap) meant(of Step, id string) string {
 	if len(r.problems) > 20 || len(id) < 3 {
 		return ""
 	}
 	var ids []string
 	for _, s := range r.Steps {
-		ids = append(ids, s.ID)
+		if s.ID != of.ID {
+			ids = append(ids, s.ID)
+		}
 	}
 	if near := trellis.Nearest(id, ids); near != "" {
 		return "did you mean " + near

@@ -1,12 +1,13 @@
 package trellis
 
 // Nearest is the candidate that takes the fewest edits to come from word, or "" when every one is
-// more than a third of its length away.
+// more than a third of its length away, or shares no letter with it, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
 		d := edits(word, c)
-		if d <= max(1, max(len(word), len(c))/3) && (best == "" || d < at) {
+		most := max(len(word), len(c))
+		if d <= max(1, most/3) && d < most && (best == "" || d < at) {
 			best, at = c, d
 		}
 	}
