@@ -91,7 +91,31 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 	if keys == nil {
 		return nil, &trellis.Problem{Message: "not a JSON object, but null"}
 	}
+	if p := doubled(line); p != nil {
+		return nil, p
+	}
 	return fromKeys(keys, line)
+}
+
+// doubled is the key of ours that stands in an object for the second time: which of two was meant, nobody knows. It is
+// nil when there is none.
+func doubled(object []byte) *trellis.Problem {
+	d, seen := json.NewDecoder(bytes.NewReader(object)), map[string]bool{}
+	_, _ = d.Token() // its brace
+	for d.More() {
+		token, _ := d.Token()
+		key, _ := token.(string)
+		if seen[key] && slices.Contains([]string{"file", "path", "reason", "type"}, key) {
+			at := bytes.LastIndexByte(object[:int(d.InputOffset())-1], '"') + 1 // they have no quotes in them
+			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q stands in this row for the second time", key), Hint: "remove one of the two, or write two rows"}
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return nil
+		}
+	}
+	return nil
 }
 
 func notObject(err error) *trellis.Problem {

@@ -49,7 +49,8 @@ func TestParse(t *testing.T) {
 		`{"_example": "put {\"file\": …} here"}` + "\n" +
 		`  {"path": "b/", "type": "directory"}` + "\n" +
 		"   \n" +
-		`{"file": "c.md", "path": "not this", "_example": "kept by mistake"}`
+		`{"file": "c.md", "path": "not this", "_example": "kept by mistake"}` + "\n" +
+		`{"file": "d.md", "owner": {"file": "x", "file": "y"}, "owner": 1}`
 	rows, problems := contextfiles.Parse("implement.jsonl", []byte(data))
 	if got := said(problems); got != "" {
 		t.Fatalf("problems: %s", got)
@@ -58,6 +59,7 @@ func TestParse(t *testing.T) {
 		{Line: 1, Path: "a.md", Reason: "why", Type: contextfiles.File, Raw: []byte(`{"file": "a.md", "reason": "why", "owner": {"x": 1.0}}`)},
 		{Line: 4, Path: "b/", Type: contextfiles.Directory, Raw: []byte(`  {"path": "b/", "type": "directory"}`)},
 		{Line: 6, Path: "c.md", Type: contextfiles.File, Raw: []byte(`{"file": "c.md", "path": "not this", "_example": "kept by mistake"}`)},
+		{Line: 7, Path: "d.md", Type: contextfiles.File, Raw: []byte(`{"file": "d.md", "owner": {"file": "x", "file": "y"}, "owner": 1}`)},
 	}
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got %+v\nwant %+v", rows, want)
@@ -77,6 +79,8 @@ func TestParseNamesBadLines(t *testing.T) {
 		{`{"File": "a.md"}`, `c.jsonl:2: names no file: expected {"file": "path", "reason": "why"}`},
 		{`{"file": 3}`, `c.jsonl:2: "file" is not a string`},
 		{`{"file": "a.md", "reason": ["x"]}`, `c.jsonl:2: "reason" is not a string`},
+		{`{"file": "a.md", "file": "b.md"}`, `c.jsonl:2:18: "file" stands in this row for the second time`},
+		{`{"reason": "x", "file": "a.md", "re\u0061son" : "x"}`, `c.jsonl:2:33: "reason" stands in this row for the second time`},
 		{`{"file": "a.md", "type": "folder"}`, `c.jsonl:2: unknown type "folder" ("directory", or none for a file)`},
 	} {
 		rows, problems := contextfiles.Parse("c.jsonl", []byte("{\"file\": \"x\"}\n"+tt.line+"\n{\"file\": \"y\"}"))
