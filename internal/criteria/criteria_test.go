@@ -36,6 +36,45 @@ func read(prd string) (got []string) {
 
 const unclear = `this verify line names no clear command: it is read as one command, or as several in code with nothing but "and" between them`
 
+// What is nearly the name of a key is told, with the key; what only looks a little like it is not.
+func TestMisspelledKeys(t *testing.T) {
+	for item, want := range map[string]string{
+		"- a\n  verfy: `x`":                     `2 "verfy" verify`,
+		"- a\n  - **Verifiy with:** `x`":        `2 "Verifiy with" verify`,
+		"- a\n  veryfy: go test":                `2 "veryfy" verify`,
+		"- a\n  verfy `x`":                      `2 "verfy" verify`,
+		"- a\n- verifies: `x`":                  `2 "verifies" verify`,
+		"- a\n  - verifed by: `x`":              `2 "verifed by" verify`,
+		"- a\n  verifcation: `x`":               `2 "verifcation" verify`,
+		"- a (verfy: `x`)":                      `1 "verfy" verify`,
+		"| Criterion | Verfy |\n|-|-|\n|a|`x`|": `1 "Verfy" verify`,
+		"- a\n  levl: should":                   `2 "levl" level`,
+		"- a\n  verify: `x`":                    "",
+		"- a\n  prüfen: `x`":                    "",
+		"- a\n  very: `x` is fine":              "",
+		"- a\n  variation: b":                   "",
+		"- a\n  with `x`":                       "",
+		"- a\n  note: `x`":                      "",
+		"- a\n  levels: three of them":          "",
+		"- the very `x`":                        "",
+		"- Verified users: they see `x`":        "",
+		"- verify that the user sees `x`":       "",
+	} {
+		_, problems := criteria.Parse("prd.md", []byte("## Acceptance Criteria\n"+item+"\n"))
+		var got []string
+		for _, p := range problems {
+			name, _, _ := strings.Cut(p.Message, " is read as a part of the criterion")
+			got = append(got, fmt.Sprintf("%d %s %s", p.Line-1, name, strings.TrimPrefix(p.Hint, "did you mean: ")))
+			if !p.Warning {
+				t.Errorf("%s: %s is an error", item, p.Message)
+			}
+		}
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("%s: got %s, want %s", item, got, want)
+		}
+	}
+}
+
 // Every spelling is read as it is meant, or is an error with its line (edge C1).
 func TestSpellings(t *testing.T) {
 	type list = []string

@@ -170,13 +170,17 @@ func (r *reader) line(l line) {
 	if m.found() {
 		said = m.text
 	}
-	if k, ok := keyOf(said); ok && r.isKey(k, l, m) {
+	k, ok := keyOf(said)
+	if ok && r.isKey(k, l, m) {
 		r.closeVerify()
 		r.key(k, l)
 		return
 	}
 	if r.want != nil && r.answers(l, m) {
 		return
+	}
+	if !ok {
+		r.misspelled(said, l, m)
 	}
 	switch {
 	case m.found() && r.joins(said, l):
@@ -366,6 +370,7 @@ func (r *reader) table(i, end int) int {
 	r.introduces(r.lines[i])
 	r.lead = append(r.lead, lead{line: r.lines[i].number, end: r.lines[i+1].number, what: "head of a table"})
 	c, n := columnsOf(head), i+2
+	c.misspelled(r.document, r.lines[i].number)
 	for ; n < end && r.lines[n].kind == text && strings.Contains(r.lines[n].bare, "|"); n++ {
 		r.row(c, r.lines[n])
 	}
@@ -419,6 +424,7 @@ func (r *reader) item(o *open) {
 	if m := bareAtTheEnd().FindStringSubmatch(said); m != nil && len(o.commands) == 0 && !wordy(m[1]) {
 		r.warnf(o.Line, "put it in code: (verify: `command`)", "what this acceptance criterion is to be verified with is not in code, and is not run")
 	}
+	r.misspelledAtTheEnd(o, said)
 	bare := strings.ToLower(strings.Trim(said, "*_`()[]<>. "))
 	if strings.Trim(said, ".…") == "" {
 		bare = ""
