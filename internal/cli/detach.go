@@ -89,6 +89,7 @@ func startDetached(a *command.Console, c *cli.Context) error {
 		if err != nil {
 			return outcome.RunError(a, p, dir, err)
 		}
+		a.SayProblems(res.Warnings)
 		if !runs {
 			return outcome.EndRun(a, p, res, false)
 		}

@@ -85,6 +85,19 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	return c.problems, err
 }
 
+// Overlooked are the warnings of what somebody wrote and nobody reads: in task.json and prd.md, and files with names that
+// are nearly those of others. Who begins the work says them, since it may be other work than was meant.
+func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
+	for _, p := range problems {
+		name := filepath.Base(p.File)
+		written := p.Line > 0 && (name == taskdir.TaskJSON || name == taskdir.PRD)
+		if p.Warning && (written || contextfiles.Misspelled(name) != "") {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 type check struct {
 	Input
 	task     *taskdir.Task

@@ -46,6 +46,7 @@ type Assessment struct {
 	Waits    string            // for what else
 	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
 	Problems []trellis.Problem // why it can't; a person has to do something
+	Warnings []trellis.Problem // what its author is to be told although it can; of one that was looked at for that
 
 	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is pulse.Trust
 	Elsewhere *ElsewhereError       // which other machine has it; then nothing else was looked at
@@ -170,7 +171,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	if l, done, err := as.finished(ctx, l, h); done || err != nil {
 		return l, err
 	}
-	if err := as.check(ctx, l.Dir, l.Adopt); err != nil {
+	if l.Warnings, err = as.check(ctx, l.Dir, l.Adopt); err != nil {
 		if not := (*NotReadyError)(nil); errors.As(err, &not) {
 			l.Problems = not.Problems
 			return l, nil
@@ -261,23 +262,17 @@ func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Bas
 	return bases.Base{Commit: p.Base, On: p.StackedOn}
 }
 
-// check is the failure of a task that can't run, as everyone sees it.
-func (as Assessor) check(ctx context.Context, dir string, adopt bool) error {
+// check is the failure of a task that can't run, as everyone sees it, or else what is to be said of one that can.
+func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings []trellis.Problem, err error) {
 	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: as.store, Status: trellis.Ready, Begins: as.repo, Adopt: adopt, Neighbours: as.neighbours,
 		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath, KnowsPackage: as.config.KnowsPackage})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var wrong []trellis.Problem
-	for _, p := range problems {
-		if !p.Warning {
-			wrong = append(wrong, p)
-		}
+	if wrong := trellis.Errors(problems); len(wrong) > 0 {
+		return nil, &NotReadyError{wrong}
 	}
-	if len(wrong) > 0 {
-		return &NotReadyError{wrong}
-	}
-	return nil
+	return ready.Overlooked(problems), nil
 }
 
 // touches are the globs of what a task changes, as task.json says or else its plan.

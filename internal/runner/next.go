@@ -94,7 +94,7 @@ func (n next) unready(ctx context.Context) (string, error) {
 	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
 		return n.planning(), nil
 	}
-	err := n.as.check(ctx, n.t.Dir, false)
+	_, err := n.as.check(ctx, n.t.Dir, false)
 	if err == nil {
 		return n.say("task ready"), nil
 	}

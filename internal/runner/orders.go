@@ -106,7 +106,7 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if err := s.guard().trustedRun(ctx, dir); err != nil {
 		return err
 	}
-	if err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {
+	if _, err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
 	if t, err := s.Store.Load(dir); err == nil && mends(t) && !o.fresh && o.said == "" {

@@ -16,11 +16,12 @@ type Result struct {
 	Outcome     trellis.Outcome
 	Failure     *flow.Failure // of a run that failed or was paused by a budget
 	Report      pipeline.Report
-	Waits       []string  // what a parked run, or a task that is not begun, waits for
-	Until       time.Time // when that has passed, zero if nobody knows
-	Interrupted bool      // this process was told to end; the run goes on later
-	Progress    bool      // the run ended, or did some of its work
-	Rollback    []string  // of a run that failed: how to go back, as its plan says
+	Warnings    []trellis.Problem // what start says of it before it begins
+	Waits       []string          // what a parked run, or a task that is not begun, waits for
+	Until       time.Time         // when that has passed, zero if nobody knows
+	Interrupted bool              // this process was told to end; the run goes on later
+	Progress    bool              // the run ended, or did some of its work
+	Rollback    []string          // of a run that failed: how to go back, as its plan says
 }
 
 // taskState is where a task stands that this process does not run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ type Starter struct {
 // ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
 func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	t, res, err := st.startable(ctx, dir, o.Adopt)
+	st.warn(dir, res, err)
 	if err != nil || t == nil {
 		return res, err
 	}
@@ -49,7 +51,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		st.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
 	}
 	if hand() {
-		if runs, res, err := st.Admit(ctx, dir); err != nil || !runs {
+		if runs, res, err := st.admit(ctx, dir); err != nil || !runs {
 			return res, err
 		}
 	}
@@ -104,6 +106,32 @@ func (st Starter) readied(dir string) error {
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
 // there is something to run.
 func (st Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
+	runs, res, err := st.admit(ctx, dir)
+	st.warn(dir, res, err)
+	return runs, res, err
+}
+
+// warn says what of a task is passed over, before its work begins.
+func (st Starter) warn(dir string, res Result, err error) {
+	if err != nil {
+		return
+	}
+	for _, p := range res.Warnings {
+		st.tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: WarningText(p)})
+	}
+}
+
+// WarningText is a warning as those who begin the work on a task say it.
+func WarningText(p trellis.Problem) string {
+	s := "warning: " + p.Error()
+	if p.Hint != "" {
+		s += "\nnext: " + p.Hint
+	}
+	return s
+}
+
+// admit is Admit without a word.
+func (st Starter) admit(ctx context.Context, dir string) (bool, Result, error) {
 	t, res, err := st.startable(ctx, dir, false)
 	if err != nil || t == nil {
 		return false, res, err
@@ -191,7 +219,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 
 // written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
 func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
-	if err := st.assessor.check(ctx, t.Dir, adopt); err != nil {
+	if res.Warnings, err = st.assessor.check(ctx, t.Dir, adopt); err != nil {
 		return nil, res, st.unplannedYet(ctx, t, err)
 	}
 	l := Assessment{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
@@ -218,6 +246,7 @@ func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) 
 func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
 	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
 	retry := "trellis retry " + t.ID
+	res.Warnings = l.Warnings
 	switch {
 	case err != nil:
 		return nil, res, err

@@ -79,6 +79,25 @@ func TestListedReadyAfterDelivery(t *testing.T) {
 	}
 }
 
+// Start says what of a task is passed over, each thing once, and runs it all the same.
+func TestStartSaysWhatIsPassedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Counted())
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD+"\n  verfy: `false`\n")
+	w.Write(".trellis/tasks/02-01-bye/task.json", "{\"status\": \"ready\",\n\"depends_on\": [\"02-02-other\"]}")
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	for _, said := range []string{
+		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"depends_on\" is no field here, and is passed over\nnext: write it into \"pipeline\"",
+		"is read as a part of the criterion, and no command is run for it\nnext: did you mean: verify",
+	} {
+		if w.Heard(said) != 1 {
+			t.Errorf("%q was said %d times in %q", said, w.Heard(said), w.Said)
+		}
+	}
+}
+
 // When a journal is damaged, what its process left running is ended before the work is saved, and a ready task
 // says what to type.
 func TestDamagedJournal(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 // notices are what a watcher says: about each subject (a directory, an objective, a name) a thing only once.
 type notices struct {
 	*settings
-	said    map[string]string // what was said last, by subject
-	trouble *pulse.Trouble    // what went wrong last
-	idle    time.Time         // since when nothing runs; zero: something does
+	said    map[string]string   // what was said last, by subject
+	warned  map[string][]string // what was said of what is passed over, by directory
+	trouble *pulse.Trouble      // what went wrong last
+	idle    time.Time           // since when nothing runs; zero: something does
 }
 
 // stands tells what a beat says of tasks that do not run, and since when none does. busy: there is something to do all the same.
@@ -77,6 +79,16 @@ func (n *notices) once(level slog.Level, about, text string) {
 		e.Task = filepath.Base(about)
 	}
 	n.s.Tell(e)
+}
+
+// passedOver says once of each thing in a task that nobody reads it, wherever in its file that stands by now.
+func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
+	for _, p := range warnings {
+		if key := p.File + "\x00" + p.Message + "\x00" + p.Hint; !slices.Contains(n.warned[dir], key) {
+			n.warned[dir] = append(n.warned[dir], key)
+			n.s.Tell(runner.Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: runner.WarningText(p)})
+		}
+	}
 }
 
 // over has the same said anew when it happens again.

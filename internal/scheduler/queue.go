@@ -39,6 +39,9 @@ func (w *watch) place(f inspected) {
 	if f.err == nil && !l.Run {
 		delete(w.failed, dir)
 	}
+	if f.err == nil && l.Untrusted == nil {
+		w.notices.passedOver(dir, l.Warnings)
+	}
 	switch {
 	case f.err != nil:
 		w.fail(l, f.err)
@@ -151,6 +154,7 @@ func gone(dir string) bool {
 func (w *watch) forget(dir string) {
 	delete(w.schedule.seen, dir)
 	w.notices.over(dir)
+	delete(w.notices.warned, dir)
 	delete(w.failed, dir)
 	delete(w.rest, dir)
 	delete(w.stalls, dir)

@@ -12,6 +12,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
+// A watcher says what of a task is passed over once, though it looks at the task again and again.
+func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Hand("02-01-waits", runnertest.PrdText)
+	odd := "\"priorty\": \"P1\", \"pipeline\": {\"approval\": {\"required\": true}}}"
+	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\", "+odd)
+	w.watching(scheduler.WatchOptions{})
+	const said = "\"priorty\" is no field, and is passed over\nnext: did you mean: priority"
+	w.Until("the warning", func() bool { return w.Heard(said) > 0 })
+	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\",\n\"notes\": \"x\", \"assigne\": \"me\", "+odd)
+	w.Until("another warning", func() bool { return w.Heard("did you mean: assignee") > 0 })
+	if n := w.Heard(said); n != 1 {
+		t.Errorf("it was said %d times: %q", n, w.Said)
+	}
+}
+
 // A watcher tells which tasks there is no room for, once; how each run ended, when it ends; and once nothing runs, since when, and
 // what the others wait for.
 func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {

@@ -101,7 +101,7 @@ func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
 	w := &watch{
 		settings:  c,
 		lock:      lock,
-		notices:   notices{settings: c, said: map[string]string{}},
+		notices:   notices{settings: c, said: map[string]string{}, warned: map[string][]string{}},
 		schedule:  newSchedule(),
 		admission: newAdmission(c),
 		results:   results{map[string]runner.Result{}, map[string]bool{}},
