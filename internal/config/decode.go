@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"go.yaml.in/yaml/v3"
 )
 
 // legacy are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that mean nothing here.
