@@ -87,8 +87,8 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	return c, append(unread, problems...)
 }
 
-// CheckedConfig is Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.
-func (p *Project) CheckedConfig(ctx context.Context) (*config.Config, []trellis.Problem) {
+// CheckedConfig is p.Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.
+func CheckedConfig(ctx context.Context, p *Project) (*config.Config, []trellis.Problem) {
 	c, problems := p.Config()
 	if len(trellis.Errors(problems)) > 0 {
 		return c, problems // of which others may follow

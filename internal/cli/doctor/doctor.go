@@ -238,7 +238,7 @@ func (d *diagnosis) git(ctx context.Context) {
 }
 
 func (d *diagnosis) config(ctx context.Context, p *app.Project) *config.Config {
-	c, problems := p.CheckedConfig(ctx)
+	c, problems := app.CheckedConfig(ctx, p)
 	for _, problem := range problems {
 		d.problem("config", problem)
 	}

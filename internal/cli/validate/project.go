@@ -17,7 +17,7 @@ import (
 
 // project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
 func (v *validation) project(ctx context.Context, p *app.Project) error {
-	_, problems := p.CheckedConfig(ctx)
+	_, problems := app.CheckedConfig(ctx, p)
 	v.add(".trellis/config.yaml", problems...)
 	pages, err := specs.List(p.Root)
 	if err != nil {
