@@ -13,13 +13,10 @@ import (
 // Its days are those of the day's budgets.
 func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store, Zone: Zone(p)} }
 
-// Zone is the time zone in which the days of a project begin; that of this machine, where settings that can't be read would say.
+// Zone is the time zone in which the days of a project begin; that of this machine, where the settings name none that there is.
 func Zone(p *Project) *time.Location {
-	cfg, err := p.Config()
-	if err != nil {
-		return time.Local
-	}
-	return cfg.Shared.Zone()
+	c, _ := p.Config() // what is wrong with it is said elsewhere
+	return c.Shared.Zone()
 }
 
 // Forecast is what a task that is still to begin may take, by what earlier ones took; nil where they are too few, or nobody can tell.
