@@ -182,7 +182,7 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	exit, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{nativeCodex(path)}, args...),
 		Env:  o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{}),
-		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: 10 * time.Second, Grace: time.Second,
+		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: 30 * time.Second, Grace: time.Second,
 	})
 	return err == nil && exit.Code == 0, kept.String()
 }

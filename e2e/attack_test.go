@@ -144,7 +144,7 @@ func newTarget(t *testing.T, mode, settings string) *target {
 		"GORACE=atexit_sleep_ms=0", "ROOT=" + root, "MAIN=" + root + "/repo", "TASK=" + root + "/repo/.trellis/tasks/" + victim}
 	x := &target{&site{t, filepath.Join(root, "repo"), env}, root, word}
 	x.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\nsandbox: "+mode+
-		"\nprotected: [.trellis/**, test.sh, .githooks/**]\nlimits: {attempts: 1, rounds: 1, idle: 60s}\n"+settings)
+		"\nprotected: [.trellis/**, test.sh, .githooks/**]\nlimits: {attempts: 1, rounds: 1, idle: 10m}\n"+settings)
 	x.hand(victim)
 	return x
 }

@@ -156,7 +156,7 @@ func TestHostileTaskDirectories(t *testing.T) {
 }
 
 // atOnce is an agent that does its work at once.
-var atOnce = strings.Replace(sleepy, "    - run: [\"test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }\"]\n      files", "    - files", 1)
+var atOnce = strings.Replace(sleepy, "    - run: [\"test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }\"]\n      files", "    - files", 1)
 
 // told checks that each file was named.
 func (s *site) told(t *testing.T, by, said string, want map[string]string) {

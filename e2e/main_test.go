@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// hang is after how long a test takes something for hung: less than the 300 s for which its processes stay.
+// hang is after how long a test takes something for hung: less than the 3,000 s for which its processes stay.
 const hang = agentstest.Hang
 
 // program is the built trellis.
@@ -87,7 +87,7 @@ func newSite(t testing.TB, env []string, agent string) *site {
 		}
 		which += fmt.Sprintf(", commands: {gemini: {type: acp, command: %s, env_pass: [GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL]}}", command)
 	}
-	s.write(".trellis/config.yaml", "agents: {"+which+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
+	s.write(".trellis/config.yaml", "agents: {"+which+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n")
 	s.run("git", "add", "-A")
 	s.run("git", "commit", "-q", "-m", "trellis")
 	return s

@@ -207,7 +207,7 @@ func (s *site) confine(agent string) {
 		s.Log("there is no bubblewrap here: without a sandbox")
 		return
 	}
-	s.write(".trellis/config.yaml", "agents: {default: "+agent+"}\nverify: [sh test.sh]\nsandbox: require\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
+	s.write(".trellis/config.yaml", "agents: {default: "+agent+"}\nverify: [sh test.sh]\nsandbox: require\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n")
 	s.run("git", "commit", "-q", "-a", "-m", "sandbox")
 }
 
@@ -251,7 +251,7 @@ func TestUselessModels(t *testing.T) {
 				seldom(t, cli, "agentstest", c.by)
 				s, _ := scene(t, cli, modelserver.Play(c.turn))
 				if c.name == "hangs" {
-					s.write(".trellis/config.yaml", "agents: {default: "+cli+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 12s}\n")
+					s.write(".trellis/config.yaml", "agents: {default: "+cli+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 20s}\n")
 				}
 				s.hand("02-01-bye")
 				_, errs := s.trellis(c.exit, "start", "02-01-bye")

@@ -33,7 +33,7 @@ func stepwise(t *testing.T, steps string) *site {
 const lingering = `
   - {id: a, command: "echo a >>log"}
   - {id: l, repeat: 2, command: "echo l{{item}} >>log"}
-  - {id: w, command: "test -e go && exit 0; setsid sleep 301 & sleep 302 & echo $$ >began; sleep 303; echo never >>log", continue_on_error: true}
+  - {id: w, command: "test -e go && exit 0; setsid sleep 3001 & sleep 3002 & echo $$ >began; sleep 3003; echo never >>log", continue_on_error: true}
   - {id: z, command: "echo z >>log"}
 `
 

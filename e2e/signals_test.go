@@ -32,7 +32,7 @@ func played(t *testing.T, script string) *site {
 const sleepy = `
 roles:
   implement:
-    - run: ["test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }"]
+    - run: ["test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }"]
       files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}
       answer: done
   check: [{answer: fine}]
@@ -188,7 +188,7 @@ func ended(t *testing.T, pid int) {
 
 // On a terminal one line a task is drawn again and again: the phase, the clock, what was used last.
 func TestProgressOnATerminal(t *testing.T) {
-	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }", "sleep 1.2", 1))
+	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }", "sleep 1.2", 1))
 	cmd := exec.Command(program, "start", "02-01-bye")
 	cmd.Dir, cmd.Env = s.Dir, s.Env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})

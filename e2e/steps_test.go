@@ -263,7 +263,7 @@ func TestKilledInAStep(t *testing.T) {
 				}
 				return turn
 			})
-			s.write(".trellis/config.yaml", "agents: {default: "+cli+", roles: {check: {agent: rehearsal}}}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
+			s.write(".trellis/config.yaml", "agents: {default: "+cli+", roles: {check: {agent: rehearsal}}}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n")
 			s.write(".trellis/rehearsal.yaml", "roles:\n  check: [{answer: fine}]\n")
 			s.handSteps(twoSteps())
 			cmd, out := s.background("start", "02-01-bye")

@@ -197,7 +197,7 @@ func (w *world) match(pattern string) []string {
 func (w *world) gone() {
 	w.Helper()
 	var list []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if list = w.processes(); len(list) == 0 {
 			return
 		}

@@ -122,7 +122,7 @@ type ended struct {
 }
 
 // limit is how long a command may take. The longest back-off that a run sits out is ten seconds.
-const limit = 5 * time.Minute
+const limit = 15 * time.Minute
 
 // trellis runs the command to its end. What goes wrong meanwhile stands in more of its environment.
 func (w *world) trellis(args []string, more ...string) ended {

@@ -68,7 +68,7 @@ func wall(l *agents.Limits, d time.Duration) { l.Wall = d }
 // be before it said so: then the limit is raised (edge A16).
 func struck(t *testing.T, cli string, f fake, limit func(*agents.Limits, time.Duration), environ ...string) (g given) {
 	t.Helper()
-	f.after += "\n: >\"$seen/spoke\"; sleep 300 & wait"
+	f.after += "\n: >\"$seen/spoke\"; sleep 3000 & wait"
 	for d := time.Second; d < agentstest.Hang; d *= 3 {
 		g = try(t, cli, f, func(r *agents.Request) { limit(&r.Limits, d) }, environ...)
 		spoke, err := os.Stat(filepath.Join(g.seen, "spoke"))
@@ -375,7 +375,7 @@ func TestSilenceAfterALimit(t *testing.T) {
 
 func TestCostIsBounded(t *testing.T) {
 	cheap := func(r *agents.Request) { r.Limits.CostUSD = 0.001; r.Limits.Idle = agentstest.Hang }
-	g := try(t, agents.OpenCode, fake{stream: recorded(t, agents.OpenCode, "spends"), after: "sleep 300"}, cheap)
+	g := try(t, agents.OpenCode, fake{stream: recorded(t, agents.OpenCode, "spends"), after: "sleep 3000"}, cheap)
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || g.result.Usage.CostUSD == nil {
 		t.Errorf("opencode: got %+v, %v, want %s", g.result, g.err, trellis.BudgetCost)
 	}

@@ -65,7 +65,7 @@ func checkDeaf(t *testing.T, s Subject, b Behaviour) {
 }
 
 // EscapeScript is the shell command of [Escapes]. It leaves a file in the folder it works in, as the process does.
-const EscapeScript = "sleep 0.2; env -i setsid sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >escaped'"
+const EscapeScript = "sleep 0.2; env -i setsid sh -c 'sleep 3000 >/dev/null 2>&1 & echo $! >escaped'"
 
 // checkEscapes: a process that cut every tie but where it came from is gone when the call is.
 func checkEscapes(t *testing.T, s Subject, b Behaviour) {

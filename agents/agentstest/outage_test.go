@@ -51,7 +51,7 @@ func TestOpenCodeWaits(t *testing.T) {
 // with what the provider says (edge A6).
 func TestCodexReconnects(t *testing.T) {
 	began := time.Now()
-	g := try(t, agents.Codex, fake{stream: get(t, "testdata", "codex", "reconnects.jsonl"), after: "sleep 300"}, nothing)
+	g := try(t, agents.Codex, fake{stream: get(t, "testdata", "codex", "reconnects.jsonl"), after: "sleep 3000"}, nothing)
 	f := failure(t, g.err)
 	if f.Code != string(trellis.ProviderDown) || !strings.Contains(f.Detail, "high demand") || time.Since(began) > agentstest.Hang {
 		t.Errorf("got %v after %s", f, time.Since(began))

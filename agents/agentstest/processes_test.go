@@ -62,7 +62,7 @@ func AtWork(t testing.TB, marker string) int {
 
 // WorkScript is the shell command of [Works]: two processes that leave the session they begin in, and one
 // that is waited for.
-const WorkScript = "setsid sleep 300 & setsid sleep 301 & sleep 302"
+const WorkScript = "setsid sleep 3000 & setsid sleep 3001 & sleep 3002"
 
 // tree are the files below dir, with size, git's own left out.
 func tree(t testing.TB, dir string) []string {

@@ -59,7 +59,7 @@ func get(t *testing.T, parts ...string) string {
 
 // part is what a program does at a behaviour, given the streams it prints then.
 func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake {
-	const wait = "sleep 300"
+	const wait = "sleep 3000"
 	switch b {
 	case agentstest.NotUTF8:
 		return fake{stream: strings.ReplaceAll(stream(agentstest.Answers), agentstest.Text, "\xff"+agentstest.Text+"\xc3\x28")}

@@ -60,7 +60,7 @@ func newStarts(t *testing.T) *starts {
 			return modelserver.Turn{Text: agentstest.Text}
 		}
 		s.asked <- time.Now()
-		return modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("env > env.txt; setsid sleep 300 > /dev/null 2>&1 &")}}
+		return modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("env > env.txt; setsid sleep 3000 > /dev/null 2>&1 &")}}
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestAllUsageCounts(t *testing.T) {
 func TestServerCountsTheSame(t *testing.T) {
 	t.Parallel()
 	work := modelserver.Play(modelserver.Turn{Usage: each, Calls: []modelserver.Call{modelserver.Shell("echo hi")}},
-		modelserver.Turn{Text: "I run", Usage: each, Calls: []modelserver.Call{modelserver.Shell("touch began; sleep 300")}})
+		modelserver.Turn{Text: "I run", Usage: each, Calls: []modelserver.Call{modelserver.Shell("touch began; sleep 3000")}})
 	for name, c := range map[string]struct {
 		cli    string
 		script modelserver.Script

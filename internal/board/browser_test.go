@@ -69,7 +69,7 @@ func (w *world) blank() *tab {
 	}
 	ctx, cancel := chromedp.NewContext(b)
 	w.Cleanup(cancel)
-	ctx, done := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, done := context.WithTimeout(ctx, 20*time.Minute)
 	w.Cleanup(done)
 	t := &tab{w, ctx, cancel}
 	t.do(chromedp.EmulateViewport(1440, 900))
@@ -96,7 +96,7 @@ func (t *tab) text() string {
 func (t *tab) until(expression string) {
 	t.Helper()
 	for {
-		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(time.Minute)))
+		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(15*time.Minute)))
 		if err == nil {
 			return
 		}

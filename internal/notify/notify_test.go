@@ -150,7 +150,7 @@ func change(post string) string {
 // until waits for a condition, and fails the test when it does not come.
 func (h *house) until(what string, holds func() bool) {
 	h.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			h.Fatalf("waited in vain for %s\n%s", what, h.book())
 		}

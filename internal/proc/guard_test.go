@@ -79,7 +79,7 @@ var hide = map[string][]string{"linux": {"hide"}}[runtime.GOOS]
 func hides() int {
 	busy := newLines()
 	tagged, begin := io.Pipe()
-	c := shell(`read -r go; env -i setsid sh -c 'sleep 300 >/dev/null & echo "stray $!"'; echo ready; sleep 300`)
+	c := shell(`read -r go; env -i setsid sh -c 'sleep 3000 >/dev/null & echo "stray $!"'; echo ready; sleep 3000`)
 	c.Stdin, c.Stdout, c.Marker = tagged, busy, marker("busy")
 	p, err := proc.Start(context.Background(), c)
 	if err != nil {
@@ -146,7 +146,7 @@ func orphans() int {
 	if err != nil {
 		return 93
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(pid, 0) == syscall.ESRCH { // not a zombie either
 			return 0
 		}

@@ -209,7 +209,7 @@ func wantGone(t *testing.T, pids map[string]int) {
 // eventually waits for a condition that comes by itself.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within 2 min: %s", what)
 		}

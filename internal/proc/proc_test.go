@@ -292,7 +292,7 @@ func TestEnviron(t *testing.T) {
 }
 
 func TestOwnSession(t *testing.T) {
-	p, err := proc.Start(t.Context(), shell("sleep 300"))
+	p, err := proc.Start(t.Context(), shell("sleep 3000"))
 	if err != nil {
 		t.Fatal(err)
 	}

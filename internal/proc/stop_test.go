@@ -84,7 +84,7 @@ func TestStopIsGentle(t *testing.T) {
 }
 
 func TestWallTimeout(t *testing.T) {
-	c := shell("echo begun; sleep 300")
+	c := shell("echo begun; sleep 3000")
 	c.Wall = 300 * time.Millisecond
 	r, out := run(t, c)
 	if r.Code != proc.CodeTimeout || !r.TimedOut || r.Signal != "SIGTERM" || out != "begun\n" {
@@ -134,7 +134,7 @@ func (s *stopper) Write(data []byte) (int, error) {
 
 func TestStopFromWrite(t *testing.T) {
 	out := &stopper{p: make(chan *proc.Process, 1)}
-	c := shell("echo result; sleep 300")
+	c := shell("echo result; sleep 3000")
 	c.Stdout = out
 	p, err := proc.Start(t.Context(), c)
 	if err != nil {

@@ -102,7 +102,7 @@ if test "$TRELLIS_ROLE" = evaluate; then
   exit
 fi
 echo '{"type": "usage", "usage": {"input_tokens": 700, "output_tokens": 100, "cost_usd": 0.5}}'
-exec sleep 300
+exec sleep 3000
 `
 
 func verdict(v runnertest.Obj) string {

@@ -87,7 +87,7 @@ echo '{"type": "usage"`, 1), "null"))
 		files, _ := filepath.Glob(filepath.Join(dir, "run", "1", "implement#1", "1", "usage.json"))
 		return len(files) == 1
 	}
-	for end := time.Now().Add(time.Minute); !told() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); !told() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

@@ -18,7 +18,7 @@ import (
 // Orders to a task that runs: stop and cancel end its agents, and it goes on when told to.
 func TestStopAndCancel(t *testing.T) {
 	t.Parallel()
-	sleepy := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"echo begun >> $TRELLIS_REPO/../calls.log; sleep 300\", \"", 1)
+	sleepy := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"echo begun >> $TRELLIS_REPO/../calls.log; sleep 3000\", \"", 1)
 	for name, c := range map[string]struct {
 		order func(w *world, dir string) error
 		want  trellis.Status

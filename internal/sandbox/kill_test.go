@@ -51,8 +51,8 @@ func (r *ready) waited(p *proc.Process, do func()) (got proc.Result, err error) 
 func TestStopsInTheSandbox(t *testing.T) {
 	w := newWorld(t)
 	for script, want := range map[string]proc.Result{
-		`trap 'echo heard; exit 3' INT; echo ready; while :; do sleep 0.02; done`:                                     {Code: 3},
-		`trap '' INT TERM; (setsid sleep 300 &) ; env -i setsid sleep 300 & echo ready; while :; do sleep 0.02; done`: {Code: 137, Signal: "SIGKILL"},
+		`trap 'echo heard; exit 3' INT; echo ready; while :; do sleep 0.02; done`:                                       {Code: 3},
+		`trap '' INT TERM; (setsid sleep 3000 &) ; env -i setsid sleep 3000 & echo ready; while :; do sleep 0.02; done`: {Code: 137, Signal: "SIGKILL"},
 	} {
 		for _, n := range []sandbox.Need{w.need(), w.agent()} {
 			w.stops(n, script, want)
@@ -101,7 +101,7 @@ func TestExitCodesAndMarkers(t *testing.T) {
 // Whoever kills the launcher ends the program too.
 func TestKilledLauncher(t *testing.T) {
 	w := newWorld(t)
-	c, out := w.command(w.need(), `echo ready; sleep 300`), &ready{c: make(chan struct{})}
+	c, out := w.command(w.need(), `echo ready; sleep 3000`), &ready{c: make(chan struct{})}
 	c.Stdout = out
 	p, err := proc.Start(t.Context(), c)
 	if err != nil {
@@ -128,8 +128,8 @@ func TestSweepEndsASandbox(t *testing.T) {
 	for _, kind := range []string{sandbox.Verify, "implement"} {
 		n := w.need()
 		n.Kind = kind
-		for name, end := range map[string]string{"at work": "sleep 300", "ended": "true"} {
-			c := w.command(n, `ulimit -R unlimited 2>/dev/null; (setsid sh -c 'env -i setsid sleep 300 &' &); echo ready; `+end)
+		for name, end := range map[string]string{"at work": "sleep 3000", "ended": "true"} {
+			c := w.command(n, `ulimit -R unlimited 2>/dev/null; (setsid sh -c 'env -i setsid sleep 3000 &' &); echo ready; `+end)
 			said, all, err := os.Pipe() // ended when nobody holds the other end, which everybody in there does
 			if err != nil {
 				t.Fatal(err)

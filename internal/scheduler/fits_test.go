@@ -120,7 +120,7 @@ func TestTouchesOfOthers(t *testing.T) {
 		_, err := other.Starter().Start(context.Background(), a, runner.RunOptions{})
 		done <- err
 	}()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if data, _ := os.ReadFile(filepath.Join(w.Dir, "..", "log")); len(data) > 0 {
 			break
 		}

@@ -135,9 +135,14 @@ func TestEditedByHandMeanwhile(t *testing.T) {
 	store := roadmap.Store{Root: w.Dir}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(stop)
+		group.Wait()
+	})
+	defer end()
 	typed := 0
 	group.Go(func() {
-		for {
+		for typed < 100 { // a watcher that is to end once all is done looks again after each
 			select {
 			case <-stop:
 				return
@@ -153,8 +158,7 @@ func TestEditedByHandMeanwhile(t *testing.T) {
 		}
 	})
 	w.works()
-	close(stop)
-	group.Wait()
+	end()
 	text := w.Read(runnertest.RoadFile)
 	for n := range typed {
 		if !strings.Contains(text, fmt.Sprintf("\nline %d\n", n)) {

@@ -183,7 +183,7 @@ func TestRewoundWhileReady(t *testing.T) {
 // An order that git brings while a run holds the task is an order all the same.
 func TestCancelledByCheckout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; sleep 300\", \"", 1))
+	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; sleep 3000\", \"", 1))
 	w.Git("switch", "-q", "-c", "off")
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-x")
 	if err := runnertest.Lay(dir, "cancelled"); err != nil {

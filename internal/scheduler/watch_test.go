@@ -270,7 +270,7 @@ func TestDependencies(t *testing.T) {
 // A stopped task goes on where it was when someone says start.
 func TestStopThenStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"test -f $TRELLIS_REPO/../go || { touch $TRELLIS_REPO/../begun; sleep 300; }\", \"", 1))
+	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"test -f $TRELLIS_REPO/../go || { touch $TRELLIS_REPO/../begun; sleep 3000; }\", \"", 1))
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-sleepy")
 	if err := runnertest.Lay(dir, "ready"); err != nil {
 		t.Fatal(err)

@@ -69,13 +69,13 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 func TestFrozenMachine(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
-	script := strings.Replace(runnertest.Counted(), "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log\"", "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log; touch $TRELLIS_REPO/../at-work; test -e $TRELLIS_REPO/../quick || sleep 300\"", 1)
+	script := strings.Replace(runnertest.Counted(), "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log\"", "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log; touch $TRELLIS_REPO/../at-work; test -e $TRELLIS_REPO/../quick || sleep 3000\"", 1)
 	a := net(t, script, silence)
 	a.Hand(task, runnertest.ProvenPRD)
 	cmd, said := a.begin(silence, 0)
 	b := a.beside("b", silence)
 	b.Write("../quick", "")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // an agent at work has no event
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // an agent at work has no event
 		if _, err := os.Stat(a.Dir + "/../at-work"); err == nil {
 			break
 		}

@@ -124,7 +124,7 @@ func (l *told) count() int {
 }
 
 // patience is more than a test needs.
-const patience = 2 * time.Minute
+const patience = 15 * time.Minute
 
 // What is known of a run stands in its spans by the names of the conventions, and nothing of what agents were told or said.
 func TestSpans(t *testing.T) {

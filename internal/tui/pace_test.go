@@ -58,7 +58,7 @@ func TestPace(t *testing.T) {
 	p.mu.Unlock()
 	p.calm()
 	program.Send(Told("something worth knowing"))
-	for end := time.After(time.Minute); !out.has("something worth knowing"); {
+	for end := time.After(15 * time.Minute); !out.has("something worth knowing"); {
 		select {
 		case <-out.came:
 		case <-end:

@@ -98,7 +98,7 @@ func TestTimeLimitIsKeptThroughWhatIsAround(t *testing.T) {
 // A command that does not listen to TERM is killed with all that it started; what it said before is kept.
 func TestTimeLimitEndsTheGroup(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `{"id": "a", "timeout_seconds": 0.5, "command": "trap '' TERM; sleep 300 & echo $! > pid; echo said; while :; do sleep 0.1; done"}`)
+	b := newBench(t, `{"id": "a", "timeout_seconds": 0.5, "command": "trap '' TERM; sleep 3000 & echo $! > pid; echo said; while :; do sleep 0.1; done"}`)
 	heard := b.hears()
 	began := time.Now()
 	rep := b.do(workflow.Options{})

@@ -14,7 +14,7 @@ const Quickly = "roles:\n  implement: [{run: [\"echo $TRELLIS_TASK_ID >> notes.t
 	"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]\n"
 
 // hang is how long a test waits for what comes in a moment on a quiet machine: only what hangs takes longer on any.
-const Hang = 4 * time.Minute
+const Hang = 15 * time.Minute
 
 // until waits for a condition, and fails the test when it does not come.
 func (w *World) Until(what string, holds func() bool) {
