@@ -268,7 +268,7 @@ func TestLostSpans(t *testing.T) {
 			for range 3 {
 				tr.Follow(run(t, nil), tell)()
 			}
-			if took := time.Since(began); took > patience/2 {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("runs took %v", took)
 			}
 			tr.Close(200*time.Millisecond, tell)
