@@ -1,21 +1,19 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // All measures are taken, each once or so: what they say here means nothing, but none may break.
 func TestAll(t *testing.T) {
 	trellis := filepath.Join(t.TempDir(), "trellis")
-	build := exec.Command("go", "build", "-o", trellis, "../cmd/trellis")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	if err := programtest.Build("..", trellis); err != nil {
+		t.Fatal(err)
 	}
 	var log, out strings.Builder
 	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond, turn: 10 * time.Millisecond}

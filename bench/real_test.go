@@ -3,19 +3,18 @@ package main
 import (
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // withPrograms is a bench whose programs are built.
 func withPrograms(t *testing.T) *bench {
 	trellis := filepath.Join(t.TempDir(), "trellis")
-	build := exec.Command("go", "build", "-o", trellis, "../cmd/trellis")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	if err := programtest.Build("..", trellis); err != nil {
+		t.Fatal(err)
 	}
 	b := &bench{log: io.Discard, dir: t.TempDir()}
 	if err := b.prepare(trellis, trellis); err != nil {

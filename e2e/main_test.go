@@ -18,6 +18,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/internal/gittest"
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // hang is after how long a test takes something for hung: less than the 3,000 s for which its processes stay.
@@ -39,12 +40,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "trellis-e2e-")
 	if err == nil {
 		program = filepath.Join(dir, "trellis")
-		build := exec.Command("go", "build", "-o", program, "../cmd/trellis")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-		var out []byte
-		if out, err = build.CombinedOutput(); err != nil {
-			err = fmt.Errorf("building: %w\n%s", err, out)
-		}
+		err = programtest.Build("..", program)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

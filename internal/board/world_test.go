@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/board"
 	"github.com/trellis-tasks/trellis/internal/gittest"
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 const key = "KEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEYKEY"
@@ -132,7 +132,7 @@ func (w *world) ask(method, path string, change func(*http.Request), form ...str
 	return res.StatusCode, string(body)
 }
 
-// program is trellis, built once for all tests, of the compiled packages that the other tests' programs are built of.
+// program is trellis, built once for all tests.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "trellis-board-")
 	if err != nil {
@@ -140,13 +140,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	made = append(made, dir)
 	path := filepath.Join(dir, "trellis")
-	cmd := exec.Command("go", "build", "-o", path, "../../cmd/trellis")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = errors.New(string(out))
-	}
-	return path, err
+	return path, programtest.Build("../..", path)
 })
 
 // made are folders that are removed in the end.

@@ -3,10 +3,8 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 func TestMain(m *testing.M) {
@@ -172,12 +171,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	made = append(made, dir)
 	path := filepath.Join(dir, "trellis")
-	cmd := exec.Command("go", "build", "-o", path, "../../cmd/trellis")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
+	return path, programtest.Build("../..", path)
 })
 
 // made are folders that are removed in the end.

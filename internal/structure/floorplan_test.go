@@ -32,11 +32,10 @@ var floors = [][]string{
 	// diffview takes a difference apart for those who show it.
 	// mcpclients puts the MCP server into the settings of the programs that start it.
 	{"internal/events", "internal/diffview", "internal/mcpclients"},
-	{"internal/events", "internal/diffview"},
 	// upgrade replaces this program by another release of it.
 	{"internal/upgrade"},
 	// rest is what trackers and forges are asked through.
-	{"internal/events", "internal/diffview", "internal/rest", "internal/forge"},
+	{"internal/rest", "internal/forge"},
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/gitlab", "internal/criteria"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust", "internal/tracker"},
@@ -68,7 +67,7 @@ var floors = [][]string{
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
 // that stand on none from all.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/gitlab/gitlabtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/upgrade/upgradetest", "internal/gittest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/gitlab/gitlabtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/upgrade/upgradetest", "internal/gittest", "internal/programtest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{

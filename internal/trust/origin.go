@@ -67,6 +67,8 @@ type history struct {
 	says    map[blobAt][]string // ids of the items that a version of a file says
 	made    made
 	line    *lineage // set with made
+
+	stored map[string][]byte // what the repository has of the contents of disk, by blob; nil: not asked yet
 }
 
 // blobAt is a file as it was: a blob at a path, "" for none.
@@ -166,9 +168,11 @@ func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[s
 	if err != nil {
 		return nil, err
 	}
-	modified, err := h.judge.Repo.Provenance().Modified(ctx, paths...)
-	if err != nil {
-		return nil, err
+	var modified map[string]bool
+	if len(indexed) > 0 {
+		if modified, err = h.judge.Repo.Provenance().Modified(ctx, paths...); err != nil {
+			return nil, err
+		}
 	}
 	if converted, err = h.judge.Repo.Provenance().Converted(ctx, paths...); err != nil {
 		return nil, err
@@ -309,13 +313,8 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 	if n < 0 || len(h.disk[n].data) == 0 || path.Ext(i.File) == ".jsonl" {
 		return nil, false, nil
 	}
-	like, err := h.judge.Repo.Refs().Head(ctx, h.judge.Repo.Main)
-	if err != nil && !errors.Is(err, git.ErrNoCommit) {
-		return nil, false, err
-	}
-	blob := git.BlobID(h.disk[n].data, like)
-	stored, err := h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, blob)
-	if err != nil || stored[blob] == nil {
+	blob, err := h.committed(ctx, h.disk[n].data)
+	if err != nil || blob == "" {
 		return nil, false, err
 	}
 	touches, err := h.judge.Repo.Provenance().Touches(ctx, reach, blob)
@@ -328,6 +327,27 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 		}
 	}
 	return by, foreign, nil
+}
+
+// committed is the blob of what a file on the disk says where the repository has one, else "". Git is asked once, for all files.
+func (h *history) committed(ctx context.Context, data []byte) (blob string, err error) {
+	like, err := h.judge.Repo.Refs().Head(ctx, h.judge.Repo.Main)
+	if err != nil && !errors.Is(err, git.ErrNoCommit) {
+		return "", err
+	}
+	if h.stored == nil {
+		var blobs []string
+		for _, f := range h.disk {
+			blobs = append(blobs, git.BlobID(f.data, like))
+		}
+		if h.stored, err = h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, blobs...); err != nil {
+			return "", err
+		}
+	}
+	if blob = git.BlobID(data, like); h.stored[blob] == nil {
+		return "", nil
+	}
+	return blob, nil
 }
 
 // onceOnTrunk trusts those of the guilty that the trusted branch itself had at some time, and notes the others as foreign. Of what is
