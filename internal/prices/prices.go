@@ -56,6 +56,9 @@ func plainName(model string) string {
 	if at := strings.LastIndex(name, "anthropic."); at >= 0 { // as in eu.anthropic.claude-…
 		name = name[at+len("anthropic."):]
 	}
+	if strings.HasPrefix(name, "claude-") { // gateways write claude-sonnet-4.5
+		name = strings.ReplaceAll(name, ".", "-")
+	}
 	return version().ReplaceAllString(name, "")
 }
 

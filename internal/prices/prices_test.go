@@ -39,6 +39,9 @@ func TestOf(t *testing.T) {
 		"model":                      {0, false},
 		"eu.anthropic.claude-opus-5": {5, true},
 		"amazon-bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0": {3, true},
+		"openrouter/anthropic/claude-opus-4.5":                      {5, true},
+		"github-copilot/claude-3.5-sonnet":                          {3, true},
+		"gpt-4-1":                                                   {0, false},
 	} {
 		got, known := own.Of(model)
 		if got.Input != want.input || known != want.known {

@@ -81,6 +81,9 @@ func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
+	if o, watched := w.(*output); watched {
+		w = o.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -106,7 +109,7 @@ func (c *Console) Colour(w io.Writer) bool {
 // Style is what w, one of the app's streams, can do.
 func (c *Console) Style(w io.Writer) terminal.Style {
 	s := terminal.Style{Colour: c.Colour(w)}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := unwatched(w).(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
 			s.Width, s.Height = width, height
 		}

@@ -37,7 +37,12 @@ func (p Program) Root() *cli.Command { return p.root }
 // cut off ends with that signal.
 func (p Program) Run(ctx context.Context, a *command.Console, args []string) int {
 	defer func() { a.Close(ctx) }()
-	return End(ctx, a, p.dispatch(ctx, a, args))
+	written := a.WatchOutput()
+	err := p.dispatch(ctx, a, args)
+	if err == nil {
+		err = written()
+	}
+	return End(ctx, a, err)
 }
 
 // End reports an error and returns its exit code.
