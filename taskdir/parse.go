@@ -238,5 +238,6 @@ func (r *reader) usage() members {
 		},
 		"seconds":        into(&u.Seconds, r.number),
 		"cost_estimated": into(&u.CostEstimated, r.bool),
+		"cost_partial":   into(&u.CostPartial, r.bool),
 	}
 }

@@ -60,6 +60,9 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 		},
 		Used: func(reply agentcall.Reply) {
 			r.rep.Usage = r.rep.Usage.Add(reply.Usage)
+			if r.in.Code < 10 { // whose sums did not say so
+				r.rep.Usage.CostPartial = false
+			}
 			r.rep.note(reply.Notes)
 		},
 	}

@@ -319,6 +319,28 @@ func TestFlowStops(t *testing.T) {
 	}
 }
 
+// What a run cost is said to be at least that much where a call did not tell, but by a run of code that told nothing of it, whose
+// journal has to fit.
+func TestFlowTellsPartOfTheCost(t *testing.T) {
+	t.Parallel()
+	for code, partial := range map[int]bool{pipeline.Code: true, 9: false} {
+		p := &scripted{T: t, Results: well()}
+		p.Results["implement"] = []any{strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": 0.5}, "tool_calls"`, 1)}
+		p.Results["check"] = []any{strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": null}, "tool_calls"`, 1)}
+		rep, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: code, Task: "02-01-bye"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told pipeline.TaskState
+		p.Last("status", &told)
+		for _, u := range []trellis.Usage{rep.Usage, told.Usage} {
+			if u.CostUSD == nil || *u.CostUSD != 0.5 || u.CostPartial != partial {
+				t.Errorf("code %d: got %+v", code, u)
+			}
+		}
+	}
+}
+
 // The steps of a plan take the place of implement. One that fails goes to debug, which uses up a round.
 func TestFlowRunsSteps(t *testing.T) {
 	t.Parallel()

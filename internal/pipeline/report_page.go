@@ -140,6 +140,9 @@ func Took(u trellis.Usage) string {
 	if u.CostEstimated {
 		cost = "about " + cost + ", estimated by list prices"
 	}
+	if u.CostPartial {
+		cost += ", and what calls cost that did not tell"
+	}
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 

@@ -51,6 +51,9 @@ func (t *tally) repeated() bool { return t.earlier+t.calls > 1 }
 func (p *planning) take(t tally) {
 	p.rep.Calls += t.calls
 	p.rep.Usage = p.rep.Usage.Add(t.usage)
+	if p.in.Code < 5 { // whose sums did not say so
+		p.rep.Usage.CostPartial = false
+	}
 	p.rep.Warnings = append(p.rep.Warnings, t.warnings...)
 }
 

@@ -129,6 +129,9 @@ func told(e journal.Entry) string {
 	if r.Usage.CostEstimated {
 		said += " cost_estimated=true"
 	}
+	if r.Usage.CostPartial {
+		said += " cost_partial=true"
+	}
 	if r.Failure != nil {
 		said += " error=" + r.Failure.Code
 	}

@@ -296,8 +296,8 @@ func (s *sum) call(c call) {
 	s.is.InputTokens += c.usage.InputTokens
 	s.is.CachedTokens += c.usage.CachedTokens
 	s.is.OutputTokens += c.usage.OutputTokens
+	s.is.CostUnknown += one(c.usage.Unpriced() || c.usage.CostPartial)
 	if c.usage.CostUSD == nil {
-		s.is.CostUnknown += one(c.usage.Unpriced())
 		return
 	}
 	cost := *c.usage.CostUSD

@@ -92,10 +92,10 @@ func TestProgressOnTerminal(t *testing.T) {
 		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25") // such things come faster than anybody reads
 		time.Sleep(61*time.Second + time.Millisecond)
 		synctest.Wait()
-		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · $0.25 · → edit internal/pages/…")
+		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · ≥ $0.25 · → edit internal/page…")
 		p.phase("02-02-b", "implement", 0, trellis.Usage{})
 		p.agent("02-02-b", "implement#1", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
-		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · $0.25 · → edit internal/pages/…", "02-02-b     ▰▰▱▱▱▱▱ implement · 0s")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · ≥ $0.25 · → edit internal/page…", "02-02-b     ▰▰▱▱▱▱▱ implement · 0s")
 		p.End("02-01-auth")
 		p.Say("02-01-auth is done")
 		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "trellis: 02-01-auth is done", "02-02-b  ▰▰▱▱▱▱▱ implement · 0s")

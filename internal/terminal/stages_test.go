@@ -75,7 +75,7 @@ func TestStagesOnTerminal(t *testing.T) {
 		planned(p)
 		again := "trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)"
 		s.want(t, again,
-			"02-01-auth: planning · 6s · 1.2k tokens · $0.25",
+			"02-01-auth: planning · 6s · 1.2k tokens · ≥ $0.25",
 			"  evaluate ✓ 3.1s · research 3s ∥ taskspec ×2 3s · plan · judge",
 			"  research · 2 tool calls · → Read api/list.go")
 		finish(p)
@@ -84,7 +84,7 @@ func TestStagesOnTerminal(t *testing.T) {
 			"trellis: 02-01-auth: judge said no (1 of 2): step b is two steps",
 			"trellis: 02-01-auth: plan: agent_exit: exit 3",
 			"trellis: 02-01-auth: plan again",
-			"02-01-auth: planning · 6s · 1.2k tokens · $0.25",
+			"02-01-auth: planning · 6s · 1.2k tokens · ≥ $0.25",
 			"  evaluate ✓ 3.1s · research ✓ 3.0s ∥ taskspec ×2 ✓ 3.0s · plan ×4 0s",
 			"  judge ✗ 0.0s")
 		p.Close()

@@ -116,10 +116,8 @@ func statsCost(r stats.Row) string {
 		return ""
 	case r.CostUSD == nil:
 		return "unknown"
-	case r.CostUnknown > 0:
-		return "≥ " + text.USD(*r.CostUSD, r.Estimated)
 	}
-	return text.USD(*r.CostUSD, r.Estimated)
+	return text.AtLeast(r.CostUnknown > 0) + text.USD(*r.CostUSD, r.Estimated)
 }
 
 // endWords say what became of tasks, without what became of none.

@@ -95,7 +95,15 @@ func Cost(u trellis.Usage) string {
 	if u.CostUSD == nil {
 		return "cost unknown"
 	}
-	return USD(*u.CostUSD, u.CostEstimated)
+	return AtLeast(u.CostPartial) + USD(*u.CostUSD, u.CostEstimated)
+}
+
+// AtLeast is the sign before a sum of money that is not whole.
+func AtLeast(partial bool) string {
+	if partial {
+		return "≥ "
+	}
+	return ""
 }
 
 // USD is an amount of money, with a sign before it when it is an estimate.

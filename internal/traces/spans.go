@@ -214,6 +214,7 @@ func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	if u.CostUSD != nil {
 		a.decimal("trellis.cost.usd", *u.CostUSD)
 		a.truth("trellis.cost.estimated", u.CostEstimated)
+		a.truth("trellis.cost.partial", u.CostPartial)
 	}
 	a.text("trellis.role", string(r.Role))
 	a.number("trellis.round", int64(max(1, r.Round)))

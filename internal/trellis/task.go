@@ -101,6 +101,7 @@ type Usage struct {
 	Seconds      float64  `json:"seconds"` // wall time of agents
 
 	CostEstimated bool `json:"cost_estimated,omitempty"` // some of CostUSD is by list prices: the agent told its tokens alone
+	CostPartial   bool `json:"cost_partial,omitempty"`   // some of what was used is not in CostUSD: nobody knows what it cost
 }
 
 // Tokens are all tokens together.
@@ -109,16 +110,19 @@ func (u Usage) Tokens() int64 { return u.InputTokens + u.OutputTokens + u.Cached
 // Unpriced reports whether something was used of which nobody knows what it cost.
 func (u Usage) Unpriced() bool { return u.CostUSD == nil && (u.Tokens() > 0 || u.Seconds > 0) }
 
-// Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostUSD].
+// Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostPartial].
 func (u Usage) Add(v Usage) Usage {
 	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds,
-		u.CostEstimated || v.CostEstimated}
+		u.CostEstimated || v.CostEstimated, u.CostPartial || v.CostPartial}
 	if v.CostUSD != nil {
 		c := *v.CostUSD
 		if u.CostUSD != nil {
 			c += *u.CostUSD
 		}
 		sum.CostUSD = &c
+	}
+	if sum.CostUSD != nil && (u.Unpriced() || v.Unpriced()) {
+		sum.CostPartial = true
 	}
 	return sum
 }

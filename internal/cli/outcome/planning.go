@@ -277,7 +277,7 @@ func spent(end Planning) string {
 	u, before := end.Report.Usage, end.Before
 	cost := "cost unknown"
 	if u.CostUSD != nil && before.CostUSD != nil {
-		cost = text.USD(*u.CostUSD-*before.CostUSD, u.CostEstimated)
+		cost = text.AtLeast(u.CostPartial) + text.USD(*u.CostUSD-*before.CostUSD, u.CostEstimated)
 	} else if u.CostUSD != nil {
 		cost = text.Cost(u)
 	}

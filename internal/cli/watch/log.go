@@ -104,6 +104,9 @@ func standing(log *slog.Logger, s pipeline.TaskState) {
 	if s.Usage.CostEstimated {
 		args = append(args, "cost_estimated", true)
 	}
+	if s.Usage.CostPartial {
+		args = append(args, "cost_partial", true)
+	}
 	log.Log(context.Background(), level, msg, args...)
 }
 
