@@ -33,7 +33,7 @@ const (
 	lookLimit = 5 * time.Second  // after which a look is late
 	lookEnd   = 30 * time.Second // after which the commands of a look are ended
 	mostLate  = 64               // looks that may be late before no more are begun
-	farewell  = time.Second      // how long a watcher that ends waits for looks
+	farewell  = time.Second      // how long looks are waited for whose commands were ended
 )
 
 func newInspector() inspector {
@@ -91,6 +91,16 @@ func (i *inspector) waited(scan bool) bool {
 	return false
 }
 
+// pending reports whether some look may still come to something by itself: its commands are not ended yet.
+func (i *inspector) pending() bool {
+	for _, l := range i.under {
+		if time.Since(l.begun) < lookEnd+farewell {
+			return true
+		}
+	}
+	return false
+}
+
 // overdue are the directories whose looks are late as of now.
 func (i *inspector) overdue() (dirs []string) {
 	for dir, l := range i.under {
@@ -103,11 +113,13 @@ func (i *inspector) overdue() (dirs []string) {
 	return dirs
 }
 
-// next is how long it is until some look is late.
+// next is how long it is until some look is late, or no longer pending.
 func (i *inspector) next(most time.Duration) time.Duration {
 	for _, l := range i.under {
 		if !l.late {
 			most = min(most, time.Until(l.begun.Add(lookLimit)))
+		} else if left := time.Until(l.begun.Add(lookEnd + farewell)); left > 0 {
+			most = min(most, left)
 		}
 	}
 	return most

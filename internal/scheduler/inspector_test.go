@@ -114,6 +114,26 @@ func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A look that takes longer than it should on a busy machine is waited for: the task runs, and what was said of it meanwhile is no result.
+func TestOnceWaitsForALateLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dirs, free := w.hung("02-01-a")
+	say := w.Site.Event
+	w.Site.Event = func(e runner.Event) {
+		say(e)
+		if strings.Contains(e.Message, "takes longer than 5s") {
+			time.AfterFunc(time.Second, free) // the watcher has nothing else to do by then
+		}
+	}
+	if got := w.watchOnce(1)[dirs[0]]; got.Status == "" || w.status("02-01-a") == trellis.Ready {
+		t.Errorf("got %+v, and the task is %s", got, w.status("02-01-a"))
+	}
+	if w.Heard("looking at .trellis/tasks/02-01-a takes longer") != 1 {
+		t.Error("nobody was told that it took long")
+	}
+}
+
 // Edge F12. What a task waits for may come while the task is being looked at: it is looked at once more, and begun.
 func TestDependencyEndsDuringALook(t *testing.T) {
 	t.Parallel()

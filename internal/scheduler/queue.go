@@ -277,9 +277,10 @@ func (w *watch) settled() bool {
 	return !w.scanning() && !w.inspector.waited(false) && len(w.queue) == 0 && len(w.admission.steps) == 0
 }
 
-// idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
+// idle reports whether nothing runs, nothing is queued, and nothing is looked at or will be soon. A look that is late counts as long as
+// it may come to something: the machine may be slow, and the task is what the watcher was started for.
 func (w *watch) idle() bool {
-	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.waited(false) {
+	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.pending() {
 		return false
 	}
 	return w.schedule.idle(w.inspector.late)

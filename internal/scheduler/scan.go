@@ -90,6 +90,7 @@ func (w *watch) take(ctx context.Context, f inspected) {
 		return
 	}
 	if f.Dir == w.s.Store.Tasks() {
+		w.results.begin(f.Dir)
 		w.listed(f)
 		return
 	}
