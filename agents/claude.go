@@ -279,7 +279,7 @@ func (c *claudeStream) account(t *tally, _ bool) {
 	if u := t.result.Usage; u.CostUSD == nil && u.Tokens() > 0 {
 		t.tells = false
 		sum := c.sum(t)
-		u.CostUSD, u.CostEstimated = sum.CostUSD, sum.CostEstimated
+		u.CostUSD, u.CostEstimated, u.CostPartial = sum.CostUSD, sum.CostEstimated, sum.CostPartial
 		t.usage(u)
 	}
 }

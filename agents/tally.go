@@ -102,7 +102,7 @@ func believed(u trellis.Usage) trellis.Usage {
 	if u.CostUSD != nil {
 		cost := min(*u.CostUSD, mostUSD)
 		if u.CostUSD = &cost; !(cost >= 0) {
-			u.CostUSD, u.CostEstimated = nil, false
+			u.CostUSD, u.CostEstimated, u.CostPartial = nil, false, false
 		}
 	}
 	return u

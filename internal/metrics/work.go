@@ -28,7 +28,7 @@ func (p *page) calls(work *stats.Record) {
 		tokens.add(float64(u.InputTokens), c.Agent, model, "input")
 		tokens.add(float64(u.CachedTokens), c.Agent, model, "cache_read")
 		tokens.add(float64(u.OutputTokens), c.Agent, model, "output")
-		if u.Unpriced() {
+		if u.Unpriced() || u.CostPartial {
 			unknown.add(1, c.Agent, model)
 		}
 		if u.CostUSD == nil {

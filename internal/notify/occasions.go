@@ -52,7 +52,7 @@ type share struct{ of, used string }
 // nearlyUsed are the budgets that are nearly used up. A limit of 0 is none.
 func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) (list []share) {
 	if cost > 0 && u.CostUSD != nil && *u.CostUSD >= nearly*cost {
-		list = append(list, share{"cost", fmt.Sprintf("%s of %s", text.USD(*u.CostUSD, false), text.USD(cost, false))})
+		list = append(list, share{"cost", fmt.Sprintf("%s of %s", text.Cost(u), text.USD(cost, false))})
 	}
 	if tokens > 0 && float64(u.Tokens()) >= nearly*float64(tokens) {
 		list = append(list, share{"tokens", fmt.Sprintf("%d of %d tokens", u.Tokens(), tokens)})

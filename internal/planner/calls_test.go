@@ -4,7 +4,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
+
+// A cost that is not the whole is said to be, but by a planning of code that did not, whose journal has to fit.
+func TestTakesPartOfTheCost(t *testing.T) {
+	cost := 0.5
+	for code, partial := range map[int]bool{Code: true, 4: false} {
+		p := &planning{in: Input{Code: code}}
+		p.take(tally{calls: 1, usage: trellis.Usage{InputTokens: 5, CostUSD: &cost}})
+		p.take(tally{calls: 1, usage: trellis.Usage{InputTokens: 5}})
+		if u := p.rep.Usage; u.CostUSD == nil || *u.CostUSD != cost || u.CostPartial != partial {
+			t.Errorf("code %d: got %+v", code, u)
+		}
+	}
+}
 
 // What is left out of a list is counted, and what is kept takes no more of a record than it may.
 func TestPart(t *testing.T) {

@@ -31,6 +31,9 @@ func (t Table) Of(model string) (Price, bool) {
 			return p, true
 		}
 	}
+	if strings.HasPrefix(plain, "claude-") { // gateways write claude-sonnet-4.5
+		plain = strings.ReplaceAll(plain, ".", "-")
+	}
 	p, ok := builtIn().models[plain]
 	return p, ok
 }
@@ -55,9 +58,6 @@ func plainName(model string) string {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	if at := strings.LastIndex(name, "anthropic."); at >= 0 { // as in eu.anthropic.claude-…
 		name = name[at+len("anthropic."):]
-	}
-	if strings.HasPrefix(name, "claude-") { // gateways write claude-sonnet-4.5
-		name = strings.ReplaceAll(name, ".", "-")
 	}
 	return version().ReplaceAllString(name, "")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	own := prices.Table{"gpt-5.5": {Input: 1}, "local/qwen": {Output: 2}}
+	own := prices.Table{"gpt-5.5": {Input: 1}, "local/qwen": {Output: 2}, "claude-opus-4.6": {Input: 7}}
 	for model, want := range map[string]struct {
 		input float64
 		known bool
@@ -41,6 +41,7 @@ func TestOf(t *testing.T) {
 		"amazon-bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0": {3, true},
 		"openrouter/anthropic/claude-opus-4.5":                      {5, true},
 		"github-copilot/claude-3.5-sonnet":                          {3, true},
+		"openrouter/anthropic/claude-opus-4.6":                      {7, true},
 		"gpt-4-1":                                                   {0, false},
 	} {
 		got, known := own.Of(model)

@@ -94,6 +94,9 @@ func (w *watch) take(ctx context.Context, f inspected) {
 		w.listed(f)
 		return
 	}
+	if w.options.Once && f.err != nil && time.Since(of.begun) >= lookEnd { // its commands were ended, and what was said of it stays
+		return
+	}
 	if f.deaf != nil {
 		w.notices.warn("events", fmt.Sprintf("file events for some of the tasks are unavailable (%v): those are looked at every %v", f.deaf, w.options.Rescan))
 	}

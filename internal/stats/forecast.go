@@ -60,8 +60,8 @@ func (d *done) add(c call) {
 	d.agent = cmp.Or(d.agent, c.agent)
 	d.calls++
 	d.tokens += float64(c.usage.Tokens())
+	d.priced = d.priced && !c.usage.Unpriced() && !c.usage.CostPartial
 	if c.usage.CostUSD == nil {
-		d.priced = d.priced && !c.usage.Unpriced()
 		return
 	}
 	d.cost += *c.usage.CostUSD

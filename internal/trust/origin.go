@@ -68,7 +68,7 @@ type history struct {
 	made    made
 	line    *lineage // set with made
 
-	stored map[string][]byte // what the repository has of the contents of disk, by blob; nil: not asked yet
+	stored map[string]bool // blobs of the files of disk that the repository has; nil: not asked yet
 }
 
 // blobAt is a file as it was: a blob at a path, "" for none.
@@ -338,13 +338,20 @@ func (h *history) committed(ctx context.Context, data []byte) (blob string, err 
 	if h.stored == nil {
 		var blobs []string
 		for _, f := range h.disk {
-			blobs = append(blobs, git.BlobID(f.data, like))
+			if len(f.data) > 0 && path.Ext(f.path) != ".jsonl" {
+				blobs = append(blobs, git.BlobID(f.data, like))
+			}
 		}
-		if h.stored, err = h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, blobs...); err != nil {
+		contents, err := h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, blobs...)
+		if err != nil {
 			return "", err
 		}
+		h.stored = map[string]bool{}
+		for id := range contents {
+			h.stored[id] = true
+		}
 	}
-	if blob = git.BlobID(data, like); h.stored[blob] == nil {
+	if blob = git.BlobID(data, like); !h.stored[blob] {
 		return "", nil
 	}
 	return blob, nil

@@ -109,7 +109,7 @@ func (c *Console) Colour(w io.Writer) bool {
 // Style is what w, one of the app's streams, can do.
 func (c *Console) Style(w io.Writer) terminal.Style {
 	s := terminal.Style{Colour: c.Colour(w)}
-	if f, ok := unwatched(w).(*os.File); ok {
+	if f, ok := Unwatched(w).(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
 			s.Width, s.Height = width, height
 		}

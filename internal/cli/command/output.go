@@ -26,9 +26,9 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WatchOutput has written say what of Stdout could not be written since. A full disk is no silent end of a list.
-func (c *Console) WatchOutput() (written func() error) {
-	o := &output{Writer: c.Terminal()}
+// WatchOutput has written say what of c.Stdout could not be written since. A full disk is no silent end of a list.
+func WatchOutput(c *Console) (written func() error) {
+	o := &output{Writer: Unwatched(c.Stdout)}
 	c.Stdout = o
 	return func() error {
 		o.mu.Lock()
@@ -36,14 +36,21 @@ func (c *Console) WatchOutput() (written func() error) {
 		if o.failed == nil {
 			return nil
 		}
-		return fmt.Errorf("the command did its work, but not all that it printed could be written: %w", o.failed)
+		return &unwrittenError{o.failed}
 	}
 }
 
-// Terminal is Stdout for other programs, which are to have the terminal itself.
-func (c *Console) Terminal() io.Writer { return unwatched(c.Stdout) }
+// unwrittenError says that not all of the results could be written.
+type unwrittenError struct{ cause error }
 
-func unwatched(w io.Writer) io.Writer {
+func (e *unwrittenError) Error() string {
+	return fmt.Sprintf("not all that was to be printed could be written: %v", e.cause)
+}
+
+func (e *unwrittenError) Unwrap() error { return e.cause }
+
+// Unwatched is a Stdout for other programs, which are to have the terminal itself.
+func Unwatched(w io.Writer) io.Writer {
 	if o, watched := w.(*output); watched {
 		return o.Writer
 	}

@@ -37,10 +37,13 @@ func (p Program) Root() *cli.Command { return p.root }
 // cut off ends with that signal.
 func (p Program) Run(ctx context.Context, a *command.Console, args []string) int {
 	defer func() { a.Close(ctx) }()
-	written := a.WatchOutput()
+	written := command.WatchOutput(a)
 	err := p.dispatch(ctx, a, args)
-	if err == nil {
-		err = written()
+	switch lost := written(); {
+	case err == nil && lost != nil:
+		err = fmt.Errorf("the command did its work, but %w", lost)
+	case lost != nil && !errors.Is(err, errors.Unwrap(lost)) && ctx.Err() == nil:
+		a.Say("%v", lost)
 	}
 	return End(ctx, a, err)
 }

@@ -155,7 +155,7 @@ func evalCost(s eval.Summary) string {
 	case s.Usage.CostUSD == nil:
 		return "cost unknown"
 	case s.UnknownCost > 0:
-		return fmt.Sprintf("%s or more (the cost of %d cases is unknown)", text.Cost(s.Usage), s.UnknownCost)
+		return fmt.Sprintf("%s or more (the cost of %d cases is unknown)", text.USD(*s.Usage.CostUSD, s.Usage.CostEstimated), s.UnknownCost)
 	}
 	return text.Cost(s.Usage)
 }
