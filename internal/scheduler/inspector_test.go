@@ -2,12 +2,14 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,6 +113,24 @@ func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
 	}
 	if got := w.status("02-02-b"); got != trellis.Review {
 		t.Errorf("the other one is %s", got)
+	}
+}
+
+// Edge F12. A watch --once waits for a command of git that hangs until it is ended, tells of it, tries no second time, and ends.
+func TestOnceWithAHangingGit(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, runnertest.Quickly)
+	dir := w.Hand("02-01-a", "# A\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
+	attributes := filepath.Join(w.Dir, ".git", "info", "attributes") // which git opens, and waits until somebody writes into it
+	if err := errors.Join(os.RemoveAll(attributes), os.MkdirAll(filepath.Dir(attributes), 0o755), syscall.Mkfifo(attributes, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	found := w.watchOnce(1)
+	if got := found[dir]; len(found) != 1 || got.Status != "" || w.status("02-01-a") != trellis.Ready {
+		t.Errorf("got %+v, and the task is %s", found, w.status("02-01-a"))
+	}
+	if late, ended := w.Heard("takes longer than 5s"), w.Heard("02-01-a: "); late != 1 || ended != 1 {
+		t.Errorf("it was told %d times that it took long, and %d times why it ended", late, ended)
 	}
 }
 

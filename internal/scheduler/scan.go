@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -94,7 +95,8 @@ func (w *watch) take(ctx context.Context, f inspected) {
 		w.listed(f)
 		return
 	}
-	if w.options.Once && f.err != nil && time.Since(of.begun) >= lookEnd { // its commands were ended, and what was said of it stays
+	if w.options.Once && f.err != nil && time.Since(of.begun) >= lookEnd { // its commands were ended: that it was late is its result
+		w.notices.fail(f.Dir, filepath.Base(f.Dir)+": "+f.err.Error())
 		return
 	}
 	if f.deaf != nil {

@@ -81,8 +81,8 @@ func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
-	if o, watched := w.(*output); watched {
-		w = o.Writer
+	if out, isWriter := w.(io.Writer); isWriter {
+		w = Unwatched(out)
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
