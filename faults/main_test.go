@@ -10,11 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // program is the command with a disk that can be disturbed: the test binary of internal/cli, whose faulty_test.go says how.
@@ -49,10 +49,8 @@ func withProgram(run func() int) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	program = filepath.Join(dir, "trellis-faulty")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", program, "../internal/cli")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("building: %w\n%s", err, out)
+	if err := programtest.Go("..", "test", "-c", "-vet=off", "-ldflags=-w", "-o", program, "./internal/cli"); err != nil {
+		return 1, err
 	}
 	return run(), nil
 }

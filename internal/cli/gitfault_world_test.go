@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/programtest"
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
@@ -77,12 +78,7 @@ func realTrellis(t *testing.T) string {
 
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(shared, "trellis")
-	build := exec.Command("go", "build", "-ldflags=-s -w -X github.com/trellis-tasks/trellis/internal/upgrade.Key="+upgradetest.Key(), "-o", path, "../../cmd/trellis")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, programtest.Go("../..", "build", "-ldflags=-s -w -X github.com/trellis-tasks/trellis/internal/upgrade.Key="+upgradetest.Key(), "-o", path, "./cmd/trellis")
 })
 
 const gitFaultPRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n- [ ] it reads well\n"
