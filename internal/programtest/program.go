@@ -52,6 +52,7 @@ func alone(root string, build func(kept string) error) (err error) {
 	return build(kept)
 }
 
+// command runs go as make build does: without C's library.
 func command(root string, args ...string) error {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
