@@ -119,15 +119,14 @@ func (d direct) converse(ctx context.Context, r Request, key string, t *tally, l
 		}
 		defer files.Close()
 	}
-	server := &server{alive: t.watch.alive, log: logs.mask}
-	client := d.o.client()
-	defer client.CloseIdleConnections()
+	server := &server{client: d.o.client(), alive: t.watch.alive, log: logs.mask}
+	defer server.client.CloseIdleConnections()
 	c := &chat{talk: talk, files: files, tally: t, redact: logs.redact.String}
 	switch d.api.Kind {
 	case Anthropic:
-		c.wire = newMessages(d.api, key, client, server)
+		c.wire = newMessages(d.api, key, server)
 	default:
-		c.wire = newCompletions(d.api, key, client, server)
+		c.wire = newCompletions(d.api, key, server)
 	}
 	c.question = question{model: t.result.Model, system: r.System, tools: files.tools(), schema: r.Schema}
 	t.session(talk.id)

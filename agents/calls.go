@@ -64,8 +64,9 @@ func (b *turnBuilder) tooLong() error {
 	return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)
 }
 
-// finish fills t. A call's input that is no JSON object becomes an empty one: protocols refuse to hear it again.
-func (b *turnBuilder) finish(t *turn) {
+// finish fills t. A call's input that is no JSON object becomes an empty one: protocols refuse to hear it again. err is how the
+// exchange ended: once the model has said why it stopped all was said, whatever became of the connection.
+func (b *turnBuilder) finish(t *turn, err error) error {
 	t.text, t.why = b.text.String(), b.why.String()
 	for n, c := range b.calls {
 		c.id = cmp.Or(c.id, fmt.Sprintf("call_%d", n+1))
@@ -75,4 +76,8 @@ func (b *turnBuilder) finish(t *turn) {
 		}
 		t.calls = append(t.calls, toolCall{ID: c.id, Name: c.name, Input: json.RawMessage(input)})
 	}
+	if t.stop != "" {
+		err = nil
+	}
+	return cmp.Or(err, b.tooLong())
 }

@@ -92,7 +92,6 @@ func (c *chat) failure(err error) error {
 	var known *flow.Failure
 	var refused *refusal
 	var syntax *json.SyntaxError
-	var value *json.UnmarshalTypeError
 	f := fail(trellis.AgentExit, "asking the model: %s", lastLines(err.Error()))
 	switch {
 	case errors.As(err, &known):
@@ -101,7 +100,7 @@ func (c *chat) failure(err error) error {
 		f = refused.failure()
 	case unreachable(err):
 		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
-	case errors.As(err, &syntax) || errors.As(err, &value):
+	case errors.As(err, &syntax):
 		f = fail(trellis.AgentProtocol, "the answer is not what the protocol says: %s", err)
 	}
 	f.Detail = c.redact(f.Detail)

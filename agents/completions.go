@@ -1,64 +1,121 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // completions is OpenAI's chat completions API, which many servers speak.
-type completions struct{ service openai.ChatCompletionService }
+type completions struct{ server *server }
 
-func newCompletions(api API, key string, client *http.Client, s *server) wire {
-	address := api.BaseURL
-	if address == "" {
-		address = "https://api.openai.com/v1"
-	}
-	options := []option.RequestOption{
-		option.WithBaseURL(address), option.WithHTTPClient(client), option.WithMaxRetries(0), option.WithMiddleware(s.pass),
-	}
+func newCompletions(api API, key string, s *server) wire {
+	header := http.Header{}
 	if key != "" {
-		options = append(options, option.WithAPIKey(key))
+		header.Set("Authorization", "Bearer "+key)
 	}
-	return completions{openai.NewChatCompletionService(options...)}
+	return completions{s.at(cmp.Or(api.BaseURL, "https://api.openai.com/v1"), "chat/completions", header)}
+}
+
+// chatRequest is the body of POST /chat/completions.
+type chatRequest struct {
+	Model    string        `json:"model"`
+	Messages []chatMessage `json:"messages"`
+	Stream   bool          `json:"stream"`
+	Options  struct {
+		Usage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Tools  []chatTool  `json:"tools,omitempty"`
+	Choice string      `json:"tool_choice,omitempty"`
+	Format *chatFormat `json:"response_format,omitempty"`
+}
+
+type chatMessage struct {
+	Role    string     `json:"role"`
+	Content *string    `json:"content,omitempty"`
+	Calls   []chatCall `json:"tool_calls,omitempty"`
+	Answers string     `json:"tool_call_id,omitempty"`
+}
+
+// chatCall is a call of a tool, in a request whole, in an answer in pieces.
+type chatCall struct {
+	Index    int64  `json:"index,omitempty"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type chatTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+type chatFormat struct {
+	Type   string `json:"type"`
+	Schema struct {
+		Name   string          `json:"name"`
+		Strict bool            `json:"strict"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+// chatChunk is an event of the answer.
+type chatChunk struct {
+	Choices []struct {
+		Delta struct {
+			Content, Refusal string
+			Calls            []chatCall `json:"tool_calls"`
+		}
+		Finish string `json:"finish_reason"`
+	}
+	Usage struct {
+		Input  int64 `json:"prompt_tokens"`
+		Output int64 `json:"completion_tokens"`
+		Of     struct {
+			Cached int64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
 }
 
 func (c completions) ask(ctx context.Context, q question) (t turn, err error) {
-	stream := c.service.NewStreaming(ctx, c.params(q))
-	defer stream.Close()
 	var b turnBuilder
-	for err == nil && stream.Next() {
-		if c.take(stream.Current(), &t, &b); t.stop != "" && t.usage.Tokens() > 0 {
-			break // some servers keep the connection
+	err = c.server.ask(ctx, c.request(q), func(data []byte) (done bool, err error) {
+		if string(data) == "[DONE]" {
+			return true, nil
 		}
-		err = b.tooLong()
-	}
-	b.finish(&t)
-	if err == nil && t.stop == "" { // else all was said, whatever became of the connection
-		err = stream.Err()
-	}
+		var chunk chatChunk
+		if err := event(data, &chunk); err != nil {
+			return false, err
+		}
+		c.take(chunk, &t, &b)
+		return t.stop != "" && t.usage.Tokens() > 0, b.tooLong() // some servers keep the connection
+	})
+	err = b.finish(&t, err)
 	return t, err
 }
 
-func (completions) take(chunk openai.ChatCompletionChunk, t *turn, b *turnBuilder) {
-	if u := chunk.Usage; u.PromptTokens+u.CompletionTokens > 0 {
-		cached := u.PromptTokensDetails.CachedTokens
-		t.usage = trellis.Usage{InputTokens: u.PromptTokens - cached, OutputTokens: u.CompletionTokens, CachedTokens: cached}
+func (completions) take(chunk chatChunk, t *turn, b *turnBuilder) {
+	if u := chunk.Usage; u.Input+u.Output > 0 {
+		t.usage = trellis.Usage{InputTokens: u.Input - u.Of.Cached, OutputTokens: u.Output, CachedTokens: u.Of.Cached}
 	}
 	for _, choice := range chunk.Choices {
 		b.text.WriteString(choice.Delta.Content)
 		b.why.WriteString(choice.Delta.Refusal)
-		for _, call := range choice.Delta.ToolCalls {
+		for _, call := range choice.Delta.Calls {
 			b.piece(call.Index, call.ID, call.Function.Name, call.Function.Arguments)
 		}
-		if choice.FinishReason != "" {
-			t.stop = choice.FinishReason
+		if choice.Finish != "" {
+			t.stop = choice.Finish
 		}
 	}
 	if t.stop != "" && b.why.Len() > 0 {
@@ -66,51 +123,48 @@ func (completions) take(chunk openai.ChatCompletionChunk, t *turn, b *turnBuilde
 	}
 }
 
-func (c completions) params(q question) openai.ChatCompletionNewParams {
-	p := openai.ChatCompletionNewParams{Model: q.model}
-	p.StreamOptions.IncludeUsage = openai.Bool(true)
+func (c completions) request(q question) chatRequest {
+	r := chatRequest{Model: q.model, Stream: true}
+	r.Options.Usage = true
 	for _, t := range q.tools {
-		var input shared.FunctionParameters
-		json.Unmarshal(t.input, &input) //nolint:errcheck // a literal of files.go, which the tests read
-		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
-			Name: t.name, Description: openai.String(t.about), Parameters: input,
-		}))
+		tool := chatTool{Type: "function"}
+		tool.Function.Name, tool.Function.Description, tool.Function.Parameters = t.name, t.about, t.input
+		r.Tools = append(r.Tools, tool)
 	}
 	if q.closed && q.tools != nil {
-		p.ToolChoice.OfAuto = openai.String("none")
+		r.Choice = "none"
 	}
 	if q.schema != nil {
-		p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "answer", Strict: openai.Bool(true), Schema: q.schema},
-		}
+		r.Format = &chatFormat{Type: "json_schema"}
+		r.Format.Schema.Name, r.Format.Schema.Strict, r.Format.Schema.Schema = "answer", true, q.schema
 	}
 	if q.system != "" {
-		p.Messages = append(p.Messages, openai.SystemMessage(q.system))
+		r.Messages = append(r.Messages, chatMessage{Role: "system", Content: &q.system})
 	}
 	for _, said := range q.messages {
-		p.Messages = append(p.Messages, c.messages(said)...)
+		r.Messages = append(r.Messages, c.messages(said)...)
 	}
-	return p
+	return r
 }
 
-func (completions) messages(said message) (list []openai.ChatCompletionMessageParamUnion) {
+func (completions) messages(said message) (list []chatMessage) {
 	switch said.Role {
 	case byUser:
-		return append(list, openai.UserMessage(said.Text))
+		return append(list, chatMessage{Role: "user", Content: &said.Text})
 	case byTools:
 		for _, r := range said.Results {
-			list = append(list, openai.ToolMessage(r.Text, r.ID))
+			list = append(list, chatMessage{Role: "tool", Content: &r.Text, Answers: r.ID})
 		}
 		return list
 	}
-	var model openai.ChatCompletionAssistantMessageParam
+	model := chatMessage{Role: "assistant"}
 	if said.Text != "" {
-		model.Content.OfString = openai.String(said.Text)
+		model.Content = &said.Text
 	}
 	for _, c := range said.Calls {
-		model.ToolCalls = append(model.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: c.ID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(c.Input)},
-		}})
+		call := chatCall{ID: c.ID, Type: "function"}
+		call.Function.Name, call.Function.Arguments = c.Name, string(c.Input)
+		model.Calls = append(model.Calls, call)
 	}
-	return append(list, openai.ChatCompletionMessageParamUnion{OfAssistant: &model})
+	return append(list, model)
 }

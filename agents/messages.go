@@ -1,129 +1,177 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // messages is Anthropic's Messages API.
-type messages struct{ service anthropic.MessageService }
+type messages struct{ server *server }
 
 // maxTokens is the longest answer that is asked for, which the protocol wants to be said. It is more than any
 // answer that is taken, and less than any current model's limit.
 const maxTokens = 32_000
 
-func newMessages(api API, key string, client *http.Client, s *server) wire {
-	address := api.BaseURL
-	if address == "" {
-		address = "https://api.anthropic.com"
-	}
-	options := []option.RequestOption{
-		option.WithBaseURL(address), option.WithHTTPClient(client), option.WithMaxRetries(0), option.WithMiddleware(s.pass),
-	}
+func newMessages(api API, key string, s *server) wire {
+	header := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	if key != "" {
-		options = append(options, option.WithAPIKey(key))
+		header.Set("X-Api-Key", key)
 	}
-	return messages{anthropic.NewMessageService(options...)}
+	return messages{s.at(cmp.Or(api.BaseURL, "https://api.anthropic.com"), "v1/messages", header)}
+}
+
+// messagesRequest is the body of POST /v1/messages.
+type messagesRequest struct {
+	Model     string           `json:"model"`
+	MaxTokens int              `json:"max_tokens"`
+	Stream    bool             `json:"stream"`
+	System    []contentBlock   `json:"system,omitempty"`
+	Messages  []contentMessage `json:"messages"`
+	Tools     []messagesTool   `json:"tools,omitempty"`
+	Choice    *typed           `json:"tool_choice,omitempty"`
+	Output    *outputConfig    `json:"output_config,omitempty"`
+}
+
+// typed is an object of which no more is said than what it is.
+type typed struct {
+	Type string `json:"type"`
+}
+
+type contentMessage struct {
+	Role    string         `json:"role"`
+	Content []contentBlock `json:"content"`
+}
+
+// contentBlock is a text, a call of a tool or its result: what is said of the others is left out.
+type contentBlock struct {
+	Type string  `json:"type"`
+	Text *string `json:"text,omitempty"`
+
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+
+	Answers string         `json:"tool_use_id,omitempty"`
+	Failed  *bool          `json:"is_error,omitempty"`
+	Content []contentBlock `json:"content,omitempty"`
+
+	Cache *typed `json:"cache_control,omitempty"`
+}
+
+type messagesTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Input       json.RawMessage `json:"input_schema"`
+}
+
+type outputConfig struct {
+	Format struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"format"`
+}
+
+// messagesEvent is an event of the answer.
+type messagesEvent struct {
+	Type    string
+	Message struct{ Usage claudeUsage }
+	Block   struct{ Type, Text, ID, Name string } `json:"content_block"`
+	Delta   struct {
+		Text    string
+		Input   string                       `json:"partial_json"`
+		Stop    string                       `json:"stop_reason"`
+		Details struct{ Explanation string } `json:"stop_details"`
+	}
+	Usage claudeUsage
 }
 
 func (m messages) ask(ctx context.Context, q question) (t turn, err error) {
-	stream := m.service.NewStreaming(ctx, m.params(q))
-	defer stream.Close()
 	var b turnBuilder
-	for err == nil && stream.Next() {
-		e := stream.Current()
-		if m.take(e, &t, &b); e.Type == "message_stop" {
-			break
+	err = m.server.ask(ctx, m.request(q), func(data []byte) (done bool, err error) {
+		var e messagesEvent
+		if err := event(data, &e); err != nil {
+			return false, err
 		}
-		err = b.tooLong()
-	}
-	b.finish(&t)
-	if err == nil && t.stop == "" { // else all was said, whatever became of the connection
-		err = stream.Err()
-	}
+		m.take(e, &t, &b)
+		return e.Type == "message_stop", b.tooLong()
+	})
+	err = b.finish(&t, err)
 	return t, err
 }
 
-func (messages) take(e anthropic.MessageStreamEventUnion, t *turn, b *turnBuilder) {
+func (messages) take(e messagesEvent, t *turn, b *turnBuilder) {
 	switch e.Type {
 	case "message_start":
-		u := e.Message.Usage
-		t.usage = claudeUsage{u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens}.usage()
-		t.written = u.CacheCreationInputTokens
+		t.usage, t.written = e.Message.Usage.usage(), e.Message.Usage.Created
 	case "content_block_start":
-		b.text.WriteString(e.ContentBlock.Text)
-		if e.ContentBlock.Type == "tool_use" {
-			b.begin(e.ContentBlock.ID, e.ContentBlock.Name)
+		b.text.WriteString(e.Block.Text)
+		if e.Block.Type == "tool_use" {
+			b.begin(e.Block.ID, e.Block.Name)
 		}
 	case "content_block_delta":
 		b.text.WriteString(e.Delta.Text)
-		b.input(e.Delta.PartialJSON)
+		b.input(e.Delta.Input)
 	case "message_delta":
-		t.stop = string(e.Delta.StopReason)
-		b.why.WriteString(e.Delta.StopDetails.Explanation)
-		t.usage = updated(t.usage, e.Usage)
+		t.stop = e.Delta.Stop
+		b.why.WriteString(e.Delta.Details.Explanation)
+		t.usage = updated(t.usage, e.Usage.usage())
 	}
 }
 
 // updated is the usage at the end of an answer, which the last event tells in whole or in part.
-func updated(before trellis.Usage, u anthropic.MessageDeltaUsage) trellis.Usage {
-	after := claudeUsage{u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens}.usage()
+func updated(before, after trellis.Usage) trellis.Usage {
 	if after.InputTokens+after.CachedTokens == 0 {
 		after.InputTokens, after.CachedTokens = before.InputTokens, before.CachedTokens
 	}
 	return after
 }
 
-func (m messages) params(q question) anthropic.MessageNewParams {
-	p := anthropic.MessageNewParams{Model: anthropic.Model(q.model), MaxTokens: maxTokens}
+func (m messages) request(q question) messagesRequest {
+	r := messagesRequest{Model: q.model, MaxTokens: maxTokens, Stream: true}
 	if q.system != "" {
-		p.System = []anthropic.TextBlockParam{{Text: q.system}}
+		r.System = []contentBlock{textBlock(q.system)}
 	}
 	for _, t := range q.tools {
-		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
-			Name: t.name, Description: anthropic.String(t.about), InputSchema: param.Override[anthropic.ToolInputSchemaParam](t.input),
-		}})
+		r.Tools = append(r.Tools, messagesTool{t.name, t.about, t.input})
 	}
 	if q.closed && q.tools != nil {
-		none := anthropic.NewToolChoiceNoneParam()
-		p.ToolChoice.OfNone = &none
+		r.Choice = &typed{"none"}
 	}
 	if q.schema != nil {
-		p.OutputConfig.Format = param.Override[anthropic.JSONOutputFormatParam](object{"type": "json_schema", "schema": q.schema})
+		r.Output = &outputConfig{}
+		r.Output.Format.Type, r.Output.Format.Schema = "json_schema", q.schema
 	}
 	for _, said := range q.messages {
-		p.Messages = append(p.Messages, m.message(said))
+		r.Messages = append(r.Messages, m.message(said))
 	}
 	if q.tools != nil { // every round sends all of the rounds before
-		content := p.Messages[len(p.Messages)-1].Content
-		*content[len(content)-1].GetCacheControl() = anthropic.NewCacheControlEphemeralParam()
+		content := r.Messages[len(r.Messages)-1].Content
+		content[len(content)-1].Cache = &typed{"ephemeral"}
 	}
-	return p
+	return r
 }
 
-// object is a JSON object in the making.
-type object map[string]any
-
-func (messages) message(said message) anthropic.MessageParam {
-	var blocks []anthropic.ContentBlockParamUnion
+func (messages) message(said message) contentMessage {
+	m := contentMessage{Role: "user"}
+	if said.Role == byModel {
+		m.Role = "assistant"
+	}
 	if said.Text != "" {
-		blocks = append(blocks, anthropic.NewTextBlock(said.Text))
+		m.Content = append(m.Content, textBlock(said.Text))
 	}
 	for _, c := range said.Calls {
-		blocks = append(blocks, anthropic.NewToolUseBlock(c.ID, json.RawMessage(c.Input), c.Name))
+		m.Content = append(m.Content, contentBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.Input})
 	}
 	for _, r := range said.Results {
-		blocks = append(blocks, anthropic.NewToolResultBlock(r.ID, r.Text, r.Failed))
+		m.Content = append(m.Content, contentBlock{Type: "tool_result", Answers: r.ID, Failed: &r.Failed, Content: []contentBlock{textBlock(r.Text)}})
 	}
-	if said.Role == byModel {
-		return anthropic.NewAssistantMessage(blocks...)
-	}
-	return anthropic.NewUserMessage(blocks...)
+	return m
+}
+
+func textBlock(text string) contentBlock {
+	return contentBlock{Type: "text", Text: &text}
 }

@@ -1,7 +1,10 @@
 package agents
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/gateway"
@@ -26,40 +31,94 @@ func (o Options) client() *http.Client {
 	}
 }
 
-// server looks on at the exchange with a model's server.
+// server is a model's server. What it answers comes as server-sent events.
 type server struct {
-	alive func()    // called for whatever comes
-	log   io.Writer // what the server says when it refuses
+	client *http.Client
+	alive  func()    // called for whatever comes
+	log    io.Writer // what the server says when it refuses
+
+	url    string
+	header http.Header
 }
 
-// maxRefusal is how much of a refusal is read.
-const maxRefusal = 64 << 10
+// at is the server where it takes questions: at path below base. header goes with each.
+func (s *server) at(base, path string, header http.Header) *server {
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "text/event-stream")
+	header.Set("User-Agent", "trellis")
+	return &server{s.client, s.alive, s.log, strings.TrimRight(base, "/") + "/" + path, header}
+}
 
-// pass sends a request. An answer that is none is a *refusal.
-func (s *server) pass(r *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	res, err := next(r)
+const (
+	maxRefusal = 64 << 10      // how much of a refusal is read
+	maxEvent   = 4 * maxAnswer // the longest event: an answer, as JSON has it
+)
+
+// ask sends a question once, as JSON, and gives take the data of each event of the answer, as it comes, until the answer ends or
+// take says that it is done. An answer that is none is a *refusal.
+func (s *server) ask(ctx context.Context, question any, take func(data []byte) (done bool, err error)) error {
+	body, err := json.Marshal(question)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.alive()
-	if res.StatusCode/100 == 2 {
-		res.Body = &pulse{res.Body, s.alive}
-		return res, nil
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header = s.header
+	res, err := s.client.Do(r)
+	if err != nil {
+		return err
 	}
 	defer res.Body.Close()
+	s.alive()
+	if res.StatusCode/100 != 2 {
+		return s.refused(res)
+	}
+	for e, err := range sse.Read(&pulse{res.Body, s.alive}, &sse.ReadConfig{MaxEventSize: maxEvent}) {
+		if err != nil {
+			return err
+		}
+		if e.Data == "" {
+			continue
+		}
+		if done, err := take([]byte(e.Data)); done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) refused(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // as far as it comes
-	fmt.Fprintf(s.log, "%s %s: %s\n%s\n", r.Method, r.URL, res.Status, body)
-	return nil, &refusal{status: res.StatusCode, header: res.Header, body: body}
+	fmt.Fprintf(s.log, "%s %s: %s\n%s\n", res.Request.Method, res.Request.URL, res.Status, body)
+	return &refusal{status: res.StatusCode, header: res.Header, body: body}
+}
+
+// event reads the data of an event into e. What has another type than the protocol says is passed over: not all that speak it
+// keep to it. An event may be an error.
+func event(data []byte, e any) error {
+	var failed struct{ Error json.RawMessage }
+	for _, into := range []any{&failed, e} {
+		var other *json.UnmarshalTypeError
+		if err := json.Unmarshal(data, into); err != nil && !errors.As(err, &other) {
+			return err
+		}
+	}
+	if failed.Error != nil && string(failed.Error) != "null" {
+		return fmt.Errorf("it broke off the answer: %s", failed.Error)
+	}
+	return nil
 }
 
 // pulse tells of every piece that is read.
 type pulse struct {
-	io.ReadCloser
+	io.Reader
 	alive func()
 }
 
 func (p *pulse) Read(data []byte) (int, error) {
-	n, err := p.ReadCloser.Read(data)
+	n, err := p.Reader.Read(data)
 	if n > 0 {
 		p.alive()
 	}

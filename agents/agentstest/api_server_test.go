@@ -244,3 +244,21 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 		t.Errorf("got %+v, %v", res, err)
 	}
 }
+
+// TestAPIOddTypes: what has another type than the book says is as good as left out.
+func TestAPIOddTypes(t *testing.T) {
+	for api, answer := range map[string]string{
+		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null},"finish_reason":"stop"}],"usage":"none"}`,
+		agents.Anthropic: `{"type":"content_block_start","index":"0","content_block":{"type":"text","text":"well"},"usage":[]}` + "\n\ndata:" +
+			`{"type":"message_delta","error":null,"delta":{"stop_reason":"end_turn","stop_details":"none"}}`,
+	} {
+		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: ping\n\nretry: 5\ndata: %s\n\n", answer)
+		})
+		res, err := direct(t, api, url).Run(t.Context(), judging(t), nil)
+		if err != nil || res.Text != "well" || res.ToolCalls != 0 || res.Usage.Tokens() != 0 {
+			t.Errorf("%s: got %+v, %v", api, res, err)
+		}
+	}
+}

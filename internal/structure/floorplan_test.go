@@ -92,6 +92,7 @@ var owners = map[string][]string{
 	"github.com/BurntSushi/toml":             {"internal/secrets", "internal/cli/setup", "internal/mcpclients"},
 	"github.com/tailscale/hujson":            {"internal/mcpclients"}, // where in JSON with comments a member stands
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcpserver", "agents"},
+	"github.com/tmaxmax/go-sse":              {"agents"}, // how models' servers answer
 	"mvdan.cc/sh/v3":                         {"internal/research"},
 	"aead.dev/minisign":                      {"internal/upgrade", "internal/upgrade/upgradetest"}, // who signed a release, with no network; goreleaser signs so too
 	// What the terminal UI is made of: the loop and the keys, how wide letters are, sixteen colours, reading that can be called off.
@@ -100,9 +101,6 @@ var owners = map[string][]string{
 	"github.com/charmbracelet/colorprofile": {"internal/tui"},
 	"github.com/muesli/cancelreader":        {"internal/tui"},
 	"github.com/wneessen/go-mail":           {"internal/notify"}, // SMTP with TLS and signing in, headers and bodies as mail has them
-	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
-	"github.com/anthropics/anthropic-sdk-go": {"agents"},
-	"github.com/openai/openai-go/v3":         {"agents"},
 }
 
 // testLibraries are for tests and testing packages alone, but for what owners has of them.
