@@ -18,6 +18,8 @@ GARBAGE = 400
 # Go keeps no results (-count=1): to know whether one still counts it would look again at each of the millions of files that tests open, which
 # takes a tenth of all the time, and next to nothing stays as it was.
 # Vet looks at the packages that the tests are built of: one set of compiled packages beside that of the program, not two.
+# The commands' library comes without its pages of documentation, for which it would bring a reader of Markdown.
+TAGS = -tags urfave_cli_no_docs
 # What takes longest begins first, so that no processor waits for it in the end.
 LONGEST = ./e2e ./internal/runner ./internal/cli ./agents/agentstest ./faults ./internal/board ./internal/scheduler
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
@@ -27,14 +29,14 @@ RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 .PHONY: build test vet demo bench bench-real lint setup fuzz soak build-cluster setup-cluster test-cluster
 build:
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
+	CGO_ENABLED=0 $(GO) build -trimpath $(TAGS) -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
 test: export GOGC = $(GARBAGE)
 test:
 	@$(MAKE) --no-print-directory -j2 setup vet
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')
-	scripts/memory.sh $(GO) test $(RACE) -count=1 -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m $(LONGEST) ./...
+	scripts/memory.sh $(GO) test $(TAGS) $(RACE) -count=1 -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m $(LONGEST) ./...
 vet:
-	$(GO) vet $(RACE) ./...
+	$(GO) vet $(TAGS) $(RACE) ./...
 demo: build
 	bin/trellis demo
 bench: build
@@ -52,11 +54,11 @@ soak:
 # trellis-cluster is a module of its own in cluster/, with what Temporal needs. Its tests skip where setup-cluster has not been.
 build-cluster:
 	@mkdir -p bin
-	cd cluster && CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o ../bin/trellis-cluster ./cmd/trellis-cluster
+	cd cluster && CGO_ENABLED=0 $(GO) build -trimpath $(TAGS) -buildvcs=$(VCS) -o ../bin/trellis-cluster ./cmd/trellis-cluster
 setup-cluster:
 	scripts/setup-cluster.sh
 test-cluster:
-	cd cluster && $(GO) vet ./... && $(GO) test $(RACE) -v -parallel 2 ./...
+	cd cluster && $(GO) vet $(TAGS) ./... && $(GO) test $(TAGS) $(RACE) -v -parallel 2 ./...
 # What a release has, without a network. The tools come from setup-release.
 setup-release:
 	scripts/setup-release.sh

@@ -52,10 +52,10 @@ func alone(root string, build func(kept string) error) (err error) {
 	return build(kept)
 }
 
-// command runs go as make build does: without C's library.
+// command runs go as make build does: without C's library and what the commands' library has for documentation.
 func command(root string, args ...string) error {
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -tags=urfave_cli_no_docs")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
 	}

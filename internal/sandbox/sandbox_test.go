@@ -18,7 +18,7 @@ func TestWorksInItsWorktree(t *testing.T) {
 		`echo b > b.txt && mkdir -p c/d && mv b.txt c/d/ && rm a.txt && ln -s c e`,
 		`git status --porcelain && git add -A && git diff --cached --stat && git log -1 && git blame go.mod`,
 		`test "$(git cat-file -p "$(echo kept | git hash-object -w --stdin)")" = kept`,
-		`f=$(mktemp) && echo x > "$f" && test "$(dirname "$f")" = /tmp`,
+		`f=$(mktemp) && echo x > "$f" && test "$(dirname "$f")" = "${TMPDIR:-/tmp}"`,
 		`echo x > /dev/null && echo x > /dev/shm/x && head -c 1 /dev/urandom`,
 		`mkdir -p ~/.cache/tool && echo x > ~/.cache/tool/x`,
 		`cat ~/.profile ~/.gitconfig`,
