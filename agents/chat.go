@@ -91,6 +91,7 @@ func (c *chat) ask(ctx context.Context) (turn, error) {
 func (c *chat) failure(err error) error {
 	var known *flow.Failure
 	var refused *refusal
+	var broken *brokenOff
 	var syntax *json.SyntaxError
 	f := fail(trellis.AgentExit, "asking the model: %s", lastLines(err.Error()))
 	switch {
@@ -98,6 +99,8 @@ func (c *chat) failure(err error) error {
 		f = known
 	case errors.As(err, &refused):
 		f = refused.failure()
+	case errors.As(err, &broken):
+		f = broken.failure()
 	case unreachable(err):
 		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
 	case errors.As(err, &syntax):
@@ -107,7 +110,7 @@ func (c *chat) failure(err error) error {
 	return f
 }
 
-// unreachable reports whether the network failed, or the provider while it answered.
+// unreachable reports whether the network failed.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
@@ -117,7 +120,7 @@ func unreachable(err error) bool {
 	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return true
 	}
-	return strings.Contains(err.Error(), `"overloaded_error"`) || strings.Contains(err.Error(), `"api_error"`)
+	return false
 }
 
 // flaw is what keeps an answer that came to its end from being one; nil when nothing does.

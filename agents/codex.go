@@ -226,8 +226,8 @@ func (c *codexStream) failed() *flow.Failure {
 	if f := c.refused(c.message); f != nil {
 		return f
 	}
-	if said := (refusal{body: []byte(c.message)}); isObject(c.message) { // the provider's own words: a refusal that has no name here
-		return refusedRequest(said.words())
+	if isObject(c.message) { // the provider's own words: a refusal that has no name here
+		return refusedRequest(messageIn([]byte(c.message)))
 	}
 	return fail(trellis.AgentExit, "%s", c.message)
 }

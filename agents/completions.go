@@ -1,10 +1,12 @@
 package agents
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -46,9 +48,31 @@ type chatCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
 	} `json:"function"`
+}
+
+// arguments are a call's input: a JSON object in a text. Some servers send the object itself.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	var inText string
+	if err := json.Unmarshal(data, &inText); err != nil {
+		inText = string(data)
+	}
+	*a = arguments(inText)
+	return nil
+}
+
+// tokens are a number of them, which some servers send with a fraction or as a text.
+type tokens int64
+
+func (t *tokens) UnmarshalJSON(data []byte) error {
+	if n, err := strconv.ParseFloat(string(bytes.Trim(data, `"`)), 64); err == nil && n >= 0 && n < 1e15 {
+		*t = tokens(n)
+	}
+	return nil
 }
 
 type chatTool struct {
@@ -79,10 +103,10 @@ type chatChunk struct {
 		Finish string `json:"finish_reason"`
 	}
 	Usage struct {
-		Input  int64 `json:"prompt_tokens"`
-		Output int64 `json:"completion_tokens"`
+		Input  tokens `json:"prompt_tokens"`
+		Output tokens `json:"completion_tokens"`
 		Of     struct {
-			Cached int64 `json:"cached_tokens"`
+			Cached tokens `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	}
 }
@@ -106,13 +130,13 @@ func (c completions) ask(ctx context.Context, q question) (t turn, err error) {
 
 func (completions) take(chunk chatChunk, t *turn, b *turnBuilder) {
 	if u := chunk.Usage; u.Input+u.Output > 0 {
-		t.usage = trellis.Usage{InputTokens: u.Input - u.Of.Cached, OutputTokens: u.Output, CachedTokens: u.Of.Cached}
+		t.usage = trellis.Usage{InputTokens: int64(u.Input - u.Of.Cached), OutputTokens: int64(u.Output), CachedTokens: int64(u.Of.Cached)}
 	}
 	for _, choice := range chunk.Choices {
 		b.text.WriteString(choice.Delta.Content)
 		b.why.WriteString(choice.Delta.Refusal)
 		for _, call := range choice.Delta.Calls {
-			b.piece(call.Index, call.ID, call.Function.Name, call.Function.Arguments)
+			b.piece(call.Index, call.ID, call.Function.Name, string(call.Function.Arguments))
 		}
 		if choice.Finish != "" {
 			t.stop = choice.Finish
@@ -163,7 +187,7 @@ func (completions) messages(said message) (list []chatMessage) {
 	}
 	for _, c := range said.Calls {
 		call := chatCall{ID: c.ID, Type: "function"}
-		call.Function.Name, call.Function.Arguments = c.Name, string(c.Input)
+		call.Function.Name, call.Function.Arguments = c.Name, arguments(c.Input)
 		model.Calls = append(model.Calls, call)
 	}
 	return append(list, model)

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +46,7 @@ type server struct {
 // at is the server where it takes questions: at path below base. header goes with each.
 func (s *server) at(base, path string, header http.Header) *server {
 	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "text/event-stream")
+	header.Set("Accept", "application/json, text/event-stream") // a refusal is JSON
 	header.Set("User-Agent", "trellis")
 	return &server{s.client, s.alive, s.log, strings.TrimRight(base, "/") + "/" + path, header}
 }
@@ -73,13 +75,21 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 	defer res.Body.Close()
 	s.alive()
 	if res.StatusCode/100 != 2 {
-		return s.refused(res)
+		return s.refused(res, res.Body)
 	}
-	for e, err := range sse.Read(&pulse{res.Body, s.alive}, &sse.ReadConfig{MaxEventSize: maxEvent}) {
-		if err != nil {
-			return err
-		}
-		if e.Data == "" {
+	in := bufio.NewReader(&pulse{res.Body, s.alive})
+	if first, err := in.Peek(1); err == nil && (first[0] == '{' || first[0] == '<') { // JSON or a page, which no event begins like
+		return s.refused(res, in)
+	}
+	for e, err := range sse.Read(in, &sse.ReadConfig{MaxEventSize: maxEvent}) {
+		switch {
+		case errors.Is(err, bufio.ErrTooLong):
+			return fail(trellis.AgentProtocol, "an event of the answer is longer than %d MiB", maxEvent>>20)
+		case err != nil: // whatever it is, the connection did not hold
+			return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+		case e.Type == "error":
+			return &brokenOff{e.Data}
+		case e.Data == "" || e.Type == "ping":
 			continue
 		}
 		if done, err := take([]byte(e.Data)); done || err != nil {
@@ -89,8 +99,8 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 	return nil
 }
 
-func (s *server) refused(res *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // as far as it comes
+func (s *server) refused(res *http.Response, in io.Reader) error {
+	body, _ := io.ReadAll(io.LimitReader(in, maxRefusal)) // as far as it comes
 	fmt.Fprintf(s.log, "%s %s: %s\n%s\n", res.Request.Method, res.Request.URL, res.Status, body)
 	return &refusal{status: res.StatusCode, header: res.Header, body: body}
 }
@@ -106,9 +116,34 @@ func event(data []byte, e any) error {
 		}
 	}
 	if failed.Error != nil && string(failed.Error) != "null" {
-		return fmt.Errorf("it broke off the answer: %s", failed.Error)
+		return &brokenOff{string(data)}
 	}
 	return nil
+}
+
+// brokenOff is an error that came instead of the rest of an answer.
+type brokenOff struct{ said string }
+
+func (b *brokenOff) Error() string {
+	return "the server broke off its answer: " + messageIn([]byte(b.said))
+}
+
+func (b *brokenOff) failure() *flow.Failure {
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(b.said, w) })
+	}
+	switch detail := lastLines(b.Error()); {
+	case tooLong(b.said):
+		return fail(trellis.ContextOverflow, "%s", detail)
+	case exhausted(b.said):
+		return fail(trellis.QuotaExhausted, "%s", detail)
+	case says(`"rate_limit_error"`, `"rate_limit_exceeded"`):
+		return limited(time.Time{}, detail)
+	case says(`"overloaded_error"`, `"api_error"`):
+		return fail(trellis.ProviderDown, "%s", detail)
+	default:
+		return fail(trellis.AgentExit, "%s", detail)
+	}
 }
 
 // pulse tells of every piece that is read.
@@ -134,20 +169,20 @@ type refusal struct {
 
 // Error is the status and the server's own words.
 func (f *refusal) Error() string {
-	words := f.words()
+	words := messageIn(f.body)
 	if f.status/100 == 3 {
 		words = "it sends elsewhere, to " + f.header.Get("Location")
 	}
 	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s: %s", f.status, http.StatusText(f.status), words))
 }
 
-// words are the message in the body, else all of it.
-func (f *refusal) words() (words string) {
+// messageIn is the message in what a server says of an error, else all of it.
+func messageIn(body []byte) (words string) {
 	var in struct {
 		Error   json.RawMessage
 		Message string
 	}
-	json.Unmarshal(f.body, &in) //nolint:errcheck // what is no JSON has no message
+	json.Unmarshal(body, &in) //nolint:errcheck // what is no JSON has no message
 	words = in.Message
 	if len(in.Error) > 0 {
 		var inner struct{ Message string }
@@ -156,7 +191,7 @@ func (f *refusal) words() (words string) {
 		}
 	}
 	if words == "" {
-		words = lastLines(string(f.body))
+		words = lastLines(string(body))
 	}
 	return words
 }

@@ -181,13 +181,19 @@ func TestAPIEndsThatAreNone(t *testing.T) {
 		"window":  {agents.Anthropic, said("event: message_delta\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{"output_tokens":3}}`), trellis.ContextOverflow, ""},
 		"overloaded on the way": {agents.Anthropic, said("event: message_start\ndata: "+`{"type":"message_start","message":{"usage":{"input_tokens":3}}}`,
 			"event: error\ndata: "+`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), trellis.ProviderDown, "Overloaded"},
-		"broken":      {agents.Anthropic, said("event: message_start\ndata: {7"), trellis.AgentProtocol, ""},
-		"nothing":     {agents.Anthropic, said(), trellis.AgentProtocol, ""},
-		"declined":    {agents.OpenAI, said(`data: {"choices":[{"delta":{"refusal":"not "}}]}`, `data: {"choices":[{"delta":{"refusal":"that"},"finish_reason":"stop"}]}`, "data: [DONE]"), trellis.AgentProtocol, "not that"},
-		"filtered":    {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"content_filter"}]}`, "data: [DONE]"), trellis.AgentProtocol, "content_filter"},
-		"error":       {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`, `data: {"error":{"message":"provider went away","code":502}}`), trellis.AgentExit, "provider went away"},
-		"broken chat": {agents.OpenAI, said(`data: {7`), trellis.AgentProtocol, ""},
-		"no end":      {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`), trellis.AgentProtocol, "breaks off"},
+		"overloaded in other words": {agents.Anthropic, said("event: error\ndata: overloaded, come back"), trellis.AgentExit, "overloaded, come back"},
+		"too long on the way":       {agents.OpenAI, said(`data: {"error":{"code":"context_length_exceeded","message":"too much"}}`), trellis.ContextOverflow, "too much"},
+		"no money on the way":       {agents.OpenAI, said(`data: {"error":{"code":"insufficient_quota","message":"pay"}}`), trellis.QuotaExhausted, "pay"},
+		"limit on the way":          {agents.Anthropic, said("event: error\ndata: " + `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`), trellis.RateLimited, "slow down"},
+		"no events":                 {agents.OpenAI, said(`{"error":"Unexpected endpoint or method. (POST /chat/completions)"}`), trellis.AgentExit, "Unexpected endpoint"},
+		"a page":                    {agents.Anthropic, said(`<html>sign in</html>`), trellis.AgentExit, "sign in"},
+		"broken":                    {agents.Anthropic, said("event: message_start\ndata: {7"), trellis.AgentProtocol, ""},
+		"nothing":                   {agents.Anthropic, said(), trellis.AgentProtocol, ""},
+		"declined":                  {agents.OpenAI, said(`data: {"choices":[{"delta":{"refusal":"not "}}]}`, `data: {"choices":[{"delta":{"refusal":"that"},"finish_reason":"stop"}]}`, "data: [DONE]"), trellis.AgentProtocol, "not that"},
+		"filtered":                  {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"content_filter"}]}`, "data: [DONE]"), trellis.AgentProtocol, "content_filter"},
+		"error":                     {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`, `data: {"error":{"message":"provider went away","code":502}}`), trellis.AgentExit, "provider went away"},
+		"broken chat":               {agents.OpenAI, said(`data: {7`), trellis.AgentProtocol, ""},
+		"no end":                    {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`), trellis.AgentProtocol, "breaks off"},
 	} {
 		res, err := direct(t, tt.api, raw(t, tt.answer)).Run(t.Context(), judging(t), nil)
 		if f := failure(t, err); f.Code != string(tt.want) || !strings.Contains(f.Detail, tt.says) {
@@ -213,7 +219,7 @@ func TestAPIQuirks(t *testing.T) {
 
 data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"one\"}"}}]}}]}
 
-data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"read_file","arguments":"{\"path\":\"two\"}"}}]}}]}
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"read_file","arguments":{"path":"two"}}}]}}]}
 
 data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"read_file","arguments":"{\"path\""}}]},"finish_reason":"stop"}]}
 
@@ -248,17 +254,18 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 // TestAPIOddTypes: what has another type than the book says is as good as left out.
 func TestAPIOddTypes(t *testing.T) {
 	for api, answer := range map[string]string{
-		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null},"finish_reason":"stop"}],"usage":"none"}`,
+		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null}}],"usage":"none"}` + "\n\ndata:" +
+			`{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":"12","completion_tokens":3.0}}`,
 		agents.Anthropic: `{"type":"content_block_start","index":"0","content_block":{"type":"text","text":"well"},"usage":[]}` + "\n\ndata:" +
 			`{"type":"message_delta","error":null,"delta":{"stop_reason":"end_turn","stop_details":"none"}}`,
 	} {
 		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "event: ping\n\nretry: 5\ndata: %s\n\n", answer)
+			fmt.Fprintf(w, "event: ping\ndata: ping\n\nretry: 5\ndata: %s\n\n", answer)
 		})
 		res, err := direct(t, api, url).Run(t.Context(), judging(t), nil)
-		if err != nil || res.Text != "well" || res.ToolCalls != 0 || res.Usage.Tokens() != 0 {
-			t.Errorf("%s: got %+v, %v", api, res, err)
+		if want := map[string]int64{agents.OpenAI: 15}[api]; err != nil || res.Text != "well" || res.ToolCalls != 0 || res.Usage.Tokens() != want {
+			t.Errorf("%s: got %+v, %v, want %d tokens", api, res, err, want)
 		}
 	}
 }
