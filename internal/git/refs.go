@@ -196,7 +196,10 @@ func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 	}
 	return r.change(ctx, r.locks(ref), func() error {
 		err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
-		if now, lookErr := r.RevParse(ctx, r.repo.Main, ref); err != nil && lookErr == nil && now == sha {
+		if err == nil {
+			return nil
+		}
+		if now, lookErr := r.RevParse(ctx, r.repo.Main, ref); lookErr == nil && now == sha {
 			return nil // it was done all the same
 		}
 		return err
@@ -425,7 +428,10 @@ func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 		err := RetryLocked(ctx, r.locks(ref), func() error {
 			return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, Write: true, Once: true})
 		})
-		if _, gone := r.RevParse(ctx, r.repo.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
+		if err == nil {
+			continue
+		}
+		if _, gone := r.RevParse(ctx, r.repo.Main, ref); !errors.Is(gone, ErrNotFound) {
 			return err
 		}
 	}

@@ -56,7 +56,8 @@ func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Tim
 	if err != nil {
 		return "", fmt.Errorf("writing %s: %w", ref, err)
 	}
-	return r.repo.Refs().RevParse(ctx, r.repo.Main, ref)
+	commit, _, err := r.repo.Refs().read(ctx, r.repo.Common, ref)
+	return commit, err
 }
 
 // importPath is a path as git fast-import reads it.

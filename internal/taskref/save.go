@@ -187,7 +187,7 @@ func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
 		return err
 	}
 	if s.Head != "" {
-		if _, err := r.Repo.Refs().RevParse(ctx, r.Repo.Main, s.Head+"^{commit}"); err != nil {
+		if _, err := r.Repo.Refs().Resolve(ctx, s.Head); err != nil {
 			return ignoreNotFound(err)
 		}
 		if within, err := r.Repo.History().IsAncestor(ctx, s.Head, tip); err != nil || !within {

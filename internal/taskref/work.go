@@ -80,7 +80,7 @@ func (b bench) spec() string {
 
 func (b bench) has(ctx context.Context) (bool, error) {
 	for _, commit := range []string{b.s.Head, b.s.Work} {
-		if _, err := b.Repo.Refs().RevParse(ctx, b.Repo.Main, commit+"^{commit}"); err != nil {
+		if _, err := b.Repo.Refs().Resolve(ctx, commit); err != nil {
 			return false, ignoreNotFound(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -207,13 +208,18 @@ func (s *State) repository() string {
 	if s.Bare != "" {
 		return "greet"
 	}
+	return ofOrigin()
+}
+
+// ofOrigin is the name of the repository of who calls, by its remote.
+var ofOrigin = sync.OnceValue(func() string {
 	out, err := exec.Command("git", "remote", "get-url", "origin").Output()
 	name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(string(out))), ".git")
 	if err != nil || slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
 		return "greet"
 	}
 	return name
-}
+})
 
 // home is the address of the repository.
 func (s *State) home() string {
