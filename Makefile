@@ -8,8 +8,8 @@ export GOPATH     ?= $(CURDIR)/.tools/go/path
 endif
 # The commit is stamped into the binary wherever git can tell it.
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
-# Tests wait for processes and the disk as well as compute: two packages more at once than there are processors.
-PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2)
+# Tests wait for processes as well as compute: one package more at once than there are processors.
+PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # No debugger looks at test programs: without its tables (-ldflags=-w) linking forty of them takes a quarter less.
 # Programs that are built with the race detector wait for a second when they end, if nobody says otherwise.
 export GORACE ?= atexit_sleep_ms=0
@@ -21,7 +21,7 @@ GARBAGE = 400
 # The commands' library comes without its pages of documentation, for which it would bring a reader of Markdown.
 TAGS = -tags urfave_cli_no_docs
 # What takes longest begins first, so that no processor waits for it in the end.
-LONGEST = ./e2e ./internal/runner ./internal/cli ./agents/agentstest ./faults ./internal/board ./internal/scheduler
+LONGEST = ./e2e ./internal/runner ./internal/cli ./agents/agentstest ./faults ./internal/board ./internal/scheduler ./internal/share ./internal/sandbox ./bench
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 # Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
