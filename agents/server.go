@@ -160,7 +160,7 @@ func (p *pulse) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// refusal is a server's answer that has another status than success.
+// refusal is a server's answer that is none: it has another status than success, or it is no stream of events.
 type refusal struct {
 	status int
 	header http.Header
