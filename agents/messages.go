@@ -148,8 +148,7 @@ func (m messages) request(q question) messagesRequest {
 	for _, said := range q.messages {
 		r.Messages = append(r.Messages, m.message(said))
 	}
-	if q.tools != nil { // every round sends all of the rounds before
-		content := r.Messages[len(r.Messages)-1].Content
+	if content := r.Messages[len(r.Messages)-1].Content; q.tools != nil && len(content) > 0 { // every round sends all of the rounds before
 		content[len(content)-1].Cache = &typed{"ephemeral"}
 	}
 	return r

@@ -251,7 +251,7 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 	}
 }
 
-// TestAPIOddTypes: what has another type than the book says is as good as left out.
+// TestAPIOddTypes: what has another type than the book says is as good as left out, unless a number can be read in it.
 func TestAPIOddTypes(t *testing.T) {
 	for api, answer := range map[string]string{
 		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null}}],"usage":"none"}` + "\n\ndata:" +

@@ -190,6 +190,8 @@ func TestProblems(t *testing.T) {
 		{"agents: {apis: {a: {api: openai, model: m, base_url: localhost}}}", "1: agents.apis.a.base_url is no http or https address"},
 		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://me:pw@host/v1'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
 		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1?key=x'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1?'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1#'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
 		{"agents:\n  apis: {a: {api: openai, model: m}}\n  roles:\n    judge: {agent: a}\n    heal: {agent: a}", "5: agents.roles.heal.agent: a is a model without a program, which can answer and read; heal works on files"},
 		{"agents:\n  apis: {a: {api: openai, model: m}}\n  roles: {check: {agent: a, permission: read}, heal: {agent: claude}}\n  default: a",
 			"4: agents.default: a is a model without a program, which can answer and read; name another agent for implement, debug under agents.roles"},

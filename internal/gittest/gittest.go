@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// OnDisk puts temporary files where they are usual, for tests that need a disk when scripts/memory.sh has put all into memory:
-// it is called before the first of them is made.
+// OnDisk puts temporary files where they are usual, for tests whose files the sandbox has to see, where scripts/memory.sh has put
+// them below /dev/shm: it is called before the first of them is made.
 func OnDisk() {
 	if disk := os.Getenv("TRELLIS_DISK"); disk != "" {
 		if err := os.Setenv("TMPDIR", disk); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -54,8 +55,8 @@ func alone(root string, build func(kept string) error) (err error) {
 
 // command runs go as make build does: without C's library and what the commands' library has for documentation.
 func command(root string, args ...string) error {
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -tags=urfave_cli_no_docs")
+	cmd := exec.Command("go", slices.Insert(slices.Clone(args), 1, "-tags=urfave_cli_no_docs")...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
 	}
