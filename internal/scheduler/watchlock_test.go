@@ -38,7 +38,7 @@ func TestWatchLockIsRemoved(t *testing.T) {
 func TestWatchLockIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
-	done := make(chan error)
+	done := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), runnertest.Hang)
 	defer cancel()
 	go func() {
@@ -46,16 +46,17 @@ func TestWatchLockIsTaken(t *testing.T) {
 		done <- err
 	}()
 	w.Until("a watcher", func() bool { return pulse.Look(w.Dir, time.Now()).Beat.PID == os.Getpid() })
-	if err := os.Remove(pulse.Lock(w.Dir)); err != nil {
-		t.Fatal(err)
-	}
-	other, err := durable.TryLock(pulse.Lock(w.Dir), durable.Holder{PID: 1})
-	if errors.Is(err, durable.ErrHeld) {
-		t.Skip("the watcher was there first")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	var other *durable.Lock
+	w.Until("the lock, before the watcher has it again", func() bool {
+		if err := os.Remove(pulse.Lock(w.Dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		var err error
+		if other, err = durable.TryLock(pulse.Lock(w.Dir), durable.Holder{PID: 1}); err != nil && !errors.Is(err, durable.ErrHeld) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	defer other.Unlock()
 	var held *durable.HeldError
 	if err := <-done; !errors.As(err, &held) || held.Path != pulse.Lock(w.Dir) || held.Holder.PID != 1 {
