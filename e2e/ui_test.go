@@ -78,7 +78,7 @@ func (p *pane) screen() string {
 func (p *pane) until(want ...string) string {
 	p.Helper()
 	got := ""
-	for end := time.Now().Add(hang); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(hang); ; time.Sleep(60 * time.Millisecond) {
 		got = p.screen()
 		lacks := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return strings.Contains(got, w) })
 		if len(lacks) == 0 {

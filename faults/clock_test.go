@@ -30,9 +30,12 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 
 // The clock is set by an hour while an agent works, and set right by the next one.
 func TestClockIsSetDuringRuns(t *testing.T) {
-	for _, p := range plays {
+	for i, p := range plays {
 		p.undisturbed(t)
-		for _, jump := range jumps {
+		for j, jump := range jumps {
+			if !full() && (i+j)%2 == 1 {
+				continue
+			}
 			t.Run(fmt.Sprint(p.Name, " ", jump), func(t *testing.T) {
 				t.Parallel()
 				w := p.world(t)

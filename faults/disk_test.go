@@ -15,11 +15,12 @@ var causes = map[string]string{"ENOSPC": "no space left on device", "EIO": "inpu
 
 // A disk that is full or broken at any step, once or from then on, ends the command with what is wrong and where, and
 // leaves no half of anything to be read. When it works again, the same command ends like one that was not disturbed.
+// TestKilledAtEveryStep has the other half of the spread.
 func TestDiskFailsAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			spots := p.spread(t, 4, 1)
+			spots := half(p.spread(t), 0)
 			t.Logf("%d steps, faults at %d of them", len(p.spots), len(spots))
 			for i, s := range spots {
 				for j, c := range []struct{ cause, stay string }{{"ENOSPC", ""}, {"EIO", "1"}, {"ENOSPC", "1"}, {"EIO", ""}} {

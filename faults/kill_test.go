@@ -12,11 +12,12 @@ var victims = []string{"worker", "guard", "both"}
 var delays = []string{"", "1ms", "4ms"}
 
 // A command that is killed before, in or after any step on the disk, and started again, ends like one that was not.
+// TestDiskFailsAtEveryStep has the other half of the spread.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			spots := p.spread(t, 3, 1)
+			spots := half(p.spread(t), 1)
 			t.Logf("%d steps, kills at %d of them", len(p.spots), len(spots))
 			for i, s := range spots {
 				for j := range len(victims) {
@@ -34,7 +35,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // may not be come past: then nobody is killed.
 func TestKilledWhileTheBaselineRunsBeside(t *testing.T) {
 	p := &play{Name: "beside", Args: []string{"start", id}, Script: script, Config: "baseline: parallel\n", Beside: true}
-	for i, s := range p.evenly(t, 12) {
+	for i, s := range p.evenly(t, 4) {
 		p.kill(t, s, victims[i%len(victims)], "1ms")
 	}
 }

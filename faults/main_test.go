@@ -23,6 +23,17 @@ var program string
 // full reports whether everything is to be tried, not a spread of it.
 func full() bool { return os.Getenv("FAULTS_FULL") != "" }
 
+// half is every second one of a list, beginning with the first or the next; all of it where everything is to be tried.
+func half[V any](list []V, from int) (some []V) {
+	if full() {
+		return list
+	}
+	for i := from; i < len(list); i += 2 {
+		some = append(some, list[i])
+	}
+	return some
+}
+
 func TestMain(m *testing.M) {
 	githubtest.Main()                                      // when it is called as gh
 	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; -parallel goes before this

@@ -59,12 +59,15 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	}
 	w.issued(gh)
 	calls := len(gh.State(t).Calls)
-	spots := slices.DeleteFunc(roadSpots(w.read(stepsLog)), func(s spot) bool { return !full() && (roadPart(s) == "draft" || roadPart(s) == "publish") })
-	t.Logf("kills at %d calls and %d steps", 2*calls, len(spots))
+	spots := half(slices.DeleteFunc(roadSpots(w.read(stepsLog)), func(s spot) bool { return !full() && (roadPart(s) == "draft" || roadPart(s) == "publish") }), 0)
+	t.Logf("%d calls, kills at %d steps", calls, len(spots))
 	if calls < 3 {
 		t.Fatalf("%d calls of gh", calls)
 	}
 	for n := range 2 * calls {
+		if !full() && (n+n/2)%2 == 1 { // before the one call, after the next
+			continue
+		}
 		t.Run(fmt.Sprintf("call %d.%d", 1+n/2, n%2), func(t *testing.T) {
 			t.Parallel()
 			state := githubtest.State{Before: 1 + n/2}

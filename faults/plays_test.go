@@ -206,11 +206,11 @@ func (p *play) evenly(t *testing.T, n int) (list []spot) {
 	return list
 }
 
-// spread are about n of the play's spots, with each of them so many of each class of paths, and one of every kind, that
+// spread are a few of the play's spots, with each of them one of each class of paths, and one of every kind, that
 // no play before this one has; all of them where everything is to be tried.
-func (p *play) spread(t *testing.T, n, each int) (list []spot) {
+func (p *play) spread(t *testing.T) (list []spot) {
 	t.Helper()
-	even := p.evenly(t, n)
+	even := p.evenly(t, 4)
 	if full() {
 		return even
 	}
@@ -231,9 +231,7 @@ func (p *play) spread(t *testing.T, n, each int) (list []spot) {
 	}
 	for g, class := range slices.Sorted(maps.Keys(classes)) {
 		if of := classes[class]; !hit[class] {
-			for k := range each { // another kind of step for each class
-				chosen[of[(g+k*len(of)/each)%len(of)]] = true
-			}
+			chosen[of[g%len(of)]] = true // another kind of step for each class
 		}
 	}
 	for i, s := range p.spots {

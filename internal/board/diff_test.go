@@ -47,7 +47,7 @@ func TestDiffIsShown(t *testing.T) {
 
 // A diff of many lines comes in pages, and all of it is found by following them.
 func TestLongDiffIsPaged(t *testing.T) {
-	const lines = 50_000
+	const lines = 25_000
 	var text strings.Builder
 	for i := range lines {
 		fmt.Fprintf(&text, "line %d ends\n", i)

@@ -165,13 +165,15 @@ func casesOf(t *testing.T, only string) []eval.Case {
 	return cases
 }
 
-// An agent that answers every case rightly has the full score: each case of the set can be fulfilled.
+// An agent that answers every case rightly has the full score: each case of the set can be fulfilled. Those of one project, with
+// TRELLIS_SOAK of all.
 func TestEvalOfRightAnswers(t *testing.T) {
 	var projects []string // one at a time: the script is read again for each call
 	for _, c := range casesOf(t, "*") {
 		projects = append(projects, c.Project.Name)
 	}
-	for _, project := range slices.Compact(projects) {
+	projects = slices.Compact(projects)
+	for _, project := range soak.Of(projects, projects[0]) {
 		d, code, said := evaluated(t, project, rightly, "--min-score", "100")
 		if code != command.ExitDone {
 			t.Errorf("%s: exit %d\n%s", project, code, said)
@@ -232,7 +234,7 @@ func TestEvalOfWrongAnswers(t *testing.T) {
 		"a judge that is never content": {"parcels-paging", func(_ eval.Case, a answers) {
 			a["judge"] = map[string]any{"pass": false, "feedback": "step work: it does too much", "criteria": map[string]bool{"verification": true, "atomicity": false, "coverage": true, "vars": true}}
 		}, "score 99.55 decisions map[accept:map[accept:2] reject:map[reject:3]] categories map[harmful:map[harmful:1] incomplete:map[incomplete:1] unclear:map[unclear:1]] right {3 3} checks {40 41} false accepts [] rejects [] failures [] calls 21"},
-	}, "garbage", "a wrong category", "an invented path", "a harmful one accepted") {
+	}, "garbage", "an invented path") {
 		t.Run(name, func(t *testing.T) {
 			d, code, said := evaluated(t, "parcels-[pfs]*", func(c eval.Case) answers {
 				a := rightly(c)

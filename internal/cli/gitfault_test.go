@@ -207,7 +207,7 @@ func changes(call string) bool {
 // as it would have, at once or with the next command. A few of all cases; with TRELLIS_SOAK all.
 func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
-	const often = "killed-after" // at every thirteenth call that changes something
+	const often = "killed-after" // at some of the calls that change something
 	modes := append([]string{often}, "fails", "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
 	trellis := realTrellis(t)
 	all := lives()
@@ -222,10 +222,10 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 	at, tried := 0, 0
 	for i, l := range all {
 		for m, mode := range modes {
-			once := (31*i + 17*m) % len(refs[i].calls) // each mode in half of the lives, at another call each time
+			once := (31*i + 17*m) % len(refs[i].calls) // each mode in a quarter of the lives, at another call each time
 			for n, call := range refs[i].calls {
 				at++
-				if sample := (i+m)%2 == 0 && n == once || at%13 == 0 && changes(call) && mode == often; !sample && !soak.Asked() {
+				if sample := (i+m)%4 == 0 && n == once || at%31 == 0 && changes(call) && mode == often; !sample && !soak.Asked() {
 					continue
 				}
 				tried++

@@ -50,7 +50,7 @@ var failed = regexp.MustCompile(`\nended with [1-9]`)
 // until waits until the screen has a text, and returns it.
 func (p *pane) until(text string) string {
 	p.Helper()
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(60 * time.Millisecond) {
 		shown := p.screen()
 		if strings.Contains(shown, text) {
 			return shown
@@ -186,7 +186,7 @@ func TestWatchOnTerminal(t *testing.T) {
 func (p *pane) narrower(width int) {
 	p.Helper()
 	p.tmux("resize-window", "-x", strconv.Itoa(width))
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(60 * time.Millisecond) {
 		shown := p.screen()
 		rows := regexp.MustCompile(`(?m)^.*[▰▱].*$`).FindAllString(shown, -1)
 		if len(rows) == 1 && utf8.RuneCountInString(rows[0]) < width && strings.Count(shown, "1 waiting for approval") == 1 {

@@ -24,7 +24,7 @@ func repositories() map[string]struct {
 	prepare func(h *hosted)
 	holds   func(h *hosted) // once the work is delivered
 } {
-	files := 2000
+	files := 300
 	if soak.Asked() {
 		files = 20_000
 	}

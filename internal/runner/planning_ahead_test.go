@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -400,6 +401,7 @@ func TestRateLimitAhead(t *testing.T) {
 // A planning that is killed at any step while it rejects comes to the same rejection: the verdict is asked for once, what was
 // asked ahead has come to its end, what it used before counts, and no agent is left.
 func TestKillRejectionAtAnyStep(t *testing.T) {
+	soak.Only(t)
 	t.Parallel()
 	start := func(t *testing.T) *world {
 		w := newWorld(t, "roles: {}\n")

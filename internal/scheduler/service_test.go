@@ -43,7 +43,7 @@ func (w *world) beat() (b pulse.Beat) {
 
 // A task that appears while ten thousand directories are looked through is begun before the rest of them.
 func TestRescanGivesWay(t *testing.T) {
-	const many = 10_000
+	const many = 3_000
 	w := newWorld(t, runnertest.Quickly)
 	tasks := w.Site.Store.Tasks()
 	if err := os.MkdirAll(tasks, 0o755); err != nil {

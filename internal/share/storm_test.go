@@ -66,7 +66,7 @@ func (w *watcher) kill() {
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	const silence = 10 * time.Second // in which a busy machine pushes once, so that only who was killed is followed
-	tasks, kills := 6, 4
+	tasks, kills := 4, 3
 	if soak.Asked() {
 		tasks, kills = 200, 60
 	}
@@ -121,7 +121,7 @@ func TestStorm(t *testing.T) {
 			killed++
 		}
 		last = n
-		time.Sleep(time.Duration(100+rng.IntN(400)) * time.Millisecond) // the storm's own pace
+		time.Sleep(time.Duration(300+rng.IntN(400)) * time.Millisecond) // the storm's own pace
 	}
 	again := 0
 	for _, name := range names {

@@ -29,7 +29,7 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	steps := strings.Count(all.Read("../steps.log"), "\n")
-	every := soak.Every(steps / 5)
+	every := soak.Every(steps / 3)
 	t.Logf("kills at every %d. of %d steps", every, steps)
 	for at := 3; at <= steps; at += every {
 		t.Run("", func(t *testing.T) {
