@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -224,7 +225,7 @@ func TestToolsWithoutEnd(t *testing.T) {
 		{"no tools", trellis.Judge, read("main.go"), trellis.AgentProtocol, 7, ""},
 	} {
 		for api := range wires {
-			if tt.by != "" && tt.by != api && !soak() {
+			if tt.by != "" && tt.by != api && !soak.Asked() {
 				continue
 			}
 			t.Run(tt.name+" "+api, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -80,7 +81,7 @@ func real(cli string) agentstest.Subject {
 			if cli == agents.Claude && b == agentstest.RateLimited {
 				env = append(env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=dummy-0123456789") // only an account has a limit with an end
 			}
-			if cli == agents.OpenCode && b == agentstest.Answers && soak() {
+			if cli == agents.OpenCode && b == agentstest.Answers && soak.Asked() {
 				settleIn(t, env)
 			}
 			a, err := agents.New(cli, agents.Options{Environ: env})
@@ -146,14 +147,11 @@ func workplace(t *testing.T) string {
 	return dir
 }
 
-// soak reports whether all is tried, however long the programs compute for it.
-func soak() bool { return os.Getenv("TRELLIS_SOAK") != "" }
-
 // seldom leaves behaviours to TRELLIS_SOAK: each is a start of the program, which computes for up to five seconds, for an answer
 // of the model's that the adapter gets as a recorded one in every run of the tests.
 func seldom(s agentstest.Subject, behaviours ...agentstest.Behaviour) agentstest.Subject {
 	for _, b := range behaviours {
-		if !soak() {
+		if !soak.Asked() {
 			s.Skip[b] = "a start of the program for what its recorded streams show too: TRELLIS_SOAK=1 has it made"
 		}
 	}

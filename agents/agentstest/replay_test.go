@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -155,7 +156,7 @@ func most(b agentstest.Behaviour) int64 {
 // longLine is the shell command that prints one: longer than any that is read, with TRELLIS_SOAK longer than what is kept of all lines.
 func longLine() string {
 	bytes := 20_000_000
-	if soak() {
+	if soak.Asked() {
 		bytes = 100_000_000
 	}
 	return fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo", bytes)
@@ -163,7 +164,7 @@ func longLine() string {
 
 // manyEvents is how many come in a moment: with TRELLIS_SOAK so many that reading them takes seconds.
 func manyEvents() int {
-	if soak() {
+	if soak.Asked() {
 		return 50_000
 	}
 	return 5_000

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -25,7 +26,7 @@ import (
 // with one server for all calls, by a client for each and by a message that is posted. What a call promises is looked at beside it:
 // its last text comes, nothing that its tools left outlives it, and they have the environment of the call.
 func TestOpenCodeStarts(t *testing.T) {
-	if !soak() {
+	if !soak.Asked() {
 		t.Skip("a minute, for a measurement: TRELLIS_SOAK=1 has it made")
 	}
 	s := newStarts(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // newModularBench is a bench whose work has a commit in the submodule libs/cli, which has a bare origin of its own.
@@ -205,10 +206,10 @@ func TestModulesKilled(t *testing.T) {
 		"before the push of the whole": func(b *bench) { b.killBefore(".git/hooks/pre-push") },
 	}
 	for n := 1; n <= calls; n++ {
-		if all := os.Getenv("TRELLIS_SOAK") != ""; !all && (testing.Short() || n != 4) {
+		if !soak.Asked() && (testing.Short() || n != 4) {
 			continue
 		}
-		if os.Getenv("TRELLIS_SOAK") != "" {
+		if soak.Asked() {
 			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.Host.Change(b.T, func(s *githubtest.State) { s.Before = n }) }
 		}
 		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.Host.Change(b.T, func(s *githubtest.State) { s.After = n }) }

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // output is a digest, and the file that it was made of.
@@ -298,7 +299,7 @@ func short(t *testing.T) (dir string, w proof.ExpectedState) {
 
 // step is how many bytes there are from one that is tried to the next. With TRELLIS_SOAK every byte is.
 func step() int {
-	if os.Getenv("TRELLIS_SOAK") != "" {
+	if soak.Asked() {
 		return 1
 	}
 	return 7

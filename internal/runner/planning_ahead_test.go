@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -453,7 +452,7 @@ func TestKillRejectionAtAnyStep(t *testing.T) {
 			}
 		})
 	}
-	if os.Getenv("TRELLIS_SOAK") != "" {
+	if soak.Asked() {
 		t.Logf("killed at each of %d steps", steps)
 	}
 }

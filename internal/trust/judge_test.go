@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
@@ -857,7 +858,7 @@ func TestForeignBaseCostsNoGit(t *testing.T) {
 func TestWhatIsKnownCostsNoGit(t *testing.T) {
 	c := person(t, "ada")
 	many := 200
-	if os.Getenv("TRELLIS_SOAK") != "" {
+	if soak.Asked() {
 		many = 10_000
 	}
 	var items []trust.Item

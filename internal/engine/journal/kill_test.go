@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // TestMain is one process of a bakery run when BAKERY names its world: then it dies at step
@@ -182,7 +183,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	for power, kills := range map[string]struct{ first, every int }{"": {1, 2}, "cut": {2, 2}, "zeros": {1, 8}} {
 		t.Run("power="+power, func(t *testing.T) {
 			t.Parallel()
-			if os.Getenv("TRELLIS_SOAK") != "" {
+			if soak.Asked() {
 				kills.first, kills.every = 1, 1
 			}
 			for at := kills.first; at <= steps; at += kills.every {
