@@ -96,7 +96,7 @@ func (t *tab) text() string {
 func (t *tab) until(expression string) {
 	t.Helper()
 	for {
-		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(15*time.Minute)))
+		_, err := chromedp.Run(t.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(60*time.Millisecond), chromedp.WithPollingTimeout(15*time.Minute)))
 		if err == nil {
 			return
 		}
