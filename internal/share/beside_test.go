@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -71,14 +72,14 @@ func TestTakenOneAfterTheOther(t *testing.T) {
 func TestFitsBesideOtherMachines(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		pipeline string
 		perAgent map[string]int
 		waits    string
 	}{
 		"files":  {`{"touches": ["notes.txt"]}`, nil, "02-02-second waits for 02-01-first, which changes the same files (notes.txt)"},
 		"agents": {`{}`, map[string]int{"rehearsal": 1}, "02-02-second waits for rehearsal, which works for as many tasks as it may (1, limits.per_agent)"},
-	} {
+	}, "files") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := net(t, runnertest.Quickly, silence)

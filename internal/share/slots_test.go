@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -52,14 +53,14 @@ func (m *machine) status(id string) trellis.Status {
 // that is over it does.
 func TestSlotsOfAllMachines(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		pipeline string
 		perAgent map[string]int
 		waits    string
 	}{
 		"files":  {`{"touches": ["notes.txt"]}`, nil, "02-02-second waits for 02-01-first, which changes the same files (notes.txt)"},
 		"agents": {`{}`, map[string]int{"rehearsal": 1}, "02-02-second waits for rehearsal, which works for as many tasks as it may (1, limits.per_agent)"},
-	} {
+	}, "agents") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const silence = 16 * time.Second
