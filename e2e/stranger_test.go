@@ -62,7 +62,7 @@ var ofSettings = []strange{
 	{name: "an older agent", files: map[string]string{"worktree.yaml": "post_create: [touch CANARY]\n"}},
 	{name: "a script of agents", files: map[string]string{"rehearsal.yaml": "roles:\n  implement: [{run: [touch CANARY], answer: done}]\n  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n"}, blocks: true},
 	{name: "a role", files: map[string]string{"agents/implement.md": "---\nname: implement\n---\nSTRANGER\n"}},
-	{name: "a template", files: map[string]string{"templates/implement.md.tmpl": "STRANGER\n"}},
+	{name: "a template", files: map[string]string{"templates/implement.md.tmpl": "TEMPLATE\nSTRANGER\n"}},
 	{name: "a workflow", files: map[string]string{"workflow.md": "# STRANGER\n"}},
 	{name: "settings that are a link", files: map[string]string{"config.yaml": "-> other.yaml", "other.yaml": "agents: {default: rehearsal}\nhooks: {after_start: [touch CANARY]}\n"}, dud: true},
 	{name: "a program that is told", files: map[string]string{"../tools/tell.sh": "#!/bin/sh\ntouch CANARY\n"}, blocks: true},
@@ -144,7 +144,10 @@ func settings(others string) string {
 func (c *clone) serve(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = os.WriteFile(filepath.Join(c.Root, "canary", strings.Trim(r.URL.Path, "/")), nil, 0o644)
+		name, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/") // what follows is an API's
+		if err := os.WriteFile(filepath.Join(c.Root, "canary", name), nil, 0o644); err != nil {
+			t.Error(err)
+		}
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	t.Cleanup(s.Close)
@@ -168,7 +171,11 @@ func (c *clone) branch(name string, write func(dir string)) {
 // lay lays the files of one below a folder.
 func (c *clone) lay(s strange, dir string) {
 	c.Helper()
-	fill := strings.NewReplacer("CANARY", filepath.Join(c.Root, "canary", file(s.name)), "SERVER", c.Server+"/"+file(s.name))
+	template, err := os.ReadFile("../templates/implement.md.tmpl") // one that says less is refused
+	if err != nil {
+		c.Fatal(err)
+	}
+	fill := strings.NewReplacer("TEMPLATE", string(template), "CANARY", filepath.Join(c.Root, "canary", file(s.name)), "SERVER", c.Server+"/"+file(s.name))
 	for name, text := range s.files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if name == "config.yaml" && !strings.HasPrefix(text, "-> ") {
@@ -441,11 +448,11 @@ func (c *clone) told(t *testing.T, said string) {
 	}
 }
 
-// settled has the settings in a clone that never trusted any: every second one, with TRELLIS_SOAK all.
+// settled has the settings in a clone that never trusted any: those that no watcher has in watched, with TRELLIS_SOAK all.
 func (c *clone) settled(t *testing.T) {
 	t.Helper()
 	for i, s := range ofSettings {
-		if s.dud || i%2 == 1 && !soak.Asked() {
+		if s.dud || i%4 < 2 && !soak.Asked() {
 			continue
 		}
 		c.Env = append(c.Env, fmt.Sprintf("XDG_STATE_HOME=%s/state%d", c.Root, i))
@@ -454,7 +461,7 @@ func (c *clone) settled(t *testing.T) {
 		if code, out, errs := c.try(program, "start", mine); code != 8 || !strings.Contains(out+errs, "by Mallory") {
 			t.Errorf("%s: start: exit %d\n%s", s.name, code, out+errs)
 		}
-		if c.quiet(s.name); i%4 != 0 && !soak.Asked() {
+		if c.quiet(s.name); i%4 != 2 && !soak.Asked() {
 			continue
 		}
 		c.trellis(0, "trust", "--settings", "--yes")

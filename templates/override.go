@@ -25,7 +25,7 @@ func (t *template) override(file string, src []byte) error {
 		return problem(file, 0, "put {{include data}} into the system section: it says what the fences mean", "the placeholder {{include data}} is missing")
 	}
 	for _, s := range t.slots {
-		if err := kept(file, s.placeholder(), "it is "+s.Meaning, places[s.Name]); err != nil {
+		if err := kept(file, s.placeholder(), "put it in: it is "+s.Meaning, places[s.Name]); err != nil {
 			return err
 		}
 		if n := len(places[s.Name]); s.Data && n > 1 {

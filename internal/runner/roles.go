@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -88,11 +89,14 @@ func (rs Roles) CanRun(ctx context.Context, agent string) error {
 	return rs.available(ctx, pipeline.Roles(), agent, "")
 }
 
-// available makes sure, before anything is claimed, that the agents of these roles can work.
+// available makes sure, before anything is claimed, that the agents of these roles can work, and be told what to do.
 func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	seen := map[string]bool{}
 	for _, role := range roles {
 		c, err := rs.Choose(role, taskAgent, flag)
+		if err == nil {
+			err = rs.tellable(role)
+		}
 		if err != nil {
 			return err
 		}
@@ -105,4 +109,13 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 		}
 	}
 	return nil
+}
+
+// tellable looks whether the project's own words for a role can be used.
+func (rs Roles) tellable(role trellis.Role) error {
+	in, err := rs.instruct(role)
+	if err != nil || !slices.Contains(templates.Names(), string(role)) {
+		return err
+	}
+	return templates.Check(string(role), in.Override)
 }
