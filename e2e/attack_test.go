@@ -63,11 +63,12 @@ func modes(t *testing.T, n int) []string {
 	return []string{all[[]int{0, 2, 0, 1}[n%4]]}
 }
 
-// modes are those in which the nth of some attacks is made. What people are to be told of it without a sandbox is looked at always.
+// modes are those in which the nth of some attacks is made. What becomes of one that has what it wants without a sandbox is looked
+// at always.
 func (a attack) modes(t *testing.T, n int) []string {
 	t.Helper()
 	list := modes(t, n)
-	if a.off.told != "" && !slices.Contains(list, sandbox.Off) {
+	if a.off != (fate{}) && !slices.Contains(list, sandbox.Off) {
 		list = append(list, sandbox.Off)
 	}
 	return list

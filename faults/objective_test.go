@@ -171,8 +171,8 @@ func (w *world) answers(task, role string) int {
 	return n
 }
 
-// An objective that is killed at any step on the disk that has to do with what is planned for it, and worked on again,
-// ends like one that was not: one of two steps, where everything is to be tried one of five.
+// An objective that is killed at a step on the disk that has to do with what is planned for it, at every second one or where everything
+// is to be tried at any, and worked on again, ends like one that was not: one of two steps, or of five.
 func TestObjectiveKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	r := short

@@ -245,5 +245,6 @@ func (p *play) spread(t *testing.T) (list []spot) {
 			list = append(list, s)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b spot) int { return strings.Compare(a.Kind, b.Kind) }) // each half has some of each
 	return list
 }

@@ -77,8 +77,8 @@ func (t *tab) barriers(script string) (list []barred) {
 	return list
 }
 
-// TestNobodyIsBarred looks with axe at every page, light and dark, on a screen and on a phone: each of the four once, and with
-// TRELLIS_SOAK together.
+// TestNobodyIsBarred looks with axe at every page, light and dark, on a screen and on a phone: at each in two of the four looks, with
+// TRELLIS_SOAK in all.
 func TestNobodyIsBarred(t *testing.T) {
 	script := axe(t)
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap, "a.go": "package a\n\nvar name = \"old\"\n"})

@@ -207,7 +207,7 @@ func changes(call string) bool {
 // as it would have, at once or with the next command. A few of all cases; with TRELLIS_SOAK all.
 func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
-	const often = "killed-after" // at some of the calls that change something
+	const often = "killed-after" // at every ninth call that changes something
 	modes := append([]string{often}, "fails", "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
 	trellis := realTrellis(t)
 	all := lives()
@@ -219,13 +219,18 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 		reckon.Go(func() { refs[i] = l.undisturbed(t, trellis) })
 	}
 	reckon.Wait()
-	at, tried := 0, 0
+	at, tried, changing := 0, 0, 0
 	for i, l := range all {
 		for m, mode := range modes {
 			once := (31*i + 17*m) % len(refs[i].calls) // each mode in a quarter of the lives, at another call each time
 			for n, call := range refs[i].calls {
 				at++
-				if sample := (i+m)%4 == 0 && n == once || at%31 == 0 && changes(call) && mode == often; !sample && !soak.Asked() {
+				sample := (i+m)%4 == 0 && n == once
+				if mode == often && changes(call) {
+					changing++
+					sample = sample || changing%9 == 0
+				}
+				if !sample && !soak.Asked() {
 					continue
 				}
 				tried++

@@ -17,7 +17,6 @@ import (
 // deed is a command that changes something. Killed anywhere and typed again, it comes to what it would have come to.
 type deed struct {
 	name    string
-	calls   bool // what it does it does by calls of git and gh most of all, and else on the disk
 	prepare func(h *hosted)
 	command []string
 	settled bool // the same command, typed when all is done, is refused
@@ -27,30 +26,25 @@ type deed struct {
 func deeds() []deed {
 	const task = ".trellis/tasks/02-01-bye/"
 	return []deed{
-		{"deliver", true, func(h *hosted) { h.started((*hosted).modular) }, []string{"deliver", "02-01-bye"}, false, "push"},
-		{"refresh", true, func(h *hosted) { h.started(none); h.does(0, "deliver", "02-01-bye"); h.merge() }, []string{"status", "--refresh"}, false, "fetch"},
-		{"backups", true, func(h *hosted) { h.host(nil, none); h.leave(true); h.does(0, "cleanup", "02-01-bye", "--force") }, []string{"cleanup", "--backups", "--older", "0d", "--force"}, false, "update-ref"},
-		{"archive", false, func(h *hosted) { h.family("completed") }, []string{"task", "archive", "02-01-bye"}, true, ""},
-		{"create", false, func(h *hosted) { h.family("planning") }, []string{"task", "create", "Third", "--slug", "third", "--parent", "02-00-all"}, true, ""},
-		{"link", false, func(h *hosted) { h.family("planning") }, []string{"task", "add-subtask", "02-00-all", "02-02-other"}, false, ""},
-		{"unlink", false, func(h *hosted) { h.family("planning") }, []string{"task", "remove-subtask", "02-00-all", "02-01-bye"}, true, ""},
-		{"remove", false, func(h *hosted) { h.family("planning") }, []string{"task", "rm", "02-01-bye"}, true, ""},
-		{"repair", false, func(h *hosted) {
+		{"deliver", func(h *hosted) { h.started((*hosted).modular) }, []string{"deliver", "02-01-bye"}, false, "push"},
+		{"refresh", func(h *hosted) { h.started(none); h.does(0, "deliver", "02-01-bye"); h.merge() }, []string{"status", "--refresh"}, false, "fetch"},
+		{"backups", func(h *hosted) { h.host(nil, none); h.leave(true); h.does(0, "cleanup", "02-01-bye", "--force") }, []string{"cleanup", "--backups", "--older", "0d", "--force"}, false, "update-ref"},
+		{"archive", func(h *hosted) { h.family("completed") }, []string{"task", "archive", "02-01-bye"}, true, ""},
+		{"create", func(h *hosted) { h.family("planning") }, []string{"task", "create", "Third", "--slug", "third", "--parent", "02-00-all"}, true, ""},
+		{"link", func(h *hosted) { h.family("planning") }, []string{"task", "add-subtask", "02-00-all", "02-02-other"}, false, ""},
+		{"unlink", func(h *hosted) { h.family("planning") }, []string{"task", "remove-subtask", "02-00-all", "02-01-bye"}, true, ""},
+		{"remove", func(h *hosted) { h.family("planning") }, []string{"task", "rm", "02-01-bye"}, true, ""},
+		{"repair", func(h *hosted) {
 			h.family("planning")
 			h.write(task+"task.json", "{\n  \"status\": planning,\n  \"parent\": \"02-00-all\"\n}\n")
 		}, []string{"doctor", "--repair", "--yes"}, false, ""},
-		{"init", false, func(h *hosted) {
+		{"init", func(h *hosted) {
 			h.family("in_progress")
 			h.write(".trellis/worktree.yaml", "copy: [.env]\nverify: [sh test.sh]\n")
 			h.git("rm", "-q", "-f", ".trellis/config.yaml", ".trellis/workflow.md")
 			h.git("commit", "-qm", "before")
 		}, []string{"init", "-u", "ada"}, false, ""},
 	}
-}
-
-// deedsBy are those that do what they do by calls, or on the disk; with TRELLIS_SOAK all.
-func deedsBy(calls bool) []deed {
-	return slices.DeleteFunc(deeds(), func(d deed) bool { return d.calls != calls && !soak.Asked() })
 }
 
 func none(*hosted) {}
@@ -149,8 +143,8 @@ func (d deed) world(t *testing.T, trellis string) *hosted {
 // Killed before or after any call of git or gh. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), soak.Every(61), 0
-	for _, d := range deedsBy(true) {
+	trellis, every, at := realTrellis(t), soak.Every(89), 0
+	for _, d := range deeds() {
 		plain := d.world(t, trellis)
 		ghBefore := len(plain.gh.State(t).Calls)
 		plain.does(0, d.command...)
@@ -197,12 +191,12 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 // Killed before any step on the disk. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyStep(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), soak.Every(61), 0
+	trellis, every, at := realTrellis(t), soak.Every(47), 0
 	faulty, err := exec.LookPath("trellis-faulty")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range deedsBy(false) {
+	for _, d := range deeds() {
 		plain := d.world(t, trellis)
 		plain.onBadDisk(faulty, d.command, "")
 		want, seen := plain.found(), map[string]int{}

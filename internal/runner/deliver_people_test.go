@@ -105,7 +105,6 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 
 // A base that went on and a commit that was pushed meanwhile come together.
 func TestDeliverBehindPeoplesCommits(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
 	eve := w.reviewer()

@@ -18,7 +18,6 @@ import (
 
 // No commit that people pushed is made anew when the base went on and the task is run again: its base is merged then.
 func TestPeoplesCommitsStay(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
 	w.Site.Config.Delivery.Update = "rebase"

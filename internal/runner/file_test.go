@@ -581,7 +581,6 @@ func TestKillRunThatFailsFast(t *testing.T) {
 
 // The input of a run stays small however much was finished before.
 func TestManyFinishedSteps(t *testing.T) {
-	soak.Only(t)
 	w := newWorld(t, "roles: {}\n")
 	res := w.runFile(w.stepsFile(`{"id": "l", "repeat": 200, "concurrency": 4, "command": "true"}, {"id": "f", "command": "test -e go"}`))
 	if res.Report.Failed != 1 {

@@ -86,7 +86,6 @@ func TestSubmodule(t *testing.T) {
 
 // A hook of the superproject that refuses finds the submodule committed already: the next round amends both.
 func TestSubmoduleCommittedTwice(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	w := modular(t, `
 roles:

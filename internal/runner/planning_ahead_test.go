@@ -400,7 +400,6 @@ func TestRateLimitAhead(t *testing.T) {
 // A planning that is killed at any step while it rejects comes to the same rejection: the verdict is asked for once, what was
 // asked ahead has come to its end, what it used before counts, and no agent is left.
 func TestKillRejectionAtAnyStep(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	start := func(t *testing.T) *world {
 		w := newWorld(t, "roles: {}\n")

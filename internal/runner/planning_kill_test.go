@@ -59,7 +59,6 @@ func sample(last, n int) (list []int) {
 // A planning that is killed at any step on the disk leaves nothing that others see, or a folder that is gone on with, or
 // a whole directory.
 func TestKillPlanningAtAnyStep(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	for name, requirement := range map[string]string{"one by one": "greet.sh --bye says bye", "ahead": wordy} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); killPlanning(t, requirement) })

@@ -16,7 +16,6 @@ import (
 // Killed before or after any change that taking back a commit makes, the run goes on to one commit without the secret.
 // Each change is killed before or after, in a soak both.
 func TestKilledWhileASecretIsTakenBack(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	real, err := exec.LookPath("git")
 	if err != nil {

@@ -99,7 +99,6 @@ func TestBaseMoved(t *testing.T) {
 
 // What the base got below .trellis/tasks, which no task commits, stays in the branch that is merged with it.
 func TestMergeKeepsTasksOfTheBase(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	other := "mkdir -p .trellis/tasks/02-02-other && echo other > .trellis/tasks/02-02-other/prd.md && git add .trellis/tasks/02-02-other && "
 	for name, theirs := range map[string]string{
@@ -314,7 +313,6 @@ func TestSidesThatFailTogether(t *testing.T) {
 
 // A base that moves twice is followed twice.
 func TestBaseMovesAgain(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	w, dir := moving(t, "merge", "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh",
 		`echo '`+both+`' > greet.sh; (unset GIT_REFLOG_ACTION; cd "$TRELLIS_REPO" && echo more > more.txt && git add more.txt && git commit -qm "went on again") >&2`)
@@ -398,7 +396,6 @@ esac
 
 // A run that is killed at any step while its base moves ends like one that was not. A few of all steps; in a soak all.
 func TestKillWhileUpdating(t *testing.T) {
-	soak.Only(t)
 	t.Parallel()
 	for _, mode := range []string{"rebase", "merge"} {
 		w, dir := killable(t, mode)

@@ -41,7 +41,7 @@ func (w *world) beat() (b pulse.Beat) {
 	return b
 }
 
-// A task that appears while ten thousand directories are looked through is begun before the rest of them.
+// A task that appears while three thousand directories are looked through is begun before the rest of them.
 func TestRescanGivesWay(t *testing.T) {
 	const many = 3_000
 	w := newWorld(t, runnertest.Quickly)

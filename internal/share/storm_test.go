@@ -114,7 +114,7 @@ func TestStorm(t *testing.T) {
 			}
 			t.Fatalf("%d of %d are done, after %d kills", n, tasks, killed)
 		}
-		if killed < kills && (n > last || rng.IntN(8) == 0) {
+		if killed < kills && (killed == 0 || n > last || rng.IntN(8) == 0) {
 			i := rng.IntN(len(watchers))
 			watchers[i].kill()
 			watchers[i] = machines[i].watch(silence)

@@ -42,11 +42,3 @@ func Of[V any](all []V, sample ...V) []V {
 	}
 	return sample
 }
-
-// Only has a test run in a soak alone: others, which `make test` runs, show what it shows too, on one case of each kind.
-func Only(t testing.TB) {
-	t.Helper()
-	if !Asked() {
-		t.Skip("tried in a soak: FULL=1 make soak, or TRELLIS_SOAK=1 go test -run " + t.Name())
-	}
-}

@@ -56,11 +56,8 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 			t.Errorf("%d tests can be read in %s", len(tests), cells[2])
 		}
 		for _, m := range tests {
-			switch seldom, there := testsOf(t, m[1])[m[2]]; {
-			case !there:
+			if !testsOf(t, m[1])[m[2]] {
 				t.Errorf("there is no %s in %s", m[2], m[1])
-			case seldom:
-				t.Errorf("make test does not run %s in %s: a soak alone does", m[2], m[1])
 			}
 			if script := filepath.Join(repository(t), m[1], "testdata", m[3]+".txtar"); m[3] != "" {
 				if _, err := os.Stat(script); err != nil {
@@ -72,10 +69,10 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 	return rows
 }
 
-// tested are the tests of the packages that were asked for, and whether a soak alone runs them.
+// tested are the tests of the packages that were asked for.
 var tested = map[string]map[string]bool{}
 
-// testsOf are the tests of a package, on whatever system they run, and whether a soak alone runs them.
+// testsOf are the tests of a package, on whatever system they run.
 func testsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	if found := tested[dir]; found != nil {
@@ -98,22 +95,9 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 		}
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-				found[f.Name.Name] = soakOnly(f)
+				found[f.Name.Name] = true
 			}
 		}
 	}
 	return found
-}
-
-// soakOnly reports whether a test is left out of `make test`.
-func soakOnly(f *ast.FuncDecl) (only bool) {
-	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Only" {
-			if p, ok := s.X.(*ast.Ident); ok && p.Name == "soak" {
-				only = true
-			}
-		}
-		return !only
-	})
-	return only
 }
