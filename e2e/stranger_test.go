@@ -21,6 +21,7 @@ type strange struct {
 	name  string
 	files map[string]string // by path; "-> x" is a link, and a path of a task's begins at its directory
 	dud   bool              // a yes to it has nothing run by itself
+	plans bool              // planners alone read it: no run does, agreed to or not
 
 	blocks bool // a program that trusted settings name: no task is begun with it
 }
@@ -63,7 +64,7 @@ var ofSettings = []strange{
 	{name: "a script of agents", files: map[string]string{"rehearsal.yaml": "roles:\n  implement: [{run: [touch CANARY], answer: done}]\n  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n"}, blocks: true},
 	{name: "a role", files: map[string]string{"agents/implement.md": "---\nname: implement\n---\nSTRANGER\n"}},
 	{name: "a template", files: map[string]string{"templates/implement.md.tmpl": "TEMPLATE\nSTRANGER\n"}},
-	{name: "a workflow", files: map[string]string{"workflow.md": "# STRANGER\n"}},
+	{name: "a workflow", files: map[string]string{"workflow.md": "# STRANGER\n"}, plans: true},
 	{name: "settings that are a link", files: map[string]string{"config.yaml": "-> other.yaml", "other.yaml": "agents: {default: rehearsal}\nhooks: {after_start: [touch CANARY]}\n"}, dud: true},
 	{name: "a program that is told", files: map[string]string{"../tools/tell.sh": "#!/bin/sh\ntouch CANARY\n"}, blocks: true},
 	{name: "a script of a hook", files: map[string]string{"../tools/hook.sh": "touch CANARY\n"}, blocks: true},
@@ -466,7 +467,7 @@ func (c *clone) settled(t *testing.T) {
 		}
 		c.trellis(0, "trust", "--settings", "--yes")
 		_, out, errs := c.try(program, "start", mine)
-		if !c.ran(file(s.name)) && !(s.words() && c.ran("words")) {
+		if !c.ran(file(s.name)) && !(s.words() && c.ran("words")) && !s.plans {
 			t.Errorf("%s: agreed to, it does not run\n%s", s.name, out+errs)
 		}
 		c.shell("rm -f ../canary/*")
