@@ -15,7 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/prices"
-	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -50,9 +49,6 @@ func TestCostOfPrograms(t *testing.T) {
 		"claude":                    {agents.Claude, "claude-haiku-4-5", nil, "", of(t, nil, "claude-haiku-4-5"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.cli == agents.OpenCode && !soak.Asked() {
-				t.Skip("two starts of opencode for what TestRecordedOpenCode and TestOpenCode show too: TRELLIS_SOAK=1 has them made")
-			}
 			server := serve(t, priced)
 			env := agentstest.RealEnv(t, c.cli, server.URL)
 			if c.settings != "" {

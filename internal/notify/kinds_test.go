@@ -229,7 +229,8 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// Sixty tasks, in a soak 200, that end within seconds are a handful of messages, which name the first and count all, and the watcher waits for none of it.
+// Sixty tasks, in a soak 200, that end within seconds are a handful of messages, which name the first and count all, and the watcher
+// waits for none of it.
 func TestStorm(t *testing.T) {
 	tasks := 60
 	if soak.Asked() {

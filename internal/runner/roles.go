@@ -55,14 +55,16 @@ func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (agentcall.Cho
 	if err != nil {
 		return agentcall.Choice{}, err
 	}
-	c := agentcall.Choice{Permission: rs.config.PermissionFor(role, in.Permission)}
+	return rs.choose(in, role, taskAgent, flag)
+}
+
+func (rs Roles) choose(in Instructions, role trellis.Role, taskAgent, flag string) (c agentcall.Choice, err error) {
+	c.Permission = rs.config.PermissionFor(role, in.Permission)
 	c.Agent, c.Model = rs.config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
-		if c.Agent, err = rs.fallback(); err != nil {
-			return c, err
-		}
+		c.Agent, err = rs.fallback()
 	}
-	return c, nil
+	return c, err
 }
 
 // able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
@@ -84,7 +86,7 @@ func (rs Roles) CanPlan(ctx context.Context, agent string) error {
 }
 
 // CanRun says what keeps tasks with this agent, "" for the one that is configured, from being run on this machine: a
-// *flow.Failure agent_missing or agent_auth, or agents.ErrUnknown.
+// *flow.Failure agent_missing or agent_auth, agents.ErrUnknown, or what is wrong with the project's words for a role.
 func (rs Roles) CanRun(ctx context.Context, agent string) error {
 	return rs.available(ctx, pipeline.Roles(), agent, "")
 }
@@ -93,10 +95,14 @@ func (rs Roles) CanRun(ctx context.Context, agent string) error {
 func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	seen := map[string]bool{}
 	for _, role := range roles {
-		c, err := rs.Choose(role, taskAgent, flag)
-		if err == nil {
-			err = rs.tellable(role)
+		in, err := rs.instruct(role)
+		if err == nil && slices.Contains(templates.Names(), string(role)) {
+			err = templates.Check(string(role), in.Override)
 		}
+		if err != nil {
+			return err
+		}
+		c, err := rs.choose(in, role, taskAgent, flag)
 		if err != nil {
 			return err
 		}
@@ -109,13 +115,4 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 		}
 	}
 	return nil
-}
-
-// tellable looks whether the project's own words for a role can be used.
-func (rs Roles) tellable(role trellis.Role) error {
-	in, err := rs.instruct(role)
-	if err != nil || !slices.Contains(templates.Names(), string(role)) {
-		return err
-	}
-	return templates.Check(string(role), in.Override)
 }

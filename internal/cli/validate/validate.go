@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -90,7 +91,11 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 		if err := cmd.validateTask(ctx, p, dir, others, o, &v); err != nil {
 			return err
 		}
-		v.Problems = append(v.Problems, able(dir)...)
+		for _, problem := range able(dir) {
+			if !slices.Contains(v.Problems, problem) { // --all looks at all of a project's words by itself
+				v.Problems = append(v.Problems, problem)
+			}
+		}
 	}
 	return cmd.end(v, o.json)
 }
@@ -113,8 +118,12 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 		if missing == nil {
 			return nil
 		}
+		var words *trellis.Problem // of the project for a role, which no task could be run with
+		if errors.As(missing, &words) {
+			return []trellis.Problem{*words}
+		}
 		found := trellis.Problem{File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Line: t.Line("pipeline.agent"), Message: missing.Error(), Hint: "trellis doctor"}
-		found.Warning = !errors.Is(missing, agents.ErrUnknown) && !errors.As(missing, new(*trellis.Problem))
+		found.Warning = !errors.Is(missing, agents.ErrUnknown)
 		return []trellis.Problem{found}
 	}
 }
