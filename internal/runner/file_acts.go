@@ -104,7 +104,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 		if _, known := j.Choices[q.Role]; known {
 			continue
 		}
-		if j.Choices[q.Role], err = a.s.Roles().chooseTrusted(q.Role, "", in.Agent); err != nil {
+		if j.Choices[q.Role], err = a.s.Roles().chooseOrSleep(q.Role, "", in.Agent); err != nil {
 			return j, err
 		}
 	}

@@ -238,7 +238,7 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 
 // planning is what the effects of planning a directory are made of.
 func (s PlanRunner) planning(dir, final string) planner.Deps {
-	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
+	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseOrSleep, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
 }
 
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
@@ -282,7 +282,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
-		return res, err
+		return res, mistaken(err, "trellis plan --retry "+filepath.Base(final))
 	}
 	return s.publish(ctx, dir, final, res)
 }

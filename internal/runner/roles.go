@@ -2,12 +2,15 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
@@ -33,20 +36,36 @@ type Instructions struct {
 	Override     templates.Override
 }
 
-// cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
+// cast says who plays which role, and what they are told. A run sleeps where that is not trusted, or can't be used.
 func (rs Roles) cast(nonce string) agentcall.Agents {
-	return agentcall.Agents{Choose: rs.chooseTrusted, Open: rs.open, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+	return agentcall.Agents{Choose: rs.chooseOrSleep, Open: rs.open, Render: func(name string, slots map[string]string) (p templates.Prompt, err error) {
 		in, err := rs.instruct(trellis.Role(name))
-		if err != nil {
-			return templates.Prompt{}, suspended(err)
+		if err == nil {
+			p, err = templates.Render(name, slots, nonce, in.Override)
 		}
-		return templates.Render(name, slots, nonce, in.Override)
+		return p, sleeps(err)
 	}}
 }
 
-func (rs Roles) chooseTrusted(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
+func (rs Roles) chooseOrSleep(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
 	c, err := rs.Choose(role, taskAgent, flag)
-	return c, suspended(err)
+	return c, sleeps(err)
+}
+
+// sleeps has a run sleep until what a project says of its roles is trusted, and free of mistakes.
+func sleeps(err error) error {
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+	}
+	return suspended(err)
+}
+
+// mistaken is the mistake that a run sleeps for, with next as what goes on once it is mended, or err as it is.
+func mistaken(err error, next string) error {
+	if p := (*trellis.Problem)(nil); errors.Is(err, flow.ErrSuspended) && errors.As(err, &p) {
+		return &trellis.Problem{File: p.File, Line: p.Line, Message: p.Message, Hint: p.Hint + "; then " + next}
+	}
+	return err
 }
 
 // Choose says who plays a role, by the flag, the task, the role's own file and the settings.
