@@ -207,6 +207,7 @@ func readProofs(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProofsFile)
 	var before []byte
 	for end := time.Now().Add(writerWait); ; time.Sleep(time.Millisecond) {
+		written := durable.Held(path) // before the file is read: the writer may end behind that
 		data, err := durable.ReadRecords(dir, ProofsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
@@ -214,7 +215,7 @@ func readProofs(dir string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading proofs: %w", err)
 		}
-		settled := bytes.Equal(data, before) && !durable.Held(path)
+		settled := !written && bytes.Equal(data, before)
 		if settled || bytes.HasSuffix(data, []byte("\n")) || time.Now().After(end) {
 			return data, nil
 		}

@@ -267,11 +267,12 @@ func (f *Feed) look() {
 		if at.rests {
 			continue
 		}
+		idle := holder(at.log.Dir) == nil // before what is there is read: who is at work may write and end behind that
 		lines, ended, err := at.log.Next()
 		f.lines(at, lines)
 		if _, gone := os.Stat(at.log.Dir); gone != nil {
 			delete(f.at, name)
-		} else if ended || err != nil || len(lines) == 0 && holder(at.log.Dir) == nil {
+		} else if ended || err != nil || len(lines) == 0 && idle {
 			at.rests, at.log.history = true, nil
 		}
 	}

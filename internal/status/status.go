@@ -264,6 +264,12 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		if v.Working() {
 			v.HeldBy = r.holder(e.Dir)
 		}
+		if v.Working() && v.HeldBy == nil { // cut off, or over since it was read
+			if now, err := r.Store.Load(e.Dir); err == nil && now.Status != t.Status {
+				e.Task = now
+				return r.task(e, known)
+			}
+		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
 	}
 	if at := r.phase(e.ID); at != nil {

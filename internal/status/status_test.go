@@ -323,3 +323,19 @@ func TestStepOf(t *testing.T) {
 		}
 	}
 }
+
+// A run that ends between the two looks at its task, at task.json and at who holds it, was not cut off.
+func TestRunEndsMeanwhile(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"status": "in_progress", "pipeline": {"phase": "commit"}}`})
+	path := filepath.Join(r.Store.Tasks(), "02-01-auth", "task.json")
+	r.Elsewhere = func(string) *status.Holder {
+		if err := os.WriteFile(path, []byte(`{"status": "review"}`), 0o666); err != nil {
+			t.Error(err)
+		}
+		return nil
+	}
+	tasks, err := r.Tasks(status.Filter{})
+	if err != nil || len(tasks) != 1 || tasks[0].Status != trellis.Review || tasks[0].WaitingFor != "" {
+		t.Errorf("got %+v %v", tasks, err)
+	}
+}

@@ -110,6 +110,9 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 	if err != nil || h.Flow != pipeline.Flow {
 		return // none here, or `status` says what is wrong with it
 	}
+	if t, err = p.Store.Load(t.Dir); err != nil { // its run may have ended since it was read
+		return
+	}
 	if wrote, err := pipeline.ReadProgress(h); err == nil && t.Pipeline.Revision < wrote.Revision {
 		d.about(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+t.ID)
 	}
