@@ -83,3 +83,25 @@ func TestLeftAloneWhileAway(t *testing.T) {
 		t.Errorf("got %q, want %q\n%s", got, want, h.book())
 	}
 }
+
+// What a webhook did not answer to, though it may have it, it gets again with the same key.
+func TestNoAnswer(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	answering := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.ServeHTTP(httptest.NewRecorder(), r)
+		if s.count() == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	n := h.teller(s.hook("failed"))
+	h.becomes(n, trellis.Failed)
+	h.until("a try", func() bool { return strings.Contains(h.book(), `"hook"`) })
+	h.pass(time.Minute)
+	n.Poke()
+	n.Close(20 * time.Second)
+	if len(s.got) != 2 || s.got[0] != s.got[1] || strings.Count(h.book(), `"away":true`) != 1 {
+		t.Errorf("got %q\n%s", s.got, h.book())
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -86,30 +85,17 @@ func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error
 	return unreachable{err}
 }
 
+// post has a server get an event that it may have already: the key tells it so.
 func (h hook) post(ctx context.Context, e *Event, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.webhook, bytes.NewReader(body))
-	if err != nil {
-		return errors.New("its address can't be used")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", e.ID)
-	// Redirects are not followed: an event is for the host that was named.
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := client.Do(req)
-	var with *url.Error // has the whole address in its text, and that may be the secret
-	if errors.As(err, &with) {
-		err = with.Err
-	}
-	if err != nil {
-		return unreachable{err}
-	}
-	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
-	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("it answered %s", res.Status)
+	a, err := post(ctx, h.webhook, body, http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {e.ID}})
+	var perhaps uncertain
+	switch {
+	case errors.As(err, &perhaps):
+		return unreachable{perhaps.error}
+	case err != nil:
+		return err
+	case a.code/100 != 2:
+		return fmt.Errorf("it answered %s", a.status)
 	}
 	return nil
 }
