@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	letters "github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -28,7 +29,7 @@ func unreadable(src []byte) *trellis.Problem {
 	case len(src) > maxBytes:
 		return &trellis.Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", maxBytes>>20)}
 	case !utf8.Valid(src):
-		return &trellis.Problem{Line: 1 + bytes.Count(src[:invalid(src)], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+		return &trellis.Problem{Line: 1 + bytes.Count(src[:letters.InvalidUTF8(string(src))], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
 	}
 	at := 0
 	for line := range bytes.Lines(src) {
@@ -50,18 +51,6 @@ func nested(line []byte) (n int) {
 		}
 	}
 	return n
-}
-
-// invalid is the byte at which src stops being UTF-8.
-func invalid(src []byte) (at int) {
-	for at < len(src) {
-		r, n := utf8.DecodeRune(src[at:])
-		if r == utf8.RuneError && n <= 1 {
-			break
-		}
-		at += n
-	}
-	return at
 }
 
 // blocks finds the blocks of Markdown. What stands inside of lines is not looked at.
