@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -161,7 +162,7 @@ func (n next) started(ctx context.Context) (string, error) {
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}
-	if _, watched := holder(watchLock(n.as.store.Root)); watched {
+	if _, watched := holder(pulse.Lock(n.as.store.Root)); watched {
 		return n.say("logs -f"), nil
 	}
 	return n.say("start"), nil

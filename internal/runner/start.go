@@ -387,6 +387,4 @@ func holder(path string) (by durable.Holder, held bool) {
 func (st Starter) Watcher() (durable.Holder, bool) { return holder(st.WatchLock()) }
 
 // WatchLock is the lock of who watches.
-func (st Starter) WatchLock() string { return watchLock(st.store.Root) }
-
-func watchLock(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.lock") }
+func (st Starter) WatchLock() string { return pulse.Lock(st.store.Root) }
