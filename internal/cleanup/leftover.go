@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -48,10 +49,8 @@ func (l Leftover) Size() (bytes int64) {
 
 // Saves reports whether something is to be saved before it is taken away.
 func (l Leftover) Saves() bool {
-	for _, t := range l.Trees {
-		if t.Dirty || t.Loose {
-			return true
-		}
+	if slices.ContainsFunc(l.Trees, func(t Tree) bool { return t.Dirty || t.Loose }) {
+		return true
 	}
 	return l.Proof != git.InHistory && l.Tip != "" && l.Tip != l.Task.Pipeline.BaseCommit
 }

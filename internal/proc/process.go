@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	p.result.Seconds = time.Since(p.began).Seconds()
 	p.Stop(nil) // from here on a Stop comes too late
-	p.err = firstError(p.cause, waitErr, writeErr, strayError(strays))
+	p.err = cmp.Or(p.cause, waitErr, writeErr, strayError(strays))
 }
 
 // watch waits for the end of the program, and brings it about when it is asked to.
@@ -217,13 +218,4 @@ func strayError(pids []int) error {
 		return nil
 	}
 	return fmt.Errorf("processes %v stay alive after SIGKILL", pids)
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

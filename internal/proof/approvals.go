@@ -5,6 +5,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,9 +247,5 @@ func locked(disk *durable.Disk, dir string, do func() error) error {
 	if err != nil {
 		return err
 	}
-	err = do()
-	if unlockErr := lock.Unlock(); err == nil {
-		err = unlockErr
-	}
-	return err
+	return cmp.Or(do(), lock.Unlock())
 }

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,10 +65,5 @@ func (a Approval) voter() string { return cmp.Or(a.Voter, a.Account, a.By) }
 
 // contains compares names as people do: Ann and ann are one person.
 func contains(list []string, name string) bool {
-	for _, s := range list {
-		if strings.EqualFold(s, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }

@@ -1,5 +1,7 @@
 package proof
 
+import "slices"
+
 // Filter says which of the decisions in a task directory count, and whose each is. Nil: all of them do.
 type Filter func(dir string, list []Approval) ([]Approval, error)
 
@@ -12,20 +14,10 @@ func (c Filter) Read(dir string) ([]Approval, error) {
 	return c(dir, list)
 }
 
-// has reports whether a line counts.
-func has(list []Approval, text string) bool {
-	for _, a := range list {
-		if a.Text == text {
-			return true
-		}
-	}
-	return false
-}
-
 // OnlyThese is hash for Bind, for the lines of list alone.
 func OnlyThese(list []Approval, hash func(step string) string) func(Approval) (string, error) {
 	return func(a Approval) (string, error) {
-		if !has(list, a.Text) {
+		if !slices.ContainsFunc(list, func(counts Approval) bool { return counts.Text == a.Text }) {
 			return "", nil
 		}
 		return hash(a.Step), nil

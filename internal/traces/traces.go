@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,13 +127,9 @@ func (t *Tracer) work() {
 // round sends what runs did that something was written of, false when that could not be done.
 func (t *Tracer) round() bool {
 	t.mu.Lock()
-	dirs := make([]string, 0, len(t.dirty))
-	for dir := range t.dirty {
-		dirs = append(dirs, dir)
-	}
+	dirs := slices.Sorted(maps.Keys(t.dirty))
 	clear(t.dirty)
 	t.mu.Unlock()
-	slices.Sort(dirs)
 	for i, dir := range dirs {
 		if err := t.send(dir); err != nil {
 			t.failed(err)

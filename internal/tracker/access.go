@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,12 +83,7 @@ func commentOnce(ctx context.Context, t Tracker, key, text string, marks []strin
 }
 
 func hasAll(s string, marks []string) bool {
-	for _, m := range marks {
-		if !strings.Contains(s, m) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(marks, func(m string) bool { return !strings.Contains(s, m) })
 }
 
 // open is the tracker of an issue, and where its token comes from.

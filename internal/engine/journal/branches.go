@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
@@ -58,12 +59,7 @@ func checkBranches(branches []flow.Branch) error {
 }
 
 func all(set map[string]bool, names []string) bool {
-	for _, n := range names {
-		if !set[n] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(n string) bool { return !set[n] })
 }
 
 // run starts branches as they become free to start, in the order in which they are listed, and returns

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -102,11 +103,8 @@ func kindOf(key string) (kind trust.Kind, label string) {
 		return trust.Agent, strings.TrimPrefix(name, "agents.")
 	case each:
 		return "", "" // the whole list is one
-	}
-	for _, prefix := range harmless {
-		if strings.HasPrefix(name, prefix) {
-			return "", ""
-		}
+	case slices.ContainsFunc(harmless, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+		return "", ""
 	}
 	return trust.Protection, name
 }
