@@ -3,7 +3,6 @@ package cleanup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -19,7 +18,7 @@ type prover struct{ repo *git.Repo }
 
 // prove looks for a task's work in its bases. A branch on which nothing was committed is merged nowhere.
 func (p prover) prove(ctx context.Context, l *Leftover) error {
-	delivered, err := known(ctx, p.repo, l.Task.Commit)
+	delivered, err := p.repo.Refs().Find(ctx, l.Task.Commit)
 	if err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (p prover) proveIn(ctx context.Context, l *Leftover, work []string) error {
 // edited looks for a commit of a base that names the task, as one does that a forge makes of a whole pull request. What was
 // changed on that way is proven by nothing: a person has to say it.
 func (p prover) edited(ctx context.Context, l *Leftover) error {
-	from, err := known(ctx, p.repo, l.Task.Pipeline.BaseCommit)
+	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || from == "" || l.Status != trellis.Review {
 		return err
 	}
@@ -114,7 +113,7 @@ func (p prover) proofOf(ctx context.Context, b base, from string, work []string)
 // own reports whether work holds a commit of the task: one that was delivered, or that carries its name, or that no base
 // has.
 func (p prover) own(ctx context.Context, l *Leftover, work, delivered string) (bool, error) {
-	from, err := known(ctx, p.repo, l.Task.Pipeline.BaseCommit)
+	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || work == "" || work == from {
 		return false, err
 	}
@@ -132,18 +131,6 @@ func (p prover) own(ctx context.Context, l *Leftover, work, delivered string) (b
 		}
 	}
 	return true, nil
-}
-
-// known is a commit, "" when it is not in the repository.
-func known(ctx context.Context, repo *git.Repo, commit string) (string, error) {
-	if commit == "" {
-		return "", nil
-	}
-	sha, err := repo.Refs().Resolve(ctx, commit)
-	if errors.Is(err, git.ErrNotFound) {
-		return "", nil
-	}
-	return sha, err
 }
 
 // inBase reports whether a commit is in the history of a base.

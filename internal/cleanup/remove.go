@@ -98,7 +98,7 @@ func (c *Cleaner) save(ctx context.Context, r *Removal) error {
 		}
 	}
 	for _, name := range []string{ref, ref + finalName} { // of a worktree that was removed before
-		if sha, err := known(ctx, c.Repo, name); err != nil {
+		if sha, err := c.Repo.Refs().Find(ctx, name); err != nil {
 			return err
 		} else if sha != "" {
 			saved = append(saved, sha)
@@ -146,7 +146,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 // savedBefore is the backup that has all that is left of a worktree already: its removal was cut off, and a new backup
 // would be half of it.
 func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, error) {
-	sha, err := known(ctx, c.Repo, ref)
+	sha, err := c.Repo.Refs().Find(ctx, ref)
 	if err != nil || sha == "" {
 		return "", err
 	}
@@ -171,7 +171,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 	}
 	name := ref
 	for i := 2; ; i++ {
-		old, err := known(ctx, c.Repo, name)
+		old, err := c.Repo.Refs().Find(ctx, name)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Taken, err error)
 	for _, ref := range r.Saved {
 		attempt := ref[strings.LastIndexByte(ref, '/')+1:]
 		if t.Worktree != "" && strings.Trim(attempt, "0123456789") == "" { // others are of the branch, or of the fresh checkout
-			t.Saved, err = known(ctx, repo, ref)
+			t.Saved, err = repo.Refs().Find(ctx, ref)
 		}
 	}
 	return t, err

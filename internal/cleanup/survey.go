@@ -112,7 +112,7 @@ func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip s
 	if remote == "" {
 		return "", "", nil
 	}
-	tip, err = known(ctx, s.repo, "refs/remotes/"+remote+"/"+branch)
+	tip, err = s.repo.Refs().Find(ctx, "refs/remotes/"+remote+"/"+branch)
 	if tip == "" {
 		remote = ""
 	}
@@ -160,12 +160,9 @@ func (s *survey) basesOf(ctx context.Context, branch string) ([]base, error) {
 	}
 	var list []base
 	add := func(name, shown string) error {
-		sha, err := s.repo.Refs().Resolve(ctx, name)
-		if err == nil {
+		sha, err := s.repo.Refs().Find(ctx, name)
+		if err == nil && sha != "" {
 			list = append(list, base{shown, sha})
-		}
-		if errors.Is(err, git.ErrNotFound) {
-			err = nil
 		}
 		return err
 	}

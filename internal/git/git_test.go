@@ -111,11 +111,16 @@ func TestReads(t *testing.T) {
 		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first, "twin": second, "twin^0": second, "twin~1": first} {
 			if got, err := r.Refs().Resolve(ctx, name); got != want && !(name[0] == 'H' && b.Repo.Main != b.Dir) || err != nil {
 				t.Errorf("Resolve(%s): got %s, %v, want %s", name, got, err, want)
+			} else if found, err := r.Refs().Find(ctx, name); found != got || err != nil {
+				t.Errorf("Find(%s): got %s, %v, want %s", name, found, err, got)
 			}
 		}
 		for _, name := range []string{"nosuch", "", "--all", "-q", "a..b", "main:a.txt", strings.Repeat("0", len(first)), "feature"} {
 			if got, err := r.Refs().Resolve(ctx, name); !errors.Is(err, git.ErrNotFound) {
 				t.Errorf("Resolve(%q): got %q, %v, want ErrNotFound", name, got, err)
+			}
+			if got, err := r.Refs().Find(ctx, name); got != "" || err != nil {
+				t.Errorf("Find(%q): got %q, %v, want none", name, got, err)
 			}
 		}
 		if got := gittest.Must(r.Refs().Branch(ctx, "main"))(t); got != first {

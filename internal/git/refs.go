@@ -134,6 +134,18 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
+// Find is the commit that Resolve finds, "" when there is none. The empty name stands for none.
+func (r Refs) Find(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	sha, err := r.Resolve(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return "", nil
+	}
+	return sha, err
+}
+
 // RevParse asks git what a name stands for. ErrNotFound when that is nothing.
 func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (string, error) {
 	out, code, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})

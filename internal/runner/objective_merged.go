@@ -2,11 +2,9 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/cleanup"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -52,8 +50,8 @@ func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]
 			return "", err
 		}
 		for _, name := range append(remotes, t.BaseBranch) {
-			sha, err := s.Repo.Refs().Resolve(ctx, name)
-			if err != nil && !errors.Is(err, git.ErrNotFound) {
+			sha, err := s.Repo.Refs().Find(ctx, name)
+			if err != nil {
 				return "", err
 			}
 			at += " " + sha

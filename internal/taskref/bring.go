@@ -151,7 +151,7 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 func (r Remote) backupRef(ctx context.Context, task, what string) (string, error) {
 	name := snapshot.BackupRefs + task + "/" + what + r.now().UTC().Format("20060102T150405")
 	for ref, n := name, 2; ; ref, n = fmt.Sprintf("%s-%d", name, n), n+1 {
-		if taken, err := r.at(ctx, ref); err != nil || taken == "" {
+		if taken, err := r.Repo.Refs().Find(ctx, ref); err != nil || taken == "" {
 			return ref, err
 		}
 	}

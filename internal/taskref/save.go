@@ -32,7 +32,7 @@ var ErrGate = errors.New("another machine claimed a task at the same moment")
 
 // GateOf is how the gate of a remote was when it was asked last: a gated state is saved only on top of that.
 func GateOf(ctx context.Context, r Remote) (string, error) {
-	return r.at(ctx, remoteRefs+strings.TrimPrefix(gateRef, git.OwnPrefix))
+	return r.Repo.Refs().Find(ctx, remoteRefs+strings.TrimPrefix(gateRef, git.OwnPrefix))
 }
 
 // Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
@@ -65,7 +65,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	if err != nil {
 		return err
 	}
-	before, err := r.at(ctx, pendingRefs+s.Task)
+	before, err := r.Repo.Refs().Find(ctx, pendingRefs+s.Task)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (r Remote) beat(ctx context.Context, s *State, last string) error {
 	if err != nil {
 		return err
 	}
-	before, err := r.at(ctx, pendingRefs+s.Task)
+	before, err := r.Repo.Refs().Find(ctx, pendingRefs+s.Task)
 	if err != nil {
 		return err
 	}
@@ -187,8 +187,8 @@ func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
 		return err
 	}
 	if s.Head != "" {
-		if _, err := r.Repo.Refs().Resolve(ctx, s.Head); err != nil {
-			return ignoreNotFound(err)
+		if here, err := r.Repo.Refs().Find(ctx, s.Head); err != nil || here == "" {
+			return err
 		}
 		if within, err := r.Repo.History().IsAncestor(ctx, s.Head, tip); err != nil || !within {
 			return err

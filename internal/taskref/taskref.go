@@ -175,7 +175,7 @@ func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err e
 
 // Known is the state of a task that this clone pushed or brought last, "" when there is none.
 func (r Remote) Known(ctx context.Context, task string) (string, error) {
-	return r.at(ctx, knownRefs+task)
+	return r.Repo.Refs().Find(ctx, knownRefs+task)
 }
 
 // KnownAll are those states of all tasks, by task.
@@ -188,18 +188,9 @@ func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
 	return known, err
 }
 
-// at is the commit that a ref names, "" when it is not there.
-func (r Remote) at(ctx context.Context, ref string) (string, error) {
-	sha, err := r.Repo.Refs().Resolve(ctx, ref)
-	if errors.Is(err, git.ErrNotFound) {
-		return "", nil
-	}
-	return sha, err
-}
-
 // set has a ref of this repository name a commit, wherever it was.
 func (r Remote) set(ctx context.Context, ref, commit string) error {
-	old, err := r.at(ctx, ref)
+	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -208,7 +199,7 @@ func (r Remote) set(ctx context.Context, ref, commit string) error {
 
 // drop takes a ref of this repository away.
 func (r Remote) drop(ctx context.Context, ref string) error {
-	old, err := r.at(ctx, ref)
+	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil || old == "" {
 		return err
 	}

@@ -80,8 +80,8 @@ func (b bench) spec() string {
 
 func (b bench) has(ctx context.Context) (bool, error) {
 	for _, commit := range []string{b.s.Head, b.s.Work} {
-		if _, err := b.Repo.Refs().Resolve(ctx, commit); err != nil {
-			return false, ignoreNotFound(err)
+		if here, err := b.Repo.Refs().Find(ctx, commit); err != nil || here == "" {
+			return false, err
 		}
 	}
 	if b.s.Head == b.s.Work {
@@ -92,13 +92,6 @@ func (b bench) has(ctx context.Context) (bool, error) {
 		err = fmt.Errorf("the state %.12s is not of one piece: its work was not begun at the head of its branch", b.s.Commit)
 	}
 	return within, err
-}
-
-func ignoreNotFound(err error) error {
-	if errors.Is(err, git.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // clear takes away what is here of the task's work, if it is not what the state has, once it is kept.
@@ -152,7 +145,7 @@ func (b bench) matches(ctx context.Context, w git.Worktree) (bool, error) {
 // keep makes a backup of a worktree, unless what it holds is what this clone saved last.
 func (b bench) keep(ctx context.Context, w git.Worktree) error {
 	backups := snapshot.NewBackups(b.Repo)
-	last, err := b.at(ctx, wipRefs+b.s.Task)
+	last, err := b.Repo.Refs().Find(ctx, wipRefs+b.s.Task)
 	if err == nil && last != "" {
 		held, err := backups.BackedUp(ctx, last, w.Path)
 		if err != nil || held {

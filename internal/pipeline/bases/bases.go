@@ -4,7 +4,6 @@ package bases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -216,9 +215,9 @@ func (b Finder) Find(id string) (*taskdir.Task, string) {
 
 // Holds reports whether the base has the work of a task in review, whose branch may have been deleted since.
 func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
-	if tip == "" && t.Commit != "" {
+	if tip == "" {
 		var err error
-		if tip, err = b.Repo.Refs().Resolve(ctx, t.Commit); err != nil && !errors.Is(err, git.ErrNotFound) {
+		if tip, err = b.Repo.Refs().Find(ctx, t.Commit); err != nil {
 			return false, err
 		}
 	}
