@@ -3,7 +3,6 @@ package agents
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -67,13 +66,7 @@ func (o Options) find(program string) (string, error) {
 		}
 		return program, runnable(program)
 	}
-	for _, dir := range filepath.SplitList(lookup(o.Environ, "PATH")) {
-		path := filepath.Join(dir, program)
-		if filepath.IsAbs(path) && runnable(path) == nil {
-			return path, nil
-		}
-	}
-	return "", &exec.Error{Name: program, Err: exec.ErrNotFound}
+	return proc.LookPath(program, o.Environ)
 }
 
 func runnable(path string) error {

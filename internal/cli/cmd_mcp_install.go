@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -185,19 +184,12 @@ func serverCommand(a *command.Console) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	for _, dir := range filepath.SplitList(a.Getenv("PATH")) {
-		path, err := exec.LookPath(filepath.Join(dir, "trellis"))
-		if err != nil {
-			continue
-		}
+	if path, err := proc.LookPath("trellis", a.Env); err == nil {
 		named, err := os.Stat(path)
-		if err != nil {
-			break
-		}
-		if own, err := os.Stat(self); err == nil && os.SameFile(named, own) {
+		own, ownErr := os.Stat(self)
+		if err == nil && ownErr == nil && os.SameFile(named, own) { // else another one is found first
 			return []string{"trellis", "mcp"}, nil
 		}
-		break // another one is found first
 	}
 	return []string{self, "mcp"}, nil
 }

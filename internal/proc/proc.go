@@ -239,10 +239,16 @@ func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	path, ok := Getenv(env, "PATH")
-	if !ok {
+	if _, ok := Getenv(env, "PATH"); !ok {
 		return exec.LookPath(name)
 	}
+	return LookPath(name, env)
+}
+
+// LookPath is the file that Start runs for a program's name, which has no slash, by the PATH of env: the first that may be run.
+// Folders that are not absolute are passed over. When there is none, or no PATH, that is an *exec.Error with exec.ErrNotFound.
+func LookPath(name string, env []string) (string, error) {
+	path, _ := Getenv(env, "PATH")
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
 		if st, err := os.Stat(file); filepath.IsAbs(dir) && err == nil && !st.IsDir() && unix.Access(file, unix.X_OK) == nil {

@@ -86,6 +86,28 @@ func TestProgramIsLookedUp(t *testing.T) {
 	}
 }
 
+func TestLookPath(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for path, mode := range map[string]os.FileMode{filepath.Join(dir, "tool"): 0o700, filepath.Join(other, "tool"): 0o700, filepath.Join(other, "text"): 0o600} {
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(other, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"PATH=/nowhere", "PATH=/nowhere:" + dir + ":" + other}
+	if got, err := proc.LookPath("tool", all); got != filepath.Join(dir, "tool") || err != nil {
+		t.Errorf("got %s, %v, want the first that is there", got, err)
+	}
+	for name, env := range map[string][]string{"text": all, "folder": all, "none": all, "tool": {"PATH="}, "sh": nil} {
+		var told *exec.Error
+		if got, err := proc.LookPath(name, env); !errors.As(err, &told) || told.Name != name || !errors.Is(err, exec.ErrNotFound) {
+			t.Errorf("%s in %v: got %s, %v, want none", name, env, got, err)
+		}
+	}
+}
+
 // A relative folder in PATH would run what an agent put there.
 func TestRelativePathIsNotSearched(t *testing.T) {
 	dir := t.TempDir()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -35,7 +34,7 @@ func Look(ctx context.Context, env []string) (f Found) {
 		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, in a container say"
 		return f
 	}
-	if f.Path = program(env); f.Path == "" {
+	if f.Path, _ = proc.LookPath("bwrap", env); f.Path == "" {
 		f.Why, f.Hint = "bubblewrap is not installed", "sudo apt install bubblewrap, or what your system calls it"
 		return f
 	}
@@ -58,16 +57,6 @@ func apart() []string {
 		args = append(args, "--cap-add", "CAP_SETFCAP")
 	}
 	return args
-}
-
-func program(env []string) string {
-	for _, dir := range filepath.SplitList((&Box{Environ: env}).getenv("PATH")) {
-		path := filepath.Join(dir, "bwrap")
-		if st, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return path
-		}
-	}
-	return ""
 }
 
 // try starts a program that does nothing.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -141,11 +139,8 @@ func (a *Access) token(kind Kind) rest.Token {
 
 // hasGH reports whether gh is in the PATH, or nothing else could be asked.
 func (a *Access) hasGH() bool {
-	path, _ := proc.Getenv(a.Env, "PATH")
-	for _, dir := range filepath.SplitList(path) {
-		if st, err := os.Stat(filepath.Join(dir, "gh")); err == nil && !st.IsDir() && st.Mode()&0o111 != 0 {
-			return true
-		}
+	if _, err := proc.LookPath("gh", a.Env); err == nil {
+		return true
 	}
 	_, _, err := rest.Token{Vars: names[GitHub].vars, Env: a.Env}.Get(context.Background())
 	return err != nil && len(a.Settings.GitHub.TokenCommand) == 0
