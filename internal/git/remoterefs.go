@@ -162,19 +162,7 @@ func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Durat
 // (+refs/a/*:refs/b/*); no other ref changes. It is given limit.
 func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Duration, specs ...string) error {
 	args := []string{"fetch", "--quiet", "--no-tags", "--prune", "--no-prune-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=", "--end-of-options", remote}
-	short, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	fetch := func() error {
-		return r.repo.Do(short, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: append(args, specs...)})
-	}
-	err := RetryLocked(short, nil, fetch)
-	for try := 1; try < 10 && overtaken(err); try++ {
-		err = RetryLocked(short, nil, fetch)
-	}
-	if err != nil {
-		return fmt.Errorf("fetching from %s: %w", remote, tookTooLong(ctx, err, limit))
-	}
-	return nil
+	return r.fetch(ctx, remote, limit, append(args, specs...))
 }
 
 // MayPush is an error when a remote lets nobody push from here. Nothing is pushed; what its hooks would say is not known.

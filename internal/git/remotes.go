@@ -22,27 +22,22 @@ type Remotes struct {
 
 // Addresses are where a push to a remote goes, without what signs in there.
 func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error) {
-	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
-		return []string{withoutSecret(remote)}, nil
-	}
-	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
-	if err != nil {
-		return nil, fmt.Errorf("looking for the address of %s: %w", remote, err)
-	}
-	list := strings.Split(out, "\n")
-	for i, address := range list {
-		list[i] = withoutSecret(address)
-	}
-	return list, nil
+	return r.addresses(ctx, remote, Command{Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
 }
 
 // Written are the addresses of a remote as the configuration has them: by the names that people know the places by, whatever
 // url.<base>.insteadOf makes of them.
 func (r Remotes) Written(ctx context.Context, remote string) ([]string, error) {
-	if strings.ContainsAny(remote, ":/") {
+	return r.addresses(ctx, remote, Command{Args: []string{"config", "--get-all", "remote." + remote + ".url"}, Accept: []int{1}})
+}
+
+// addresses are what ask prints of a remote, without what signs in there.
+func (r Remotes) addresses(ctx context.Context, remote string, ask Command) ([]string, error) {
+	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
 		return []string{withoutSecret(remote)}, nil
 	}
-	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get-all", "remote." + remote + ".url"}, Accept: []int{1}})
+	ask.Dir = r.repo.Main
+	out, err := r.repo.Line(ctx, ask)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the address of %s: %w", remote, err)
 	}
@@ -77,24 +72,26 @@ func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error)
 // Fetch brings the remote-tracking branches of a remote up to date. It is given limit. With names of branches it is these
 // alone, whose commits are then here also where no remote-tracking branch follows them.
 func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}
 	for _, name := range branches {
 		args = append(args, BranchPrefix+name)
 	}
+	return r.fetch(ctx, remote, limit, args)
+}
+
+// fetch runs git fetch with args, again when another one was faster.
+func (r Remotes) fetch(ctx context.Context, remote string, limit time.Duration, args []string) error {
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	fetch := func() error {
-		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
+		return r.repo.Do(short, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
 	}
-	err := RetryLocked(ctx, nil, fetch)
+	err := RetryLocked(short, nil, fetch)
 	for try := 1; try < 10 && overtaken(err); try++ {
-		err = RetryLocked(ctx, nil, fetch)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("it took longer than %v", limit)
+		err = RetryLocked(short, nil, fetch)
 	}
 	if err != nil {
-		return fmt.Errorf("fetching from %s: %w", remote, err)
+		return fmt.Errorf("fetching from %s: %w", remote, tookTooLong(ctx, err, limit))
 	}
 	return nil
 }
