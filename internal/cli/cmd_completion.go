@@ -68,7 +68,7 @@ func (c completing) Argument(line *commandline.Line, last string) []string {
 	case word == "KIND|NAME":
 		return notifierNames(c.a)
 	case word == "ROLE":
-		return roles()
+		return trellis.Strings(trellis.Roles)
 	}
 	return nil
 }
@@ -86,13 +86,6 @@ func settingCandidates(a *command.Console, line *commandline.Line) []string {
 		return agentNames(a)
 	}
 	return configure.Values(user, given[0])
-}
-
-func roles() (list []string) {
-	for _, r := range trellis.Roles {
-		list = append(list, string(r))
-	}
-	return list
 }
 
 // Value are the values that a flag may take, where they are known.
@@ -115,22 +108,13 @@ func (c completing) Value(flag string, line *commandline.Line, last string) (lis
 	case "retry", "depends-on", "task", "parent":
 		return commandline.Tasks(a, last)
 	case "status":
-		for _, s := range trellis.Statuses {
-			list = append(list, string(s))
-		}
-		return list
+		return trellis.Strings(trellis.Statuses)
 	case "by":
 		if slices.Equal(line.Path, []string{"stats"}) {
-			for _, kind := range stats.Kinds {
-				list = append(list, string(kind))
-			}
+			return trellis.Strings(stats.Kinds)
 		}
-		return list
 	case "tools":
-		for _, level := range mcpserver.Levels {
-			list = append(list, string(level))
-		}
-		return list
+		return trellis.Strings(mcpserver.Levels)
 	case "log-level":
 		return watch.LogLevels()
 	case "objective":

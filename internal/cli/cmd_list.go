@@ -30,20 +30,13 @@ what is wrong; planners at work are shown as planning.`,
 	}
 }
 
-func statusNames() (names []string) {
-	for _, s := range trellis.Statuses {
-		names = append(names, string(s))
-	}
-	return names
-}
-
 func runList(a *command.Console, c *cli.Context) error {
 	f := status.Filter{Archived: c.Bool("archived")}
 	for _, s := range c.StringSlice("status") {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
 			err = app.AsKind(app.ErrUsage, err)
-			if near := trellis.Nearest(s, statusNames()); near != "" {
+			if near := trellis.Nearest(s, trellis.Strings(trellis.Statuses)); near != "" {
 				err = app.WithHints(err, "did you mean: "+near)
 			}
 			return err

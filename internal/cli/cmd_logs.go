@@ -184,11 +184,8 @@ func beforeLast(text []byte, n int) int {
 }
 
 // phases are what a log may have of a task or a run: the roles of agents, and what Trellis does itself.
-func phases() (names []string) {
-	for _, role := range trellis.Roles {
-		names = append(names, string(role))
-	}
-	names = append(names, planner.CallsOff)
+func phases() []string {
+	names := append(trellis.Strings(trellis.Roles), planner.CallsOff)
 	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileActs{}).Activities(), (&workflow.Acts{}).Activities()} {
 		for _, activity := range list {
 			if !slices.Contains(names, activity.Name) {

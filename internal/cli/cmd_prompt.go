@@ -33,10 +33,7 @@ type promptDocument struct {
 
 func promptCommand(a *command.Console) *cli.Command {
 	roles := append(planner.Roles(), pipeline.Roles()...)
-	var names []string
-	for _, r := range roles {
-		names = append(names, string(r))
-	}
+	names := trellis.Strings(roles)
 	return &cli.Command{
 		Name:      "prompt",
 		Usage:     "show what an agent would get, with sizes",

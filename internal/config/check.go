@@ -49,7 +49,7 @@ func (d *decoder) roles(c *Config) {
 	for _, role := range sorted(c.Agents.Roles) {
 		key := "agents.roles." + string(role)
 		if !slices.Contains(trellis.Roles, role) {
-			d.wrong(key, " is no role%s", meant(string(role), names(trellis.Roles)))
+			d.wrong(key, " is no role%s", meant(string(role), trellis.Strings(trellis.Roles)))
 			continue
 		}
 		p, own := c.Agents.Roles[role].Permission, role.Permission()
@@ -66,13 +66,6 @@ func (d *decoder) roles(c *Config) {
 // wider reports whether a allows more than b.
 func wider(a, b trellis.Permission) bool {
 	return slices.Index(trellis.Permissions, a) > slices.Index(trellis.Permissions, b)
-}
-
-func names[S ~string](list []S) (out []string) {
-	for _, s := range list {
-		out = append(out, string(s))
-	}
-	return out
 }
 
 func (d *decoder) commands(c *Config) {
@@ -201,7 +194,7 @@ func (d *decoder) sandbox(c *Config) {
 			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
 		}
 	}
-	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
+	known := append([]string{"verify", "steps", "setup"}, trellis.Strings(trellis.Roles)...)
 	for i, who := range c.SandboxNetwork {
 		if !slices.Contains(known, who) {
 			d.wrong(item("sandbox_network", i), " is neither verify, steps or setup nor a role%s", meant(who, known))

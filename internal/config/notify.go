@@ -114,7 +114,7 @@ func (d *decoder) notify(c *Config) {
 			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
 		}
 		for j, s := range n.On {
-			if known := append(names(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
+			if known := append(trellis.Strings(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
 				d.wrong(item(key+".on", j), " is no status%s", meant(s, known))
 			}
 		}

@@ -26,7 +26,7 @@ func ParseLevel(name string) (Level, error) {
 	if slices.Contains(Levels, Level(name)) {
 		return Level(name), nil
 	}
-	names := []string{string(Read), string(Work), string(All)}
+	names := trellis.Strings(Levels)
 	err := app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name)
 	if near := trellis.Nearest(name, names); near != "" {
 		err = app.WithHints(err, "did you mean: "+near)
