@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // scratch is the repository of the demo: a small program with its tests, and the script that is played.
@@ -151,7 +152,11 @@ func (d *demo) shown(ctx context.Context) error {
 
 // trellis runs a command of this very program in the repository and checks how it ends.
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
-	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(command.QuoteAll(args), " "))
+	line := "$ trellis"
+	for _, arg := range args {
+		line += " " + trellis.ShellWord(arg)
+	}
+	fmt.Fprintln(d.app.Stdout, line)
 	var out bytes.Buffer
 	sub := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}}
 	if got := sub.Run(ctx, args); got != want {

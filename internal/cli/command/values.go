@@ -39,14 +39,3 @@ func CheckPriority(p string) error {
 	}
 	return nil
 }
-
-// QuoteAll are words as one types them in a shell.
-func QuoteAll(args []string) (list []string) {
-	for _, s := range args {
-		if strings.ContainsAny(s, " '\"$") {
-			s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-		list = append(list, s)
-	}
-	return list
-}

@@ -152,7 +152,7 @@ func (e *edited) save(text []byte) error {
 	err := e.edits.Save(e.dir, e.name, e.was, text)
 	if errors.Is(err, durable.ErrChanged) {
 		err = app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile, and stays so; what you wrote is in %s", e.file(), e.draft.Path())),
-			"diff "+command.QuoteAll([]string{e.draft.Path()})[0]+" "+e.file())
+			"diff "+trellis.ShellWord(e.draft.Path())+" "+trellis.ShellWord(e.file()))
 		return err
 	}
 	if err != nil {

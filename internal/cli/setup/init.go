@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
@@ -159,7 +160,7 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 		return nil, err
 	}
 	if now != "" && now != user {
-		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", command.QuoteAll([]string{user})[0])
+		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", trellis.ShellWord(user))
 	}
 	return []byte(user + "\n"), nil
 }

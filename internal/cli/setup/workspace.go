@@ -13,7 +13,6 @@ import (
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -70,12 +69,12 @@ func goWorkspace(root string) workspace {
 	var dirs, all []string
 	for _, use := range regexp.MustCompile(`(?m)^\s*(?:use\s+)?(\.[^\s()]*)\s*(?://.*)?$`).FindAllStringSubmatch(string(data), -1) {
 		dirs = append(dirs, path.Clean(use[1]))
-		all = append(all, strings.TrimSuffix("./"+path.Clean(use[1]), "/.")+"/...")
+		all = append(all, trellis.ShellWord(strings.TrimSuffix("./"+path.Clean(use[1]), "/.")+"/..."))
 	}
 	if len(dirs) == 0 {
 		return workspace{}
 	}
-	list := strings.Join(command.QuoteAll(all), " ")
+	list := strings.Join(all, " ")
 	return workspace{tool: "go.work", packages: named(dirs), verify: []string{"go vet " + list, "go test " + list}}
 }
 
@@ -239,7 +238,7 @@ func setupCommands(root string) []string {
 // inFolder are commands as the top of the repository runs them in a folder.
 func inFolder(dir string, commands []string) (list []string) {
 	for _, c := range commands {
-		list = append(list, fmt.Sprintf("cd %s && %s", command.QuoteAll([]string{dir})[0], c))
+		list = append(list, fmt.Sprintf("cd %s && %s", trellis.ShellWord(dir), c))
 	}
 	return list
 }
