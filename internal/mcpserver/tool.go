@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // Clients give up on calls that take long, and refuse answers that are long.
@@ -144,13 +145,11 @@ func answered(answer any) (*mcp.CallToolResult, error) {
 
 // document is an answer as JSON, its signs as they are.
 func document(answer any) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(answer); err != nil {
+	doc, err := text.JSON(answer)
+	if err != nil {
 		return "", fmt.Errorf("writing the answer: %w", err)
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return string(doc), nil
 }
 
 // refused is an error as a client gets it.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // frozenName is the file of a bundle in the folder that it is saved to.
@@ -27,14 +27,10 @@ type frozen struct {
 
 // seal keeps the texts that the bundle was read from, and names it by them.
 func (b *Bundle) seal(texts map[string]string) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(frozen{1, b.Main, b.task, b.Given, texts}); err != nil {
+	var err error
+	if b.frozen, err = text.Indented(frozen{1, b.Main, b.task, b.Given, texts}); err != nil {
 		panic(err) // texts have a JSON form
 	}
-	b.frozen = out.Bytes()
 	b.Hash = hashOf(b.frozen)
 }
 

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -110,16 +109,4 @@ func (f files) keepReplaced(c flow.Call) (kept map[string]agentcall.Ref, err err
 		}
 	}
 	return kept, nil
-}
-
-// indented is v as people read JSON.
-func indented(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		panic(err) // our own types have a JSON form
-	}
-	return b.Bytes()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -91,7 +92,10 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 	}
 	spec.Constraints, out.Warnings = all, agentcall.TruncateList(out.Warnings, maxNoted)
 	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
-	out.Spec, err = s.keep(c, taskdir.TaskSpec, indented(spec))
+	doc, err := text.Indented(spec)
+	if err == nil {
+		out.Spec, err = s.keep(c, taskdir.TaskSpec, doc)
+	}
 	return out, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -133,11 +134,8 @@ func (a Approval) check() error {
 func (a Approval) encode() ([]byte, error) {
 	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: stamp(a.At), ExpiresAt: stamp(a.ExpiresAt),
 		Account: a.Account, Key: a.Key, Sig: a.Sig}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(r)
-	return b.Bytes(), err
+	line, err := text.JSON(r)
+	return append(line, '\n'), err
 }
 
 func stamp(t time.Time) *time.Time {

@@ -136,11 +136,20 @@ func YAMLError(err error) (line int, message string) {
 
 // JSON is v on one line, with <, > and & as they are.
 func JSON(v any) ([]byte, error) {
+	line, err := encode(v, "")
+	return bytes.TrimSuffix(line, []byte("\n")), err
+}
+
+// Indented is v as JSON that people read, with <, > and & as they are, and a newline at its end.
+func Indented(v any) ([]byte, error) { return encode(v, "  ") }
+
+func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
 	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return b.Bytes(), err
 }
 
 // InvalidUTF8 is the byte at which s stops being UTF-8; 0 for one that is.
