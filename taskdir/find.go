@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -30,7 +28,7 @@ func (s Store) List() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.loadAll(dirs), nil
+	return s.Entries(dirs), nil
 }
 
 // IDs are the names of the directories that List returns without the drafts. Nothing in them is read.
@@ -48,8 +46,8 @@ func (s Store) IDs() ([]string, error) {
 // Dirs are the paths of what List returns. Nothing in them is read.
 func (s Store) Dirs() ([]string, error) { return s.children(s.Tasks()) }
 
-// Entries reads some of Dirs as List does, in their order.
-func (s Store) Entries(dirs []string) []Entry { return s.loadAll(dirs) }
+// Entries reads some of Dirs as List does, in their order, several at a time.
+func (s Store) Entries(dirs []string) []Entry { return ParallelMap(dirs, s.entry) }
 
 // ListArchived returns the archived tasks, oldest month first.
 func (s Store) ListArchived() ([]Entry, error) {
@@ -57,7 +55,7 @@ func (s Store) ListArchived() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.loadAll(dirs), nil
+	return s.Entries(dirs), nil
 }
 
 // children are the paths in folder that could be tasks: directories, and links to be reported.
@@ -112,22 +110,6 @@ func (s Store) archived(id string) ([]string, error) {
 		all = append(all, dirs...)
 	}
 	return all, nil
-}
-
-// loadAll loads directories, several at a time.
-func (s Store) loadAll(dirs []string) []Entry {
-	entries := make([]Entry, len(dirs))
-	var wait sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(dirs))
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(dirs); i += workers {
-				entries[i] = s.entry(dirs[i])
-			}
-		})
-	}
-	wait.Wait()
-	return entries
 }
 
 func (s Store) entry(dir string) Entry {
@@ -218,7 +200,7 @@ func (s Store) named(dirs []string, name string) []string {
 		return hits
 	}
 	var hits []string
-	for _, e := range s.loadAll(dirs) {
+	for _, e := range s.Entries(dirs) {
 		if e.Err == nil && e.Task.Name == name {
 			hits = append(hits, e.Dir)
 		}

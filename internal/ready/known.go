@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -127,7 +126,7 @@ func (n *Neighbours) update(s taskdir.Store) error {
 		n.Changed("")
 		return err
 	}
-	now := n.readAll(s, ids)
+	now := taskdir.ParallelMap(ids, func(id string) known { return n.read(s, id) })
 	n.tasks = make(map[string]known, len(ids))
 	for i, id := range ids {
 		n.put(id, now[i])
@@ -155,22 +154,6 @@ func (n *Neighbours) put(id string, k known) {
 		return
 	}
 	n.tasks[id] = k
-}
-
-// readAll reads several at a time.
-func (n *Neighbours) readAll(s taskdir.Store, ids []string) []known {
-	list := make([]known, len(ids))
-	var wait sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(ids))
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(ids); i += workers {
-				list[i] = n.read(s, ids[i])
-			}
-		})
-	}
-	wait.Wait()
-	return list
 }
 
 // read reads one, unless it is as it was. A link is no task, and is not followed: where it leads may not answer.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -41,17 +40,7 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entries = append(entries, archived...)
-	parts := make([]part, len(entries))
-	var wait sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(entries); i += workers {
-				parts[i] = r.task(entries[i], since)
-			}
-		})
-	}
-	wait.Wait()
+	parts := taskdir.ParallelMap(entries, func(e taskdir.Entry) part { return r.task(e, since) })
 	r.runs = make(map[string]*run, len(r.runs))
 	all := &Record{Since: since, zone: cmp.Or(r.Zone, time.Local)}
 	for _, p := range parts {

@@ -9,10 +9,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
@@ -159,18 +157,7 @@ func (r Reader) learn(known map[string]trellis.Status, t *taskdir.Task) {
 
 // tasks is where entries stand, in their order, looked at several at a time.
 func (r Reader) tasks(entries []taskdir.Entry, known map[string]trellis.Status) []Task {
-	tasks := make([]Task, len(entries))
-	var wait sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(entries))
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(entries); i += workers {
-				tasks[i] = r.task(entries[i], known)
-			}
-		})
-	}
-	wait.Wait()
-	return tasks
+	return taskdir.ParallelMap(entries, func(e taskdir.Entry) Task { return r.task(e, known) })
 }
 
 // Task is the task in a directory.
