@@ -212,10 +212,7 @@ func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
 	} else {
 		p.Review = &r
 	}
-	found := map[string]status.Verdict{}
-	for _, v := range status.Verdicts(dir) {
-		found[v.Text] = v
-	}
+	found := status.Verdicts(dir)
 	for _, c := range p.Task.Criteria {
 		v := found[c.Text]
 		p.Criteria = append(p.Criteria, criterion{c.ID, c.Text, c.Verify, c.Level, cmp.Or(v.Verdict, "open"), text.Clip(v.Evidence, 1000)})

@@ -106,10 +106,7 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 
 // criteria adds them with what the last run found, as many as there is room for.
 func (a *showAnswer) criteria(dir string, t status.Task) error {
-	found := map[string]status.Verdict{}
-	for _, v := range status.Verdicts(dir) {
-		found[v.Text] = v
-	}
+	found := status.Verdicts(dir)
 	for _, c := range t.Criteria {
 		one := criterion{ID: brief(c.ID, 20), Text: brief(c.Text, 200), Verify: brief(c.Verify, 100), Verdict: "open"}
 		if v, judged := found[c.Text]; judged {

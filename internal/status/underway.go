@@ -46,19 +46,6 @@ func underway(dir string) (u Underway) {
 	return u
 }
 
-// defining are the files that say what the checks do, and that the last run of a task changed, by its report.
-func defining(dir string) []string {
-	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err != nil {
-		return nil
-	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.Report == nil {
-		return nil
-	}
-	return p.Report.Checks.Defining
-}
-
 // runOf is the history of a run of a plan's steps that is not over, an empty one when there is none.
 func runOf(dir string) (*journal.History, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))

@@ -8,28 +8,35 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Verdict is what the last run of a task found of a criterion.
-type Verdict struct {
-	ID       string
-	Text     string
-	Verdict  string // met, unmet, unknown
-	Evidence string
-	Proven   bool // by its command
+// Verdicts are what the last run of the task in a directory that came to judge found of its criteria, by their texts.
+func Verdicts(dir string) map[string]pipeline.CriterionResult {
+	found := map[string]pipeline.CriterionResult{}
+	if r := lastReport(dir); r != nil {
+		for _, c := range r.Criteria {
+			found[c.Text] = c
+		}
+	}
+	return found
 }
 
-// Verdicts are those of the last run of the task in a directory that came to judge, in the order of the criteria. A journal
-// that can't be read has none: whoever works on the task says so.
-func Verdicts(dir string) (list []Verdict) {
+// defining are the files that say what the checks do, and that the last run of a task changed, by its report.
+func defining(dir string) []string {
+	if r := lastReport(dir); r != nil {
+		return r.Checks.Defining
+	}
+	return nil
+}
+
+// lastReport is that of the last run of the task in a directory that has one, nil without. A journal that can't be read
+// has none: whoever works on the task says so.
+func lastReport(dir string) *pipeline.Report {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return nil
 	}
 	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.Report == nil {
+	if err != nil {
 		return nil
 	}
-	for _, c := range p.Report.Criteria {
-		list = append(list, Verdict{ID: c.ID, Text: c.Text, Verdict: c.Verdict, Evidence: c.Evidence, Proven: c.Proven})
-	}
-	return list
+	return p.Report
 }
