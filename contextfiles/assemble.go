@@ -251,16 +251,7 @@ func section(name, reason string, begin []byte, size int) string {
 
 // fence is longer than any run of backticks in content, so that nothing in it ends it.
 func fence(content string) string {
-	longest, run := 0, 0
-	for i := range len(content) {
-		if content[i] == '`' {
-			run++
-			longest = max(longest, run)
-		} else {
-			run = 0
-		}
-	}
-	return strings.Repeat("`", max(longest+1, 3))
+	return strings.Repeat("`", max(text.Backticks(content)+1, 3))
 }
 
 // index lists what is not shown at all.

@@ -200,16 +200,13 @@ func cell(s string) string { return escape(short(s)) }
 func code(s string) string {
 	s = strings.ReplaceAll(short(s), "|", `\|`)
 	s = strings.NewReplacer("<!--", "<\u200b!--", "-->", "--\u200b>").Replace(s)
-	fence, longest := "`", 0
-	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r != '`' }) {
-		longest = max(longest, len(run))
-	}
-	if longest > 0 {
-		fence = strings.Repeat("`", longest+1)
-		s = " " + s + " "
-	}
 	if s == "" {
 		return ""
+	}
+	longest := text.Backticks(s)
+	fence := strings.Repeat("`", longest+1)
+	if longest > 0 {
+		s = " " + s + " "
 	}
 	return fence + s + fence
 }

@@ -73,13 +73,6 @@ func named(name string) string {
 
 // fenced is a text between lines of more backticks than it has in a row anywhere.
 func fenced(s string) string {
-	longest, now := 0, 0
-	for i := range len(s) {
-		if now++; s[i] != '`' {
-			now = 0
-		}
-		longest = max(longest, now)
-	}
-	fence := strings.Repeat("`", max(3, longest+1))
+	fence := strings.Repeat("`", max(3, text.Backticks(s)+1))
 	return fence + "\n" + s + "\n" + fence + "\n"
 }

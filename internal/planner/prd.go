@@ -165,14 +165,7 @@ func codeSpans(list []string) (spans []string) {
 
 // codeSpan is s between more backticks than it holds in a row.
 func codeSpan(s string) string {
-	ticks, row := 1, 0
-	for _, r := range s {
-		if row++; r != '`' {
-			row = 0
-		}
-		ticks = max(ticks, row+1)
-	}
-	fence, pad := strings.Repeat("`", ticks), ""
+	fence, pad := strings.Repeat("`", text.Backticks(s)+1), ""
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
 		pad = " "
 	}

@@ -54,6 +54,14 @@ func Some(list []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
+// Backticks is how many backticks s has in a row at most.
+func Backticks(s string) (most int) {
+	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r != '`' }) {
+		most = max(most, len(run))
+	}
+	return most
+}
+
 // Count is a number of things: 1 error, 2 errors.
 func Count(n int, thing string) string {
 	if n == 1 {
