@@ -70,17 +70,17 @@ func (d *DiffWriter) line(s string) string {
 		if at < len("@@@@") {
 			at = len(s)
 		}
-		return paint("36", s[:at]) + s[at:]
+		return Paint(s[:at], "36", true) + s[at:]
 	case d.hunk && s[0] == '+':
-		return paint("32", s)
+		return Paint(s, "32", true)
 	case d.hunk && s[0] == '-':
-		return paint("31", s)
+		return Paint(s, "31", true)
 	case d.hunk:
 		return s
 	case s[0] == ' ':
 		return bars(s)
 	}
-	return paint("1", s)
+	return Paint(s, "1", true)
 }
 
 // bars is a line of a list of files: how much was added and deleted in each.
@@ -90,12 +90,5 @@ func bars(s string) string {
 		return s
 	}
 	added := strings.TrimRight(s[at:], "-")
-	return s[:at] + paint("32", added) + paint("31", s[at+len(added):])
-}
-
-func paint(colour, s string) string {
-	if s == "" {
-		return ""
-	}
-	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+	return s[:at] + Paint(added, "32", true) + Paint(s[at+len(added):], "31", true)
 }

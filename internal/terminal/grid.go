@@ -59,14 +59,10 @@ func (g Grid) shown() [][]string {
 }
 
 func (g Grid) painted(row, column int, cell string, style Style) string {
-	if !style.Colour || g.Paint == nil || cell == "" {
+	if g.Paint == nil {
 		return cell
 	}
-	paint := g.Paint(row, column)
-	if paint == "" {
-		return cell
-	}
-	return "\x1b[" + paint + "m" + cell + "\x1b[0m"
+	return Paint(cell, g.Paint(row, column), style.Colour)
 }
 
 // widths are those of the columns where lines have at most limit, 0 is no limit.

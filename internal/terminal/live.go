@@ -232,9 +232,9 @@ func (l *Live) lines(width int) (lines []string) {
 	}
 	switch {
 	case !l.idle.IsZero():
-		lines = append(lines, tint(fit(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
+		lines = append(lines, Paint(fit(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
 	case len(l.waits) > 0:
-		lines = append(lines, tint(fit(waiting(l.waits, now), width), "33", l.style.Colour))
+		lines = append(lines, Paint(fit(waiting(l.waits, now), width), "33", l.style.Colour))
 	}
 	return lines
 }

@@ -55,11 +55,7 @@ type reviewPage struct {
 }
 
 func (p *reviewPage) title(s string) {
-	s = trellis.Visible(text.OneLine(s))
-	if p.Colour {
-		s = "\x1b[1m" + s + "\x1b[0m"
-	}
-	p.WriteString(s + "\n")
+	p.WriteString(Paint(trellis.Visible(text.OneLine(s)), "1", p.Colour) + "\n")
 }
 
 func (p *reviewPage) facts(r status.Review) {

@@ -46,7 +46,7 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 		if columns([]rune(line)) > width { // until when matters more than why
 			line = head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Short(now))
 		}
-		return tint(fit(line, width), "33", colour)
+		return Paint(fit(line, width), "33", colour)
 	}
 	phase := t.phase
 	switch {
@@ -76,13 +76,6 @@ func spent(u trellis.Usage, words bool) (parts []string) {
 		parts = append(parts, text.Cost(u))
 	}
 	return parts
-}
-
-func tint(line, with string, colour bool) string {
-	if !colour || with == "" {
-		return line
-	}
-	return "\x1b[" + with + "m" + line + "\x1b[0m"
 }
 
 // pad is s with blanks up to n columns.

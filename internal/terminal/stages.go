@@ -170,7 +170,7 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, spent(t.usage(), true)...)
 	lines := append([]string{fit(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
 	if t.wait != nil {
-		lines = append(lines, tint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
+		lines = append(lines, Paint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
 	}
 	for _, c := range t.calls {
 		if c.ended || c.last == "" {
@@ -241,10 +241,7 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 func wrap(list []word, width int, colour bool) (lines []string) {
 	used := 0
 	for _, w := range list {
-		text, room := w.text, columns([]rune(w.before+w.text))
-		if colour && w.paint != "" {
-			text = "\x1b[" + w.paint + "m" + text + "\x1b[0m"
-		}
+		text, room := Paint(w.text, w.paint, colour), columns([]rune(w.before+w.text))
 		if len(lines) > 0 && used+room <= width {
 			lines[len(lines)-1] += w.before + text
 			used += room

@@ -18,6 +18,14 @@ type Style struct {
 	Height int // rows; 0 is no limit
 }
 
+// Paint is s in a colour, as terminals number them, where colours are shown; "" is none.
+func Paint(s, colour string, shown bool) string {
+	if !shown || colour == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
 // colours of the statuses that ask for a look.
 var statusColour = map[trellis.Status]string{
 	trellis.InProgress: "36", trellis.Review: "32", trellis.Completed: "32", trellis.Failed: "31", trellis.Rejected: "31",

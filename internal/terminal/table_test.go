@@ -91,3 +91,15 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 	}
 }
+
+func TestPaint(t *testing.T) {
+	for _, c := range []struct {
+		s, colour string
+		shown     bool
+		want      string
+	}{{"a", "31", true, "\x1b[31ma\x1b[0m"}, {"a", "31", false, "a"}, {"a", "", true, "a"}, {"", "31", true, ""}} {
+		if got := terminal.Paint(c.s, c.colour, c.shown); got != c.want {
+			t.Errorf("%q in %q, shown %v: got %q, want %q", c.s, c.colour, c.shown, got, c.want)
+		}
+	}
+}

@@ -24,11 +24,7 @@ type task struct{ status.Task }
 func Show(w io.Writer, of status.Task, style Style) error {
 	t := task{of}
 	var b strings.Builder
-	title := t.known()
-	if style.Colour {
-		title = "\x1b[1m" + title + "\x1b[0m"
-	}
-	fmt.Fprintf(&b, "%s  %s\n", title, text.Clip(t.Title, 200))
+	fmt.Fprintf(&b, "%s  %s\n", Paint(t.known(), "1", style.Colour), text.Clip(t.Title, 200))
 	rows := t.rows()
 	if len(t.Defining) > 0 {
 		rows = append(rows, [2]string{"checks", "changed: " + strings.Join(t.Defining, ", ")})

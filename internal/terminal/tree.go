@@ -254,11 +254,7 @@ var marks = map[workflow.State][2]string{
 
 func (r row) paint(width int, colour bool) string {
 	mark := marks[r.state]
-	line := fit(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width)
-	if colour && mark[1] != "" {
-		return "\x1b[" + mark[1] + "m" + line + "\x1b[0m"
-	}
-	return line
+	return Paint(fit(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width), mark[1], colour)
 }
 
 // rows are a step and, while it runs or when it failed, what is in it. Of a loop those rounds are shown that run, and

@@ -161,10 +161,7 @@ func bar(c objectiveCount) string {
 var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
 
 func (s *objectiveStep) line(width int, style terminal.Style) string {
-	state := text.Pad(strings.ReplaceAll(string(s.State), "_", " "), 11)
-	if paint := stateColour[s.State]; style.Colour && paint != "" {
-		state = "\x1b[" + paint + "m" + state + "\x1b[0m"
-	}
+	state := terminal.Paint(text.Pad(strings.ReplaceAll(string(s.State), "_", " "), 11), stateColour[s.State], style.Colour)
 	does, link := inLine(s.Description), ""
 	if l := s.link(); l != "" {
 		link = "  (" + inLine(l) + ")"
