@@ -109,6 +109,14 @@ func (e *hintError) Unwrap() error { return e.err }
 // WithHints adds to an error what to do about it, best as a command to type.
 func WithHints(err error, hints ...string) error { return &hintError{err, hints} }
 
+// WithNearest adds to an error about a word that nobody knows which of the known ones may be meant, if one is near.
+func WithNearest(err error, word string, known []string) error {
+	if near := trellis.Nearest(word, known); near != "" {
+		return WithHints(err, "did you mean: "+near)
+	}
+	return err
+}
+
 // HintsOf are the hints of an error; where nobody gave one, those of the problem or the failure in it.
 func HintsOf(err error) []string {
 	var given *hintError

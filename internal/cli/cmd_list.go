@@ -35,11 +35,7 @@ func runList(a *command.Console, c *cli.Context) error {
 	for _, s := range c.StringSlice("status") {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
-			err = app.AsKind(app.ErrUsage, err)
-			if near := trellis.Nearest(s, trellis.Strings(trellis.Statuses)); near != "" {
-				err = app.WithHints(err, "did you mean: "+near)
-			}
-			return err
+			return app.WithNearest(app.AsKind(app.ErrUsage, err), s, trellis.Strings(trellis.Statuses))
 		}
 		f.Statuses = append(f.Statuses, status)
 	}

@@ -47,11 +47,7 @@ The prompt goes to standard output, sizes and what is left out to standard error
 			if i := slices.Index(names, role); i >= 0 {
 				return runPrompt(a, c, roles[i])
 			}
-			err := app.Usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
-			if near := trellis.Nearest(role, names); near != "" {
-				err = app.WithHints(err, "did you mean: "+near)
-			}
-			return err
+			return app.WithNearest(app.Usagef("unknown role %q (one of %s)", role, strings.Join(names, ", ")), role, names)
 		},
 	}
 }

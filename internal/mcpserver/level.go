@@ -27,11 +27,7 @@ func ParseLevel(name string) (Level, error) {
 		return Level(name), nil
 	}
 	names := trellis.Strings(Levels)
-	err := app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name)
-	if near := trellis.Nearest(name, names); near != "" {
-		err = app.WithHints(err, "did you mean: "+near)
-	}
-	return "", err
+	return "", app.WithNearest(app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name), name, names)
 }
 
 // offers reports whether a tool of another level is offered.

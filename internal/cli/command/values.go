@@ -23,11 +23,7 @@ func (c *Console) Slug(text, from string) (string, error) {
 // CheckDevType checks what kind of work a flag or argument says that a task is.
 func CheckDevType(kind, from string) error {
 	if !slices.Contains(trellis.DevTypes, kind) {
-		err := app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
-		if near := trellis.Nearest(kind, trellis.DevTypes); near != "" {
-			err = app.WithHints(err, "did you mean: "+near)
-		}
-		return err
+		return app.WithNearest(app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", ")), kind, trellis.DevTypes)
 	}
 	return nil
 }
