@@ -102,7 +102,11 @@ func (s *serving) planHere(ctx context.Context, in Wanted) error {
 	res, err := s.site.PlanRunner().Plan(ctx, o)
 	var draft *runner.DraftError
 	if errors.As(err, &draft) {
-		res, err = s.site.PlanRunner().Replan(ctx, draft.Dir, o)
+		dir := filepath.Join(s.site.Store.Root, filepath.FromSlash(draft.Dir))
+		if madeOf(dir, in) == nil { // nothing of what was paid for is asked again
+			o = runner.PlanOptions{}
+		}
+		res, err = s.site.PlanRunner().Replan(ctx, dir, o)
 	}
 	switch {
 	case errors.Is(err, durable.ErrHeld), err != nil && ctx.Err() == nil:

@@ -78,7 +78,8 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	for _, name := range []string{frameFile(role), roleFile(role)} {
 		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("reading what the project tells the role %s: %w", role, err)
+			p := trellis.Unread(name, err)
+			return nil, &p
 		}
 		w[name] = data
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -195,14 +196,14 @@ func (s *survey) keeps(l *Leftover) {
 		case l.Keeps != "":
 			return
 		case tree.Locked != "":
-			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+tree.Path
+			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+trellis.ShellWord(tree.Path)
 		case len(tree.Nested) > 0:
 			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+t.ID
 		}
 	}
 	for _, w := range s.trees {
 		if l.Keeps == "" && l.Branch != "" && w.Branch == l.Branch && !w.Gone && !owns(s.folder, t, w) {
-			l.Keeps, l.Hint = fmt.Sprintf("its branch is checked out in %s", w.Path), "git worktree remove "+w.Path
+			l.Keeps, l.Hint = fmt.Sprintf("its branch is checked out in %s", w.Path), "git worktree remove "+trellis.ShellWord(w.Path)
 		}
 	}
 }

@@ -146,6 +146,9 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 		return l.foreign(err)
 	}
 	if h.Ended {
+		if now, err := as.store.Load(l.Dir); err == nil && now.Status != l.Task.Status { // it ended since task.json was read
+			return as.runnableNow(ctx, l)
+		}
 		return l.WithProblem("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
 	}
 	l.Run = true

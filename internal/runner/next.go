@@ -24,10 +24,11 @@ import (
 func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	n := next{as: as, id: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
 	var err error
+	_, n.held = Held(dir) // before what it writes is read: it may end behind that
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
 	}
-	if _, n.held = Held(dir); !n.held {
+	if !n.held {
 		n.held = as.elsewhere(dir) != nil
 	}
 	t, err := as.store.Load(dir)

@@ -1,9 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -52,20 +52,28 @@ func (rs Roles) chooseOrSleep(role trellis.Role, taskAgent, flag string) (agentc
 	return c, sleeps(err)
 }
 
+// wordsError is a mistake in what a project says of its roles: a run sleeps until it is mended. It matches [flow.ErrSuspended].
+type wordsError struct{ *trellis.Problem }
+
+func (e wordsError) Unwrap() []error { return []error{flow.ErrSuspended, e.Problem} }
+
 // sleeps has a run sleep until what a project says of its roles is trusted, and free of mistakes.
 func sleeps(err error) error {
 	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
-		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+		return wordsError{p}
 	}
 	return suspended(err)
 }
 
-// mistaken is the mistake that a run sleeps for, with next as what goes on once it is mended, or err as it is.
+// mistaken is the mistake in a project's words that a run sleeps for, with next as what goes on once it is mended, or err as it is.
 func mistaken(err error, next string) error {
-	if p := (*trellis.Problem)(nil); errors.Is(err, flow.ErrSuspended) && errors.As(err, &p) {
-		return &trellis.Problem{File: p.File, Line: p.Line, Message: p.Message, Hint: p.Hint + "; then " + next}
+	var words wordsError
+	if !errors.As(err, &words) {
+		return err
 	}
-	return err
+	p := *words.Problem
+	p.Hint = cmp.Or(p.Hint, "mend it") + "; then " + next
+	return &p
 }
 
 // Choose says who plays a role, by the flag, the task, the role's own file and the settings.
@@ -112,12 +120,18 @@ func (rs Roles) CanRun(ctx context.Context, agent string) error {
 
 // available makes sure, before anything is claimed, that the agents of these roles can work, and be told what to do.
 func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	asks := []string{"repair"} // what else agents are told by than the template of their role
+	if slices.Contains(roles, trellis.Implement) {
+		asks = append(asks, "step")
+	}
+	for _, name := range asks {
+		if _, err := rs.words(name); err != nil {
+			return err
+		}
+	}
 	seen := map[string]bool{}
 	for _, role := range roles {
-		in, err := rs.instruct(role)
-		if err == nil && slices.Contains(templates.Names(), string(role)) {
-			err = templates.Check(string(role), in.Override)
-		}
+		in, err := rs.words(string(role))
 		if err != nil {
 			return err
 		}
@@ -134,4 +148,13 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 		}
 	}
 	return nil
+}
+
+// words are a project's own for what the template of this name asks, which can be used.
+func (rs Roles) words(name string) (Instructions, error) {
+	in, err := rs.instruct(trellis.Role(name))
+	if err == nil && slices.Contains(templates.Names(), name) {
+		err = templates.Check(name, in.Override)
+	}
+	return in, err
 }

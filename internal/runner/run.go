@@ -263,6 +263,8 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	switch {
 	case errors.As(err, &untrusted):
 		return r, untrusted
+	case errors.As(err, new(wordsError)):
+		return r, mistaken(err, "trellis start "+filepath.Base(dir))
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):

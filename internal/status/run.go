@@ -37,6 +37,7 @@ type Run struct {
 
 // ReadRun reads how the run in a folder stands.
 func ReadRun(dir string) (r Run, err error) {
+	by := holder(dir) // before what it writes is read: it may end behind that
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return r, fmt.Errorf("reading run %s: %w", filepath.Base(dir), err)
@@ -45,7 +46,7 @@ func ReadRun(dir string) (r Run, err error) {
 	if err := json.Unmarshal(h.Input, &in); err != nil {
 		return r, fmt.Errorf("reading the input of run %s: %w", filepath.Base(dir), err)
 	}
-	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: holder(dir), Began: stamp(h.Began), UpdatedAt: stamp(written(filepath.Join(dir, taskdir.Journal)))}
+	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: by, Began: stamp(h.Began), UpdatedAt: stamp(written(filepath.Join(dir, taskdir.Journal)))}
 	past, err := workflow.Past(h)
 	if err != nil {
 		return r, err

@@ -222,7 +222,13 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		Since: stamp(last), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
-		v.HeldBy = holder(e.Dir)
+		if v.HeldBy = holder(e.Dir); v.HeldBy == nil && !durable.Exists(e.Dir) { // cut off, or published since it was found
+			id := strings.TrimPrefix(e.ID, taskdir.DraftPrefix)
+			dir := filepath.Join(filepath.Dir(e.Dir), id)
+			if now, err := r.Store.Load(dir); err == nil {
+				return r.task(taskdir.Entry{Dir: dir, ID: id, Task: now}, known)
+			}
+		}
 	}
 	if e.Task == nil {
 		if !e.Planning {

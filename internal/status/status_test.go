@@ -339,3 +339,22 @@ func TestRunEndsMeanwhile(t *testing.T) {
 		t.Errorf("got %+v %v", tasks, err)
 	}
 }
+
+// A planning that is published between the two looks is no longer one.
+func TestPublishedMeanwhile(t *testing.T) {
+	r := reader(t, map[string]string{".new-02-01-auth": `{"status": "planning"}`})
+	entries, err := r.Store.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(entries[0].Dir, "task.json"), []byte(`{"status": "ready"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(entries[0].Dir, filepath.Join(r.Store.Tasks(), "02-01-auth")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Task(entries[0].Dir)
+	if err != nil || got.ID != "02-01-auth" || got.Status != trellis.Ready {
+		t.Errorf("got %+v %v", got, err)
+	}
+}

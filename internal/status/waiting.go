@@ -108,6 +108,9 @@ func (r Reader) over(t *taskdir.Task) string {
 	if why == "" || r.holder(t.Dir) != nil { // who holds it has just written it
 		return ""
 	}
+	if now, err := r.Store.Load(t.Dir); err != nil || now.Pipeline.Revision != t.Pipeline.Revision { // a whole run since it was read
+		return ""
+	}
 	return "decision: " + why + ": run `trellis retry`"
 }
 

@@ -201,7 +201,7 @@ func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Con
 		return
 	}
 	for _, tree := range orphans {
-		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "git worktree remove "+tree.Path+", when nothing in it is needed")
+		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "git worktree remove "+trellis.ShellWord(tree.Path)+", when nothing in it is needed")
 	}
 }
 
