@@ -104,7 +104,7 @@ func (s *serving) planHere(ctx context.Context, in Wanted) error {
 	if errors.As(err, &draft) {
 		dir := filepath.Join(s.site.Store.Root, filepath.FromSlash(draft.Dir))
 		if madeOf(dir, in) == nil { // nothing of what was paid for is asked again
-			o = runner.PlanOptions{}
+			o = runner.PlanOptions{Agent: in.Agent}
 		}
 		res, err = s.site.PlanRunner().Replan(ctx, dir, o)
 	}

@@ -59,9 +59,13 @@ type roleWords map[string][]byte
 
 func frameFile(role trellis.Role) string { return ".trellis/templates/" + string(role) + ".md.tmpl" }
 
+// roleFile is that of a role, "" for a template that is no role's.
 func roleFile(role trellis.Role) string {
 	if role == "step" { // who does a step implements
 		role = trellis.Implement
+	}
+	if !slices.Contains(trellis.Roles, role) {
+		return ""
 	}
 	return ".trellis/agents/" + string(role) + ".md"
 }
@@ -76,6 +80,9 @@ func Instructions(root string, role trellis.Role) (runner.Instructions, error) {
 func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	w := roleWords{}
 	for _, name := range []string{frameFile(role), roleFile(role)} {
+		if name == "" {
+			continue
+		}
 		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p := trellis.Unread(name, err)

@@ -292,10 +292,8 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 	}
 	seen := map[string]bool{}
 	for _, q := range wanted {
-		for _, name := range []string{cmp.Or(q.Template(), string(q.Role)), "repair"} {
-			if _, err := s.Roles().words(name); err != nil {
-				return err
-			}
+		if err := s.Roles().usable([]trellis.Role{q.Role}); err != nil {
+			return err
 		}
 		c, err := s.Roles().Choose(q.Role, "", o.Agent)
 		if err != nil {

@@ -160,6 +160,9 @@ func (n next) started(ctx context.Context) (string, error) {
 		return n.say("logs -f"), nil
 	}
 	l, err := n.as.assessStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
+	if err == nil && l.Task != n.t { // it ended meanwhile
+		return n.as.Next(ctx, n.t.Dir)
+	}
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}

@@ -126,10 +126,19 @@ func (s PlanRunner) beginPlan(j *journal.Run, final string, o PlanOptions, revis
 	return in, beginFlow(j, planner.Flow, in.Task, in.Code, in)
 }
 
-// Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
-// keeps the one that is there.
+// Replan plans a task again in place, or goes on with a planning that was cut off, where o asks for nothing else than that did.
+// A requirement of "" keeps the one that is there.
 func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
-	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
+	final, asked, agent := published(dir), o, o.Agent
+	if in, ok := unfinished(dir); ok {
+		if asked.Agent == in.Agent {
+			asked.Agent = ""
+		}
+		if !asked.asks() {
+			agent = in.Agent
+		}
+	}
+	if err := s.Roles().CanPlan(ctx, agent); err != nil {
 		return PlanResult{}, err
 	}
 	if err := s.mendJournal(dir); err != nil {
@@ -138,11 +147,9 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 	if err := cmp.Or(s.guard().trustedHere(ctx, s.Store.Root), s.guard().trusted(ctx, dir)); err != nil {
 		return PlanResult{}, err
 	}
-	final := published(dir)
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
 		h := j.History()
-		cutOff := h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != final) // an ended one only lacks its name
-		if cutOff && !o.asks() {
+		if canGoOn(dir, h) && !asked.asks() {
 			var in planner.Input
 			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
 				return in, err
@@ -151,6 +158,17 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 		}
 		return s.replan(j, dir, final, o)
 	})
+}
+
+// canGoOn reports whether the journal of a directory is that of a planning which can go on.
+func canGoOn(dir string, h *journal.History) bool {
+	return h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != published(dir)) // an ended one only lacks its name
+}
+
+// unfinished is what the planning in a directory that was cut off was asked for.
+func unfinished(dir string) (in planner.Input, ok bool) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	return in, err == nil && canGoOn(dir, h) && json.Unmarshal(h.Input, &in) == nil
 }
 
 // mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of

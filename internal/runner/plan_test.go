@@ -227,6 +227,37 @@ func TestReplanWithOtherOptions(t *testing.T) {
 	}
 }
 
+// A planning that was cut off goes on where the same agent is asked for, with that agent also where nobody says so.
+func TestReplanWithTheSameAgent(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"", "rehearsal"} {
+		w := newWorld(t, runnertest.Working)
+		asked := w.Site.Available
+		w.Site.Available = func(ctx context.Context, agent string) error {
+			if agent != "rehearsal" {
+				t.Errorf("asked for %q", agent)
+			}
+			return asked(ctx, agent)
+		}
+		w.Site.Config.Agents.Default = "nobody"
+		ctx, cancel := context.WithCancel(t.Context())
+		said := w.Site.Event
+		w.Site.Event = func(e runner.Event) { cancel() }
+		o := runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Agent: "rehearsal"}
+		res, err := w.Site.PlanRunner().Plan(ctx, o)
+		if err != nil || !res.Interrupted {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		w.Site.Event = said
+		if res, err = w.Site.PlanRunner().Replan(t.Context(), res.Dir, runner.PlanOptions{Agent: again}); err != nil || res.Status != trellis.Ready {
+			t.Fatalf("again with %q: got %+v, %v", again, res, err)
+		}
+		if h, err := journal.Read(filepath.Join(res.Dir, taskdir.Run)); err != nil || h.Number != 1 {
+			t.Errorf("again with %q: it is the planning number %d, %v", again, h.Number, err)
+		}
+	}
+}
+
 // A revised requirement takes the place of the one before, which is kept.
 func TestReplanKeepsTheRequirement(t *testing.T) {
 	w := newWorld(t, rejecting)

@@ -77,15 +77,11 @@ func mistaken(err error, next string) error {
 }
 
 // Choose says who plays a role, by the flag, the task, the role's own file and the settings.
-func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
+func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.Choice, err error) {
 	in, err := rs.instruct(role)
 	if err != nil {
-		return agentcall.Choice{}, err
+		return c, err
 	}
-	return rs.choose(in, role, taskAgent, flag)
-}
-
-func (rs Roles) choose(in Instructions, role trellis.Role, taskAgent, flag string) (c agentcall.Choice, err error) {
 	c.Permission = rs.config.PermissionFor(role, in.Permission)
 	c.Agent, c.Model = rs.config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
@@ -120,22 +116,12 @@ func (rs Roles) CanRun(ctx context.Context, agent string) error {
 
 // available makes sure, before anything is claimed, that the agents of these roles can work, and be told what to do.
 func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
-	asks := []string{"repair"} // what else agents are told by than the template of their role
-	if slices.Contains(roles, trellis.Implement) {
-		asks = append(asks, "step")
-	}
-	for _, name := range asks {
-		if _, err := rs.words(name); err != nil {
-			return err
-		}
+	if err := rs.usable(roles); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, role := range roles {
-		in, err := rs.words(string(role))
-		if err != nil {
-			return err
-		}
-		c, err := rs.choose(in, role, taskAgent, flag)
+		c, err := rs.Choose(role, taskAgent, flag)
 		if err != nil {
 			return err
 		}
@@ -150,11 +136,20 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 	return nil
 }
 
-// words are a project's own for what the template of this name asks, which can be used.
-func (rs Roles) words(name string) (Instructions, error) {
-	in, err := rs.instruct(trellis.Role(name))
-	if err == nil && slices.Contains(templates.Names(), name) {
-		err = templates.Check(name, in.Override)
+// usable looks whether a project's words for roles can be used, also for what agents are asked by other templates than their role's.
+func (rs Roles) usable(roles []trellis.Role) error {
+	asks := append(trellis.Strings(roles), "repair")
+	if slices.Contains(roles, trellis.Implement) {
+		asks = append(asks, "step")
 	}
-	return in, err
+	for _, name := range asks {
+		in, err := rs.instruct(trellis.Role(name))
+		if err == nil && slices.Contains(templates.Names(), name) {
+			err = templates.Check(name, in.Override)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

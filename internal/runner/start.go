@@ -331,8 +331,8 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	if len(l.Problems) > 0 {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}
 	}
-	if p := (*trellis.Problem)(nil); l.Run && errors.As(st.runner.CheckAgents(ctx, l.Task, ""), &p) {
-		return Result{Dir: dir}, p
+	if err := st.runner.Roles().usable(pipeline.Roles()); l.Run && err != nil {
+		return Result{Dir: dir}, err
 	}
 	if why := st.givenUp(dir); why != "" {
 		return Result{Dir: dir}, &NotReadyError{l.WithProblem("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -93,6 +94,14 @@ func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
 
 // over has the same said anew when it happens again.
 func (n *notices) over(about string) { delete(n.said, about) }
+
+// errorText is an error with what to do about it, where that is known.
+func errorText(err error) string {
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		return problemText([]trellis.Problem{*p})
+	}
+	return err.Error()
+}
 
 func problemText(list []trellis.Problem) string {
 	var b strings.Builder

@@ -233,7 +233,7 @@ func (o *objectives) end(p planned) {
 func (o *objectives) fail(p planned) {
 	times := o.backoff[p.step].times + 1
 	if !errors.Is(p.err, durable.ErrHeld) { // else somebody else plans it
-		o.notices.warn(p.key(), fmt.Sprintf("%v: %v", p.step, p.err))
+		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, errorText(p.err)))
 	}
 	wait := min(time.Second<<min(times-1, 5), 30*time.Second)
 	o.backoff[p.step] = backoff{time.Now().Add(wait), times <= tries, times, p.err}

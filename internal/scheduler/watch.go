@@ -420,11 +420,7 @@ func (w *watch) end(r ran) {
 
 // fail says what went wrong with a directory and has it tried again: most such things pass.
 func (w *watch) fail(l runner.Assessment, err error) {
-	said := err.Error()
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
-		said = problemText([]trellis.Problem{*p})
-	}
-	w.notices.fail(l.Dir, filepath.Base(l.Dir)+": "+said)
+	w.notices.fail(l.Dir, filepath.Base(l.Dir)+": "+errorText(err))
 	f := failing{err, w.failed[l.Dir].times + 1}
 	w.failed[l.Dir] = f
 	at := time.Now().Add(min(time.Second<<min(f.times-1, 5), 30*time.Second))

@@ -166,6 +166,11 @@ func (r Reader) Task(dir string) (Task, error) {
 	if e.Task, e.Err = r.Store.Load(dir); errors.Is(e.Err, taskdir.ErrNotFound) && !e.Planning {
 		return Task{}, e.Err
 	}
+	if e.Planning && e.Task == nil {
+		if now, ok := r.published(e); ok {
+			return r.Task(now.Dir)
+		}
+	}
 	known := r.Known
 	if known == nil {
 		known = map[string]trellis.Status{}
@@ -222,11 +227,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		Since: stamp(last), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
-		if v.HeldBy = holder(e.Dir); v.HeldBy == nil && !durable.Exists(e.Dir) { // cut off, or published since it was found
-			id := strings.TrimPrefix(e.ID, taskdir.DraftPrefix)
-			dir := filepath.Join(filepath.Dir(e.Dir), id)
-			if now, err := r.Store.Load(dir); err == nil {
-				return r.task(taskdir.Entry{Dir: dir, ID: id, Task: now}, known)
+		if v.HeldBy = holder(e.Dir); v.HeldBy == nil { // cut off, or published since it was found
+			if now, ok := r.published(e); ok {
+				return r.task(now, known)
 			}
 		}
 	}
@@ -275,6 +278,17 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		v.step, v.WaitingFor = r.asks(e.Dir)
 	}
 	return v
+}
+
+// published is the task that a draft became which is not there any more.
+func (r Reader) published(e taskdir.Entry) (now taskdir.Entry, ok bool) {
+	if durable.Exists(e.Dir) {
+		return now, false
+	}
+	now.ID = strings.TrimPrefix(e.ID, taskdir.DraftPrefix)
+	now.Dir = filepath.Join(filepath.Dir(e.Dir), now.ID)
+	now.Task, now.Err = r.Store.Load(now.Dir)
+	return now, now.Err == nil
 }
 
 // busySlots says how many of the watcher's slots are taken.
