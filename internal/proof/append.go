@@ -52,6 +52,28 @@ func (c *Chain) Append(list ...Proof) ([]Proof, error) {
 	return written, nil
 }
 
+// List returns the records of the file, nil when there is none. As before Append, what a power cut left of a last line is removed
+// first, and every other fault is an ErrChain.
+func (c *Chain) List() (list []Proof, err error) {
+	if !durable.Exists(c.path()) {
+		return nil, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = locked(c.Disk, c.Dir, func() (err error) {
+		if err = c.load(); err != nil {
+			c.chain = nil
+			return err
+		}
+		list = c.chain.valid()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading proofs: %w", err)
+	}
+	return list, nil
+}
+
 func (c *Chain) path() string { return filepath.Join(c.Dir, ProofsFile) }
 
 // load reads the file, unless it is as this Chain left it.

@@ -310,6 +310,33 @@ func TestAppendProofSyncsWhatItFinds(t *testing.T) {
 	}
 }
 
+// Who goes on with a chain finds the records without what a power cut left behind them, and learns of any other damage.
+func TestListProofs(t *testing.T) {
+	dir := t.TempDir()
+	chain := &proof.Chain{Dir: dir}
+	if list, err := chain.List(); err != nil || list != nil {
+		t.Errorf("nothing there: got %v, %v", list, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("looking made %v, %v", entries, err)
+	}
+	add(t, dir, proofOf("a"))
+	whole := proofs(t, dir)
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, proof.ProofsFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(whole + whole[:len(whole)/2])
+	if list, err := (&proof.Chain{Dir: dir}).List(); err != nil || len(list) != 1 || list[0].Step != "a" || proofs(t, dir) != whole {
+		t.Errorf("half a record: got %v, %v and %q", list, err, proofs(t, dir))
+	}
+	write(whole[:len(whole)/2] + "\n" + whole)
+	if list, err := (&proof.Chain{Dir: dir}).List(); !errors.Is(err, proof.ErrChain) {
+		t.Errorf("a damaged one: got %v, %v", list, err)
+	}
+}
+
 // A reader that meets half a record waits for the other half.
 func TestReadProofsWhileWritten(t *testing.T) {
 	dir := t.TempDir()

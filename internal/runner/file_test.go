@@ -533,7 +533,10 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	}
 	every := soak.Every(41) // each of the three steps of a record has its turn
 	kills := 0
-	for at := 1; at <= steps; at += every {
+	for at := 1; at <= steps; at++ {
+		if (at-1)%every > 0 && at <= steps-8 { // the last ones seal the proofs and end the run
+			continue
+		}
 		killed, _, w := run(at)
 		if killed {
 			kills++
