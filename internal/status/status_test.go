@@ -350,11 +350,17 @@ func TestPublishedMeanwhile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(entries[0].Dir, "task.json"), []byte(`{"status": "ready"}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(entries[0].Dir, "prd.md"), []byte("# Log in\n\n## Acceptance Criteria\n\n- [ ] one can\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Rename(entries[0].Dir, filepath.Join(r.Store.Tasks(), "02-01-auth")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.Task(entries[0].Dir)
-	if err != nil || got.ID != "02-01-auth" || got.Status != trellis.Ready {
+	if err != nil || got.ID != "02-01-auth" || got.Status != trellis.Ready || len(got.Criteria) != 1 {
 		t.Errorf("got %+v %v", got, err)
+	}
+	if list := r.Some([]string{entries[0].Dir}); len(list) != 1 || list[0].ID != "02-01-auth" || list[0].Status != trellis.Ready {
+		t.Errorf("in a list: got %+v", list)
 	}
 }
