@@ -185,22 +185,23 @@ func (i intent) aims() string {
 	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.given, i.spec.Priority, "unset"), i.spec.Goals, i.state)
 }
 
-// Used is what agents used by the end of a planning, or until it was cut off, with all that came before it.
-func Used(h *journal.History) (trellis.Usage, error) {
+// SoFar reports the calls of a planning that came to a reply by its end, or until it was cut off, and what they used with all that
+// came before it. All else of the Report is empty.
+func SoFar(h *journal.History) (rep Report, err error) {
 	var in Input
 	if err := json.Unmarshal(h.Input, &in); err != nil {
-		return trellis.Usage{}, fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
+		return rep, fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
 	}
-	used := in.Used
+	rep.Usage = in.Used
 	for _, e := range h.Calls {
 		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
 			continue
 		}
 		var r agentcall.Reply
 		if err := json.Unmarshal(e.Out, &r); err != nil {
-			return used, fmt.Errorf("reading %s of planning %s: %w", e.ID, h.Run, err)
+			return rep, fmt.Errorf("reading %s of planning %s: %w", e.ID, h.Run, err)
 		}
-		used = used.Add(r.Usage)
+		rep.Calls, rep.Usage = rep.Calls+1, rep.Usage.Add(r.Usage)
 	}
-	return used, nil
+	return rep, nil
 }

@@ -283,18 +283,21 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	}
 	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
+	h := j.History()
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {
 		return res, err
 	}
 	if errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil {
 		res.Dir, res.Interrupted = dir, true
-		return res, nil
+		res.Report, err = soFar(dir, h)
+		return res, err
 	}
 	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
 		_, res.Failure = SleepingCall(dir)
-		return res, nil
+		res.Report, err = soFar(dir, h)
+		return res, err
 	}
 	if untrusted := (*trust.UntrustedError)(nil); errors.As(err, &untrusted) {
 		return res, untrusted
@@ -303,6 +306,13 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, mistaken(err, "trellis plan --retry "+filepath.Base(final))
 	}
 	return s.publish(ctx, dir, final, res)
+}
+
+// soFar is what a planning in dir took that is not at its end, calls without an answer included.
+func soFar(dir string, h *journal.History) (planner.Report, error) {
+	rep, err := planner.SoFar(h)
+	rep.Usage = rep.Usage.Add(lost(dir, h))
+	return rep, err
 }
 
 // seen has the judge see what was planned before git has it, so that it is ours. What of it is not, since somebody took

@@ -64,6 +64,13 @@ func TestRateLimitInABranch(t *testing.T) {
 			if len(res.Waits) == 0 || res.Until.Before(at.Add(-time.Minute)) || !strings.Contains(res.Dir, ".new-") {
 				t.Fatalf("got %+v", res)
 			}
+			answered := 0
+			for _, r := range []string{"evaluate", "research", "taskspec", "plan", "judge"} {
+				answered += w.results(res.Dir, r)
+			}
+			if res.Report.Calls != answered {
+				t.Errorf("it says %d calls, want %d", res.Report.Calls, answered)
+			}
 			if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || len(again.Waits) == 0 {
 				t.Fatalf("before the time: %+v, %v", again, err)
 			}
@@ -151,6 +158,7 @@ func TestInterruptedPlanning(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")
 			p := w.play("small", nil)
+			spending(p, 100, 0.25)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			whole := map[trellis.Role]part{}
@@ -169,6 +177,13 @@ func TestInterruptedPlanning(t *testing.T) {
 			}
 			if _, held := runner.Held(res.Dir); held {
 				t.Error("it is still held")
+			}
+			answered := -len(hung)
+			for _, heard := range p.heard {
+				answered += len(heard)
+			}
+			if rep := res.Report; rep.Calls != answered || rep.Usage.Tokens() != int64(100*answered) {
+				t.Errorf("when interrupted it says %d calls and %d tokens, want %d", rep.Calls, rep.Usage.Tokens(), answered)
 			}
 			for role, do := range whole {
 				p.parts[role] = do

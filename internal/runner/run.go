@@ -223,7 +223,9 @@ func usedBy(t *taskdir.Task, h *journal.History) (used trellis.Usage, err error)
 	case h.Run == "":
 		return t.Pipeline.Usage, nil
 	case h.Flow == planner.Flow:
-		used, err = planner.Used(h)
+		var rep planner.Report
+		rep, err = planner.SoFar(h)
+		used = rep.Usage
 	default:
 		var p pipeline.Progress
 		p, err = pipeline.ReadProgress(h)

@@ -101,6 +101,8 @@ func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *run
 	err := a.Print(asJSON, doc, func() error {
 		if !end.Interrupted && len(end.Waits) == 0 {
 			end.Say(ctx, a, p, s)
+		} else if end.Report.Calls > 0 {
+			a.Say("%s", spent(end))
 		}
 		return a.Result(rel)
 	})
