@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -35,7 +36,11 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		return r, err
 	}
 	r.Asked, r.Approvers = g.State == proof.Pending, g.Approvers
-	r.Agreed = append(r.Agreed, g.By...)
+	if g.State == proof.Rejected {
+		r.Rejected = g.No()
+	} else {
+		r.Agreed = append(r.Agreed, g.By...)
+	}
 	if r.Estimate.Size == trellis.Large {
 		r.Why = append(r.Why, "the work is large")
 	}
@@ -47,6 +52,9 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 	}
 	if len(g.Changed) > 0 {
 		r.Why = append(r.Why, "what judges the work was changed while agents were at work: "+strings.Join(g.Changed, ", "))
+	}
+	if g.Required == config.EveryPlan || g.Required != "" && len(r.Why) == 0 { // the planner notes in task.json that it has a reason
+		r.Why = append(r.Why, g.Required)
 	}
 	if g.Approvers > 1 {
 		r.Why = append(r.Why, fmt.Sprintf("%d people have to agree", g.Approvers))

@@ -47,6 +47,16 @@ func TestApprovalOfWhatWasShown(t *testing.T) {
 	if second.Hash == first.Hash || !second.Asked || strings.Join(second.Questions, "") != "Who says it?" {
 		t.Fatalf("got %+v", second)
 	}
+	said := filepath.Join(".trellis", "tasks", filepath.Base(planned.Dir), "approvals.jsonl")
+	w.Write(said, `{"decision": "reject", "by": "Ada", "reason": "too risky"}`+"\n")
+	if no := review(); no.Asked || len(no.Agreed) > 0 || no.Rejected != "rejected by Ada: too risky" {
+		t.Errorf("rejected by hand: %+v", no)
+	}
+	w.Write(said, "")
+	w.Write(".trellis/config.yaml", "planning: {approval: plan}\n")
+	if every := review(); strings.Join(every.Why, "; ") != "the work is large; planning.approval wants a person's approval of every plan" {
+		t.Errorf("it waits for %q", every.Why)
+	}
 	done, err := p.Orders().Approve(t.Context(), planned.Dir, Decision{By: "ann", Shown: second.Hash})
 	if err != nil || done.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", done, err)

@@ -149,6 +149,9 @@ type Delivery struct {
 	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it: people, or teams as ORG/TEAM"`
 }
 
+// EveryPlan is why a plan waits by Planning.Approval.
+const EveryPlan = "planning.approval wants a person's approval of every plan"
+
 // Package is one part of a repository that holds several.
 type Package struct {
 	Path string `yaml:"path" doc:"its folder, from the top of the repository"`

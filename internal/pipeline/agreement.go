@@ -20,6 +20,7 @@ import (
 type Agreement struct {
 	proof.ApprovalState
 	Approvers int      // 0: nobody is asked
+	Required  string   // why, whatever the plan changes; "": for what it changes
 	Protected []string // what the plan changes although it is protected
 	Changed   []string // in words, what was changed of what judges the work while agents were at work
 	Hash      string   // of what was decided on, or is to be
@@ -91,7 +92,8 @@ func (a ApprovalJudge) asked(t *taskdir.Task, p *plan.Plan, j Job, claimed bool)
 	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) > 0 {
 		said = u.Said
 	}
-	if required(a.Config, t, p) || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
+	g.Required = required(a.Config, t, p)
+	if g.Required != "" || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
 		g.Approvers = Approvers(a.Config, t)
 	}
 	return g, said, nil
@@ -107,10 +109,16 @@ func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
 	return g.Approvers == 0, err
 }
 
-// required reports whether a plan needs a yes whatever it changes: as the task says, or the settings of every plan, whoever
-// wrote it.
-func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
-	return t.Pipeline.Approval.Required || p != nil && cfg.Planning.Approval == "plan"
+// required says why a plan needs a yes whatever it changes, "" when it does not: the settings may want one of every plan, whoever
+// wrote it, or the task.
+func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
+	switch {
+	case p != nil && cfg.Planning.Approval == "plan":
+		return config.EveryPlan
+	case t.Pipeline.Approval.Required:
+		return "pipeline.approval.required of task.json wants a person's approval"
+	}
+	return ""
 }
 
 // No is why a plan that was rejected is, in words.

@@ -102,7 +102,7 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.Warm, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
 		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
 		Preconditions: commands, Assumed: few(assumed)}
-	if required(cfg, t, p) {
+	if required(cfg, t, p) != "" {
 		j.Approval = j.Approvers
 	}
 	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))

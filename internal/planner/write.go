@@ -65,7 +65,7 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 // publish writes the directory, checks it as everyone will, and sets its status.
 func (p *planning) publish(f flow.Flow, in writeIn) error {
 	if p.sv.Approval {
-		p.waits("planning.approval wants a person's approval of every plan")
+		p.waits(config.EveryPlan)
 	}
 	if p.rep.Verdict.Size == trellis.Large {
 		p.waits("the work is large")

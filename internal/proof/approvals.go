@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -147,7 +148,8 @@ func stamp(t time.Time) *time.Time {
 }
 
 // Append adds a decision to the task in dir. It is on disk when Append returns. Of several processes
-// that append at once the first one to write stands first.
+// that append at once the first one to write stands first. Behind a line that is no decision nothing is
+// added: the error is its *trellis.Problem.
 func Append(disk *durable.Disk, dir string, a Approval) error {
 	a.By = strings.TrimSpace(a.By)
 	if err := a.check(); err != nil {
@@ -158,8 +160,25 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 		return fmt.Errorf("adding approval: %w", err)
 	}
 	return locked(disk, dir, func() error {
-		return disk.Append(filepath.Join(dir, ApprovalsFile), line, 0o644)
+		file := filepath.Join(dir, ApprovalsFile)
+		data, err := durable.ReadRecords(dir, ApprovalsFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, problems := parse(file, whole(data)); len(problems) > 0 {
+			return &problems[0]
+		}
+		return disk.Append(file, line, 0o644)
 	})
+}
+
+// whole is data without a last line whose write was cut off, which the next one takes the place of.
+func whole(data []byte) []byte {
+	begin := bytes.LastIndexByte(data, '\n') + 1
+	if err := json.NewDecoder(bytes.NewReader(data[begin:])).Decode(new(any)); errors.Is(err, io.ErrUnexpectedEOF) {
+		return data[:begin]
+	}
+	return data
 }
 
 // Bind gives every line that has no hash, as people write them, the one that hash returns for it, unless

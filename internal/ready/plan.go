@@ -35,6 +35,9 @@ func (c *check) plan() error {
 		}
 		return durable.ReadBelow(c.Store.Root, path, plan.MaxBytes)
 	}})
+	if bundle != nil {
+		c.steps = bundle.Plan("").Steps
+	}
 	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
 		wrong.Hint = cmp.Or(wrong.Hint, "trellis validate "+c.As)

@@ -18,6 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -75,6 +77,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	}
 	c.unjudged()
 	c.taskSpec()
+	c.approvals()
 	if err := c.contexts(ctx); err != nil {
 		return nil, err
 	}
@@ -106,6 +109,7 @@ type check struct {
 	problems []trellis.Problem
 	written  bool // prd.md says something
 	judged   bool // prd.md or plan.json names criteria, or there is a problem with them
+	steps    []plan.Step
 }
 
 // file is a file of the directory as problems name it.
@@ -150,6 +154,25 @@ func (c *check) documents() {
 	for _, name := range []string{taskdir.RunLock, taskdir.WriteLock, taskdir.Journal} {
 		if err := durable.CheckOwn(filepath.Join(c.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			c.unread(name, err)
+		}
+	}
+}
+
+// approvals looks at what people said to the plan and its steps: a no that can't be read would be none.
+func (c *check) approvals() {
+	said, problems, err := proof.Read(c.Dir)
+	if err != nil {
+		return // documents says why
+	}
+	for _, p := range problems {
+		p.File = c.file(taskdir.Approvals)
+		c.problems = append(c.problems, p)
+	}
+	for _, a := range said {
+		id, _, _ := strings.Cut(a.Step, ".")
+		if id != "" && a.Hash == "" && !slices.ContainsFunc(c.steps, func(s plan.Step) bool { return s.ID == id }) {
+			p := c.add(taskdir.Approvals, `of the plan itself the step is ""`, "is about a step %s, which plan.json does not have: it decides nothing", a.Step)
+			p.Line, p.Warning = a.Line, true
 		}
 	}
 }

@@ -83,13 +83,17 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	return ap.planAgreement(t, h)
 }
 
-// missingApproval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
-func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (string, error) {
+// missingApproval says what people still have to agree to and the command for it, "" when there is nothing. A run that they said
+// no to ends itself.
+func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, next string, err error) {
 	g, err := ap.planAgreement(t, h)
 	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
-		return "", err
+		return "", "", err
 	}
-	what := "approval of the plan"
+	if g.State == proof.Rejected {
+		return "another plan: this one was " + g.No(), "trellis plan --retry " + t.ID + " --feedback 'what should be different'", nil
+	}
+	what = "approval of the plan"
 	if len(g.Changed) > 0 {
 		what = pipeline.AskedAbout(g.Changed)
 	}
@@ -99,7 +103,7 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (string
 	if len(g.Protected) > 0 {
 		what += ", which changes what is protected (" + strings.Join(g.Protected, ", ") + ")"
 	}
-	return what + "; next: trellis approve " + t.ID, nil
+	return what, "trellis approve " + t.ID, nil
 }
 
 // messagesForWaits are messages to those waits of a run that what is on disk answers, each named by its wait: however often

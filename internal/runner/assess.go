@@ -238,10 +238,14 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 
 // waits says what a ready task has to wait for, a person's yes or other tasks, "" for nothing. h is its journal, nil without one.
 func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
-	if why, err := as.approvals.missingApproval(t, h); err != nil || why != "" || len(t.Pipeline.DependsOn) == 0 {
-		return why, err
+	why, next, err := as.approvals.missingApproval(t, h)
+	if err == nil && why != "" {
+		return why + "; next: " + next, nil
 	}
-	_, why, err := beginsAt(ctx, as.bases, t, h)
+	if err != nil || len(t.Pipeline.DependsOn) == 0 {
+		return "", err
+	}
+	_, why, err = beginsAt(ctx, as.bases, t, h)
 	if errors.As(err, new(*flow.Failure)) {
 		return "", nil // there is no base: the run will say so
 	}

@@ -142,8 +142,8 @@ func (n next) runnable(ctx context.Context) (string, error) {
 
 // waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
 func (n next) waits() (string, error) {
-	if why, err := n.as.approvals.missingApproval(n.t, n.h); err != nil || why != "" {
-		return n.say("approve"), err
+	if why, command, err := n.as.approvals.missingApproval(n.t, n.h); err != nil || why != "" {
+		return command, err
 	}
 	for _, id := range n.t.Pipeline.DependsOn {
 		other, err := n.as.store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))

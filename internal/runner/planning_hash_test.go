@@ -1,12 +1,13 @@
 package runner_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
-
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -71,5 +72,27 @@ func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
 	w.Write(".trellis/rehearsal.yaml", runnertest.ByPlan("true"))
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Errorf("agreed to: %s, %v, %q", res.Status, res.Failure, res.Waits)
+	}
+}
+
+// A no that a person wrote by hand is one: the task waits for another plan, and nobody is asked to approve this one.
+func TestRejectedByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.handPlan(runnertest.ProvenPRD, planJSON(""))
+	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "base_branch": "main", "pipeline": {"approval": {"required": true}}}`)
+	said := ".trellis/tasks/02-01-bye/approvals.jsonl"
+	w.Write(said, `{"step": "", "decision": "reject", "by": "Ada", "reason": "too risky"}`+"\n")
+	const next = "trellis plan --retry 02-01-bye --feedback 'what should be different'"
+	if res := w.Start(dir); res.Status != trellis.Waiting || strings.Join(res.Waits, "") != "another plan: this one was rejected by Ada: too risky; next: "+next {
+		t.Errorf("got %s, %q", res.Status, res.Waits)
+	}
+	if got, err := w.Site.Assessor().Next(t.Context(), dir); err != nil || got != next {
+		t.Errorf("next is %q, %v", got, err)
+	}
+	w.Write(said, `{"decision": "rejected", "by": "Ada"}`)
+	_, err := w.Site.Approvals().Approve(dir, "Bob", "")
+	if p := (*trellis.Problem)(nil); !errors.As(err, &p) || p.Line != 1 || w.Read(said) != `{"decision": "rejected", "by": "Ada"}` {
+		t.Errorf("behind a line that nobody can read: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -131,6 +132,10 @@ func sayFile(a *command.Console, res runner.FileRun) {
 	}
 	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
 		a.Say("and %s more", text.Count(n, "step"))
+	}
+	if len(res.Waits) > 0 {
+		_, unread, _ := proof.Read(res.Dir) // what it can't read the run has said
+		a.SayProblems(unread)
 	}
 	for _, q := range res.Waits {
 		sayRequest(a, q)

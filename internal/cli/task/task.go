@@ -55,11 +55,7 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 	if err != nil {
 		return err
 	}
-	if t.Status == trellis.Ready {
-		cmd.Say("%s is ready already", t.ID)
-		return nil
-	}
-	if t.Status != trellis.Planning {
+	if t.Status != trellis.Planning && t.Status != trellis.Ready {
 		command, err := p.Next(c.Context, dir)
 		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
 	}
@@ -72,6 +68,10 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 	cmd.PrintProblems(problems)
 	if len(trellis.Errors(problems)) > 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
+	}
+	if t.Status == trellis.Ready {
+		cmd.Say("%s is ready already", t.ID)
+		return nil
 	}
 	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
 		e.KeepRevision()
