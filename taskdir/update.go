@@ -190,6 +190,11 @@ func (s Store) RunDir(dir string) (string, error) {
 	return run, s.Disk.WriteFile(ignore, []byte("*\n"), 0o600)
 }
 
+// Look runs look while no command of Trellis changes the files of the task in dir.
+func (s Store) Look(dir string, look func() error) error {
+	return s.locked(dir, func(func() bool) error { return look() })
+}
+
 // locked runs do while holding the write lock of the task in dir.
 func (s Store) locked(dir string, do func(owned func() bool) error) error {
 	if s.MayChange != nil {

@@ -46,7 +46,7 @@ func (c Completer) Complete(l Leftover, url string) (completed []string, err err
 	case l.Status != trellis.Review || l.Proof == "" && url == "":
 		return nil, nil
 	default:
-		done, err := c.complete(l.Dir, url)
+		done, err := c.complete(l, url)
 		if err != nil || !done {
 			return nil, err
 		}
@@ -63,9 +63,9 @@ func (c Completer) Complete(l Leftover, url string) (completed []string, err err
 }
 
 // complete makes a task in review one that was merged.
-func (c Completer) complete(dir, url string) (done bool, err error) {
-	_, err = c.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Review {
+func (c Completer) complete(l Leftover, url string) (done bool, err error) {
+	_, err = c.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != trellis.Review || t.Pipeline.Revision != l.Task.Pipeline.Revision { // else it went on since it was looked at
 			return nil
 		}
 		done = true

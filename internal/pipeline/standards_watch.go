@@ -36,8 +36,13 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 		return nil, err
 	}
 	return func(who string) ([]string, error) {
-		now := StandardsOf(sw.store, sw.task.dir)
-		changed, err := sw.changedByHand(before, now)
+		now, changed, err := sw.changedByHand(before)
+		if err == nil && len(changed) > 0 { // or a command of a person's has replaced a file, and not yet said so
+			err = sw.store.Look(sw.task.dir, func() (err error) {
+				now, changed, err = sw.changedByHand(before)
+				return err
+			})
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -60,13 +65,14 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 	}, nil
 }
 
-// changedByHand are the names of what differs, without what commands of Trellis made of it.
-func (sw *standardsWatch) changedByHand(before, now Standards) ([]string, error) {
+// changedByHand is what judges now, and the names of what differs, without what commands of Trellis made of it.
+func (sw *standardsWatch) changedByHand(before Standards) (now Standards, changed []string, err error) {
+	now = StandardsOf(sw.store, sw.task.dir)
 	var made edits
 	if err := readRecord(sw.task.dir, editsFile, &made); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return slices.DeleteFunc(before.differ(now), func(name string) bool { return made.lead(name, before[name], now[name]) }), nil
+	return now, slices.DeleteFunc(before.differ(now), func(name string) bool { return made.lead(name, before[name], now[name]) }), nil
 }
 
 // keepUnconfirmed keeps that these standards were changed. What counted at first does until people agree, and only what

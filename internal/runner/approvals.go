@@ -249,7 +249,11 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
 		return v, nil // the run waits for it and takes it from the file
 	}
+	was := t.Status
 	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != was {
+			return nil // a person called it off, or it was begun meanwhile
+		}
 		if v.State == proof.Approved {
 			e.Set("status", trellis.Ready)
 			e.Set("pipeline.plan_hash", said.Hash)

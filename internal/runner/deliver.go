@@ -43,7 +43,7 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 			err = s.Orders().Retry(ctx, dir, false, RunOptions{Deliver: true})
 		}
 	default:
-		done, err = s.caughtUp(ctx, dir, in)
+		done, in, err = s.caughtUp(ctx, dir)
 	}
 	switch {
 	case err != nil:
@@ -56,6 +56,13 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
+	now, work, err := s.deliverable(dir)
+	if err == nil && (now.Status != trellis.Review || work.Report.Commit != in.Report.Commit) {
+		err = &RefusedError{now.ID + " went on meanwhile", "trellis deliver " + now.ID}
+	}
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
 	return s.deliverNow(ctx, dir, in)
 }
 
@@ -195,13 +202,22 @@ func begunByDeliver(h *journal.History) bool {
 
 // caughtUp reports whether work in review stands on its base as that is now, and has nothing that people did and nobody
 // verified; or is to be delivered as it is all the same. Else a run is begun that brings it there, has it checked and then
-// delivers it; so it is when that was cut off before.
-func (s Deliveries) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) (bool, error) {
+// delivers it; so it is when that was cut off before. in is what is to be delivered: the task may have gone on, or been called off,
+// before its lock was taken.
+func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
 	j, err := s.open(dir, nil, nil)
 	if err != nil {
-		return false, err
+		return false, in, err
 	}
 	defer j.Close()
+	if _, in, err = s.deliverable(dir); err == nil {
+		done, err = s.catchUp(ctx, dir, in, j)
+	}
+	return done, in, err
+}
+
+// catchUp is caughtUp of this work, under the lock.
+func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.DeliverIn, j *journal.Run) (bool, error) {
 	h := j.History()
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {

@@ -116,7 +116,7 @@ type ledger struct {
 	lost trellis.Usage // by lines that could not be written
 }
 
-// keepDays is how long the ledger of a day is kept.
+// keepDays is how many days have a ledger that is kept.
 const keepDays = 14
 
 // add appends a line. What can't be written counts in this process all the same.
@@ -138,12 +138,9 @@ func (l *ledger) turn(dir string, now time.Time) {
 	}
 	l.day, l.lost = day, trellis.Usage{}
 	l.anew()
-	old := now.AddDate(0, 0, -keepDays).Format(time.DateOnly)
-	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // the next one looks again
-	for _, name := range names {
-		if filepath.Base(name) < old {
-			os.Remove(name)
-		}
+	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; the next one looks again
+	for _, name := range names[:max(0, len(names)-keepDays)] { // by number: a clock that is ahead for a moment makes none of them old
+		os.Remove(name)
 	}
 }
 

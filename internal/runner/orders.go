@@ -82,7 +82,23 @@ func (s Orders) endLeftovers(dir string) error {
 	if err != nil {
 		return fmt.Errorf("ending what its run left: %w", err)
 	}
-	return lock.Unlock()
+	return errors.Join(s.countLost(dir), lock.Unlock())
+}
+
+// countLost has a task that was called off say what calls used that died before.
+func (s Orders) countLost(dir string) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil || h.Ended || h.Flow != pipeline.Flow {
+		return nil // none, or whoever opens it says what is wrong with it
+	}
+	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		used, err := usedBy(t, h)
+		if err == nil && t.Status == trellis.Cancelled && used != t.Pipeline.Usage {
+			e.Set("pipeline.usage", used)
+		}
+		return err
+	})
+	return err
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
@@ -128,6 +144,10 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if given, err := s.given(dir, h, p, o.said); given || err != nil {
 		return err
 	}
+	was, err := s.Store.Load(dir)
+	if err != nil {
+		return err
+	}
 	in, err := s.retried(ctx, dir, h, p, o)
 	if err != nil {
 		return err
@@ -135,7 +155,7 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if err := beginRun(j, in); err != nil {
 		return err
 	}
-	return s.makeReady(dir, p.Revision, o) // last: who sees it may run it
+	return s.makeReady(dir, was.Status, p.Revision, o) // last: who sees it may run it
 }
 
 // retries says why there is nothing to retry, before anything that a run would need is looked at, and what to do instead.
@@ -221,10 +241,13 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 }
 
 // makeReady lets a task run again, for what came after the revision that its last run was of.
-func (s Orders) makeReady(dir string, last int64, o retrying) error {
+func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if err := o.refuses(t); err != nil {
 			return err
+		}
+		if t.Status == trellis.Cancelled && was != trellis.Cancelled {
+			return &RefusedError{t.ID + " was cancelled meanwhile", "trellis retry " + t.ID}
 		}
 		now := trellis.Ready
 		if t.Status == trellis.Review {

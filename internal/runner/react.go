@@ -125,8 +125,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 		return false, "its delivery was cut off; next: trellis deliver " + t.ID, nil
 	}
 	if !h.Ended {
-		begun, err := s.states().resumeCutOff(pr.Dir, h)
-		return begun, p.React.Detail, err
+		return true, p.React.Detail, s.states().resume(pr.Dir, p)
 	}
 	r := reaction{PullRequests: s, pr: pr, task: t, past: p, asked: asked, found: delivery.NewFindings(pr, p.Reactions, asked)}
 	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds}

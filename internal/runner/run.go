@@ -108,7 +108,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	caller.Slots, caller.Check, caller.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
 	j, err := s.open(dir, saved(lease, pipeline.Coded(append(effects.Activities(), caller.Activities(pipeline.Roles()...)...))), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
-		return s.states().unreadable(ctx, s.Repo, dir, err)
+		return s.states().unreadable(ctx, s.Repo, dir)
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -141,7 +141,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		return Result{Dir: dir}, err
 	}
 	defer watchEvents(dir, j.Poke)()
-	if err := s.states().awake(dir); err != nil {
+	if err := s.states().awake(dir, !o.Beside); err != nil {
 		return Result{Dir: dir}, err
 	}
 	before := pipeline.Worked(j.History())
@@ -159,10 +159,11 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 }
 
 // errEnded says that there is no run to go on with, and that the task's status asks for no other.
-var errEnded = errors.New("the task has ended")
+var errEnded = errors.New("the task does not ask to be run")
 
 // begin begins a new run when there is none to go on with, and returns the input of the run. It is errEnded when another
-// process ran the task to its end after the caller had judged it, and before the lock was taken.
+// process ran the task to its end, or a person took it back from a watcher, after the caller had judged it and before the lock was
+// taken.
 func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
 	if h.Run != "" && !h.Ended {
@@ -175,7 +176,7 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 	if err != nil {
 		return in, err
 	}
-	if t.Status.Ended() {
+	if t.Status.Ended() || o.Beside && t.Status != trellis.Ready {
 		return in, errEnded
 	}
 	p, err := pipeline.ReadProgress(h)

@@ -108,8 +108,12 @@ func TestLedger(t *testing.T) {
 	w.Noon(0)
 	day := w.Site.Now().Format(time.DateOnly)
 	today := ".trellis/.runtime/spend/" + day + ".jsonl"
-	old := ".trellis/.runtime/spend/" + w.Site.Now().AddDate(0, 0, -40).Format(time.DateOnly) + ".jsonl"
-	w.Write(old, "")
+	old := func(days int) string {
+		return ".trellis/.runtime/spend/" + w.Site.Now().AddDate(0, 0, -days).Format(time.DateOnly) + ".jsonl"
+	}
+	for days := 27; days < 41; days++ {
+		w.Write(old(days), "")
+	}
 	w.Write(today, `{"task": "02-09-z", "call": "x", "used": {"input_tokens": 40, "cost_usd": 1}}
 {"hello": "world"}
 not json
@@ -123,8 +127,10 @@ not json
 	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 40+3*800 || *used.CostUSD != 2.5 {
 		t.Errorf("behind a torn line: %+v, %v\n%s", used, err, w.Read(today))
 	}
-	if _, err := os.Stat(filepath.Join(w.Dir, old)); err == nil {
-		t.Error("the ledger of a day 40 days ago is still there")
+	for days, kept := range map[int]bool{39: true, 40: false} { // of 15
+		if _, err := os.Stat(filepath.Join(w.Dir, old(days))); (err == nil) != kept {
+			t.Errorf("the ledger of %d days ago: %v", days, err)
+		}
 	}
 	w.Write(today, "") // somebody made it anew
 	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 0 {

@@ -274,7 +274,7 @@ func (st Starter) wake(ctx context.Context, dir string) error {
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	return st.states.awake(dir)
+	return st.states.awake(dir, true)
 }
 
 // Follow waits until nobody runs the task any more and says where it stands. A Follow that is told to end

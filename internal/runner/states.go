@@ -43,14 +43,15 @@ func (s states) move(dir string, from, to trellis.Status) error {
 }
 
 // awake takes a task that was put to sleep (paused, waiting) back to in_progress. One whose time has not come
-// stays paused: its run sleeps on.
-func (s states) awake(dir string) error {
+// stays paused: its run sleeps on. So does one that a person stopped, unless a person asked for it: a watcher may have judged it
+// before.
+func (s states) awake(dir string, asked bool) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		switch {
 		case t.Status == trellis.InProgress && t.Pipeline.Failure.Code == trellis.Interrupted:
 			e.Set("pipeline.failure", taskdir.Failure{})
 		case t.Status == trellis.Paused || t.Status == trellis.Waiting:
-			if pipeline.Stopped(t) || !t.Pipeline.ResumeAt.After(s.now()) {
+			if stopped := pipeline.Stopped(t); stopped && asked || !stopped && !t.Pipeline.ResumeAt.After(s.now()) {
 				e.Set("status", trellis.InProgress)
 				e.Set("pipeline.failure", taskdir.Failure{})
 			}
@@ -113,19 +114,23 @@ func (s states) interrupted(dir string) error {
 
 // unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
 // begins afresh by itself.
-func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string, cause error) (Result, error) {
+func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string) (Result, error) {
 	res := Result{Dir: dir}
 	lock, err := runlock.Take(dir, s.now()) // who wrote the journal may still be at work in the worktree
 	if err != nil {
 		return res, err
 	}
 	defer lock.Unlock()
-	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)
-	fail.At = s.now()
 	t, err := s.store.Load(dir)
 	if err != nil {
 		return res, err
 	}
+	_, cause := journal.Read(filepath.Join(dir, taskdir.Run))
+	if !errors.Is(cause, journal.ErrDamaged) {
+		return taskState(s.store, t), nil // a person's retry set it aside before the lock was taken
+	}
+	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)
+	fail.At = s.now()
 	if _, serr := os.Stat(t.WorktreePath); t.WorktreePath != "" && serr == nil {
 		ref := fmt.Sprintf("refs/trellis/backup/%s/journal-%d", t.ID, s.now().Unix())
 		if _, err := snapshot.NewBackups(repo).Backup(ctx, t.WorktreePath, ref, "trellis: work of "+t.ID+", whose journal is damaged"); err != nil {
@@ -172,14 +177,31 @@ func (s states) replanned(dir string) error {
 // resumeCutOff reports whether a run was begun for a task in review by a look at its pull request, or by a delivery, that was cut
 // off then. The task is in progress after it.
 func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
-	if h == nil || h.Flow != pipeline.Flow || h.Ended {
-		return false, nil
-	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil || p.React == nil && !p.Undelivered {
+	if _, cut, err := cutOffInReview(h); err != nil || !cut {
 		return false, err
 	}
-	return true, s.resume(dir, p)
+	lock, err := runlock.Take(dir, s.now()) // a run that says in task.json that it is over has still to say so in its journal
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	if h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil {
+		return false, err
+	}
+	p, cut, err := cutOffInReview(h)
+	if err == nil && cut {
+		err = s.resume(dir, p)
+	}
+	return cut, err
+}
+
+// cutOffInReview reports whether a journal has a run that was begun for a task in review and did not end. h is nil without one.
+func cutOffInReview(h *journal.History) (p pipeline.Progress, cut bool, err error) {
+	if h == nil || h.Flow != pipeline.Flow || h.Ended {
+		return p, false, nil
+	}
+	p, err = pipeline.ReadProgress(h)
+	return p, err == nil && (p.React != nil || p.Undelivered), err
 }
 
 // resume makes a task in review one whose run, which is begun, goes on. p is what the run before wrote.
