@@ -39,7 +39,7 @@ func decode(block []byte, doc *yaml.Node, out any) *trellis.Problem {
 		err = doc.Decode(out)
 	}
 	if err != nil {
-		return yamlProblem(err)
+		return yamlProblem(block, err)
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func linesOf(doc *yaml.Node) map[string]int {
 }
 
 // yamlProblem says where in the page the YAML is bad.
-func yamlProblem(err error) *trellis.Problem {
+func yamlProblem(block []byte, err error) *trellis.Problem {
 	if types := (*yaml.TypeError)(nil); errors.As(err, &types) {
 		err = errors.New(types.Errors[0])
 	}
-	p := frontmatter.Wrong(err)
+	p := frontmatter.Wrong(block, err)
 	if strings.Contains(p.Message, "alphabetic or numeric") {
 		p.Message += " (a value that begins with * needs quotes)"
 	}

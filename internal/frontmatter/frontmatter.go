@@ -33,9 +33,10 @@ func Cut(page []byte, keys []string) (yaml []byte, rest int, fault *trellis.Prob
 }
 
 // Wrong is what the decoder of a page's YAML says is wrong with it.
-func Wrong(err error) *trellis.Problem {
+func Wrong(yaml []byte, err error) *trellis.Problem {
 	line, message := text.YAMLError(err)
-	return &trellis.Problem{Line: max(line, 2), Message: "front matter: " + message} // the first line are its dashes
+	line = min(max(line, 2), bytes.Count(yaml, []byte("\n"))) // the first line is dashes, and what has no end is told behind the last one
+	return &trellis.Problem{Line: line, Message: "front matter: " + message}
 }
 
 func dashes(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
