@@ -29,8 +29,8 @@ func (d *decoder) check(c *Config) {
 		d.wrong("shared.time_zone", " is no time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
 	}
 	for i, g := range c.Protected {
-		if !ValidGlob(g) {
-			d.wrong(item("protected", i), " is not a glob: %q", g)
+		if fault := GlobFault(d.root, g); fault != "" {
+			d.wrong(item("protected", i), " %s", fault)
 		}
 	}
 	if !word().MatchString(c.Delivery.CommitType) {

@@ -117,6 +117,7 @@ func TestCheck(t *testing.T) {
 		{"no command in a text", map[string]string{"task.json": `{"status": "ready", "pipeline": {"verify": ""}}`}, "task.json:1: pipeline.verify[1] is empty"},
 		{"what protects nothing", map[string]string{"task.json": `{"status": "ready", "pipeline": {"protected": ["docs/**", "[a", "", "a{b"]}}`},
 			"task.json:1: pipeline.protected[2] is not a glob: \"[a\"\ntask.json:1: pipeline.protected[3] is not a glob: \"\"\ntask.json:1: pipeline.protected[4] is not a glob: \"a{b\""},
+		{"what touches nothing", map[string]string{"task.json": "{\"status\": \"ready\", \"pipeline\": {\"touches\": [\"docs/**\",\n \"../x\"]}}"}, `task.json:2: pipeline.touches[2] has .. in it, which no path has: "../x"`},
 		{"a file that looks like no glob is protected", map[string]string{"task.json": `{"status": "ready", "pipeline": {"protected": ["app/[id.ts"]}}`}, ""},
 		{"what a run has taken over", map[string]string{"task.json": `{"status": "in_progress", "package": "wbe", "pipeline": {"verify": [""], "protected": ["[a"]}}`}, ""},
 		{"planning lacks files", map[string]string{"task.json": `{"status": "planning"}`, "prd.md": "", "implement.jsonl": "", "check.jsonl": ""},
