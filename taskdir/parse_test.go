@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,24 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 		`4 "inputTokens" is no field, and is passed over → did you mean: input_tokens`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A field that stands in the wrong object and is misspelt is told all the same.
+func TestMisplacedAndMisspelledKeysAreTold(t *testing.T) {
+	for key, want := range map[string]string{"dependsOn": "depends_on", "depends-on": "depends_on", "depend_on": "depends_on", "notBefore": "not_before",
+		"not-before": "not_before", "protect": "protected", "notess": "notes"} {
+		task, err := taskdir.Parse("task.json", []byte("{\"title\": \"x\",\n "+strconv.Quote(key)+": []}"))
+		if want != "notes" {
+			want += `, in "pipeline"`
+		}
+		if err != nil || len(task.Problems) != 1 || task.Problems[0].Line != 2 || task.Problems[0].Hint != "did you mean: "+want {
+			t.Errorf("%s: got %v, %v", key, task.Problems, err)
+		}
+	}
+	task, err := taskdir.Parse("task.json", []byte("{\"pipeline\": {\n\"baseBranch\": \"x\"}}"))
+	if err != nil || len(task.Problems) != 1 || task.Problems[0].Hint != `did you mean: base_branch, outside of "pipeline"` {
+		t.Errorf("got %v, %v", task.Problems, err)
 	}
 }
 
