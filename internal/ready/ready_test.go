@@ -99,6 +99,8 @@ func TestCheck(t *testing.T) {
 		{"an empty debug file", map[string]string{"debug.jsonl": "\n"}, ""},
 		{"a path that is gone", map[string]string{"implement.jsonl": `{"file": "main.go"}` + "\n" + `{"file": "gone.go"}`}, "implement.jsonl:2: gone.go does not exist"},
 		{"a torn line", map[string]string{"check.jsonl": `{"file": "main.go"}` + "\n" + `{"file": `}, "check.jsonl:2:9: not one whole JSON object: unexpected end of JSON input"},
+		{"folders in the place of context files", map[string]string{"implement.jsonl": "", "implement.jsonl/x": "y", "debug.jsonl": "", "debug.jsonl/x": "y"},
+			"implement.jsonl: is a folder, not a file\ndebug.jsonl: is a folder, not a file"},
 		{"another context file", map[string]string{"extra.jsonl": `{"file": "../x"}`}, "extra.jsonl:1: ../x: has .. in it: write it from the top of the repository"},
 		{"not committed", map[string]string{"implement.jsonl": `{"file": "new.go"}`}, "~implement.jsonl:1: new.go is not in the base commit: commit it, the worktree won't have it"},
 		{"an unknown status", map[string]string{"task.json": `{"status": "soon"}`}, "task.json:1:12: unknown status"},
