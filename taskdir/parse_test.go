@@ -258,7 +258,7 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" stands here for the second time`, "remove one"},
 		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" stands here for the second time`, "remove one"},
 		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" stands here for the second time`, "remove one"},
-		{"nested beyond reason", strings.Repeat("[", 1<<20), "not valid JSON", ""},
+		{"nested beyond reason", strings.Repeat("[", 1<<20), "1:10001: not valid JSON: more brackets are open here than any JSON reader takes", "close those"},
 		{"too large", `{"x": "` + strings.Repeat("x", 8<<20) + `"}`, "is larger than the 8 MB", ""},
 	}
 	for _, test := range tests {

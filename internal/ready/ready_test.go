@@ -111,6 +111,7 @@ func TestCheck(t *testing.T) {
 		{"a taken branch", map[string]string{"task.json": `{"status": "ready", "branch": "feature/taken"}`}, "task.json:1: branch feature/taken belongs to task 01-01-old"},
 		{"good dependencies", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-01-old", "01-02-broken", "01-03-archived"]}}`}, ""},
 		{"an unknown dependency", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["old"]}}`}, `task.json:1: depends on "old", which is no task's directory name`},
+		{"a text for dependencies", map[string]string{"task.json": "{\"status\": \"ready\",\n \"pipeline\": {\n\"depends_on\": \"old\"}}"}, `task.json:3: depends on "old", which is no task's directory name`},
 		{"a dependency that climbs", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["../tasks/01-01-old"]}}`}, "task.json"},
 		{"itself", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["02-01-auth"]}}`}, "task.json:1: depends on itself: 02-01-auth → 02-01-auth"},
 		{"a cycle", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-04-circle"]}}`}, "task.json:1: depends on itself: 02-01-auth → 01-04-circle → 02-01-auth"},

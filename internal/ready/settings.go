@@ -37,11 +37,16 @@ func (c *check) globs(list string, globs []string) {
 	}
 }
 
-// item is at for what is said of one of a list, or for the text in its place.
+// item is at for what is said of one of a list.
 func (c *check) item(list string, i int, hint, format string, args ...any) {
+	c.at(c.keys(list, i), hint, format, args...)
+}
+
+// keys are those of one of a list, or of the text in its place.
+func (c *check) keys(list string, i int) string {
 	key := fmt.Sprintf("%s.%d", list, i)
 	if c.task.Line(key) == 0 {
-		key = list
+		return list
 	}
-	c.at(key, hint, format, args...)
+	return key
 }
