@@ -67,6 +67,9 @@ func (k *checking) row(r *Row) bool {
 		}
 		r.Path = clean
 	}
+	if r.Unread != "" {
+		k.warn(r, "give it a row of its own", "%s is not read, since the row names %s", printable(r.Unread), clean)
+	}
 	k.seen[clean] = r.Line
 	k.inBase(r, clean)
 	return true
@@ -191,7 +194,7 @@ func printable(p string) string {
 // ours reports whether a clean path lies below .trellis.
 func ours(clean string) bool { return clean == ".trellis" || strings.HasPrefix(clean, ".trellis/") }
 
-// fixHint is the command that drops bad rows of the context file called name, which lies in its task's directory.
+// fixHint is the command that mends or drops bad rows of the context file called name, which lies in its task's directory.
 func fixHint(name string) string {
 	dir := path.Dir(name)
 	if dir == "." {

@@ -49,6 +49,8 @@ func TestCheck(t *testing.T) {
 	const outside = "leads through a symlink that is absolute or points out of the repository"
 	for _, tt := range []struct{ row, clean, want string }{
 		{`{"file": "a.md"}`, "a.md", ""},
+		{`{"file": "a.md", "path": "code/main.go"}`, "a.md", "warning: c.jsonl:1: code/main.go is not read, since the row names a.md"},
+		{`{"file": "a.md", "path": "a.md"}`, "a.md", ""},
 		{`{"file": "./docs//deep/two.md"}`, "docs/deep/two.md", ""},
 		{`{"file": "empty.md"}`, "empty.md", ""},
 		{`{"file": "inside.md"}`, "inside.md", ""},

@@ -37,6 +37,7 @@ type Row struct {
 	Path   string // as written by Parse, cleaned by Check; that of a directory then ends in /
 	Reason string
 	Type   string // File (also when empty) or Directory
+	Unread string // a second path, which counts for nothing
 	Raw    []byte // the line as read, without its line ending; unknown keys live here
 }
 
@@ -59,9 +60,13 @@ func Misspelled(name string) string {
 func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	var rows []Row
 	var problems []trellis.Problem
-	for i, line := range lines(data) {
-		row, err := parseLine(bytes.TrimPrefix(line, []byte("\ufeff")))
-		if err != nil {
+	list := lines(data)
+	for i, n := 0, 1; i < len(list); i += n {
+		row, err := parseLine(bytes.TrimPrefix(list[i], []byte("\ufeff")))
+		if n = 1; err != nil {
+			if _, n = spread(list[i:]); n > 1 {
+				err = &trellis.Problem{Message: fmt.Sprintf("this row stands on %d lines: write it on one", n)}
+			}
 			err.File, err.Line, err.Hint = name, i+1, cmp.Or(err.Hint, fixHint(name))
 			problems = append(problems, *err)
 		} else if row != nil {
@@ -84,7 +89,7 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
 		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a list
-			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object", Hint: "remove the comma"}
+			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object"}
 		}
 		return nil, notObject(err)
 	}
@@ -132,7 +137,10 @@ func notObject(err error) *trellis.Problem {
 
 func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Problem) {
 	path, ok := keys["file"]
-	if !ok {
+	var second json.RawMessage
+	if ok {
+		second = keys["path"]
+	} else {
 		path, ok = keys["path"]
 	}
 	if _, seed := keys["_example"]; seed && !ok {
@@ -155,6 +163,9 @@ func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Prob
 		return nil, &trellis.Problem{Message: fmt.Sprintf("unknown type %q (%q, or none for a file)", row.Type, Directory)}
 	case row.Type == "":
 		row.Type = File
+	}
+	if json.Unmarshal(second, &row.Unread) == nil && row.Unread == row.Path {
+		row.Unread = ""
 	}
 	return &row, nil
 }

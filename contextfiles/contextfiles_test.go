@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 	want := []contextfiles.Row{
 		{Line: 1, Path: "a.md", Reason: "why", Type: contextfiles.File, Raw: []byte(`{"file": "a.md", "reason": "why", "owner": {"x": 1.0}}`)},
 		{Line: 4, Path: "b/", Type: contextfiles.Directory, Raw: []byte(`  {"path": "b/", "type": "directory"}`)},
-		{Line: 6, Path: "c.md", Type: contextfiles.File, Raw: []byte(`{"file": "c.md", "path": "not this", "_example": "kept by mistake"}`)},
+		{Line: 6, Path: "c.md", Type: contextfiles.File, Unread: "not this", Raw: []byte(`{"file": "c.md", "path": "not this", "_example": "kept by mistake"}`)},
 		{Line: 7, Path: "d.md", Type: contextfiles.File, Raw: []byte(`{"file": "d.md", "owner": {"file": "x", "file": "y"}, "owner": 1}`)},
 	}
 	if !reflect.DeepEqual(rows, want) {
@@ -70,6 +70,7 @@ func TestParseNamesBadLines(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{`{"file": "a.md", "rea`, "c.jsonl:2:21: not one whole JSON object: unexpected end of JSON input"},
 		{`{"file": "a.md"} {"file": "b.md"}`, "c.jsonl:2:18: not one whole JSON object: invalid character '{' after top-level value"},
+		{"{\n\"file\": \"a.md\"\n}", "c.jsonl:2: this row stands on 3 lines: write it on one"},
 		{`{"file": "a.md"}, `, "c.jsonl:2:17: there is a comma behind the object"},
 		{`["a.md"]`, "c.jsonl:2: not a JSON object, but array"},
 		{`"a.md"`, "c.jsonl:2: not a JSON object, but string"},
@@ -87,7 +88,7 @@ func TestParseNamesBadLines(t *testing.T) {
 		if got := strings.TrimSuffix(said(problems), "\n"); got != tt.want {
 			t.Errorf("%s\n got %s\nwant %s", tt.line, got, tt.want)
 		}
-		if len(rows) != 2 || rows[1].Line != 3 {
+		if len(rows) != 2 || rows[1].Line != 3+strings.Count(tt.line, "\n") {
 			t.Errorf("%s: the lines around it gave %+v", tt.line, rows)
 		}
 	}

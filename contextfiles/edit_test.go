@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestFix(t *testing.T) {
 		"{\"file\": \"big.md\"}\n" +
 		"{\"file\": \"a.md\"}\n" +
 		"{\"file\": \"torn"
-	fixed, dropped := contextfiles.Fix("c", []byte(data), contextfiles.Checker{Root: repository(t)})
+	fixed, mends := contextfiles.Fix("c", []byte(data), contextfiles.Checker{Root: repository(t)})
 	want := "\r\n" +
 		"{\"file\": \"a.md\",\t\"reason\": \"tab\", \"n\": 1.50}\r\n" +
 		"{\"_example\": \"x\"}\n" +
@@ -29,35 +30,68 @@ func TestFix(t *testing.T) {
 	if got := string(fixed); got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
-	if got := len(dropped); got != 4 {
-		t.Errorf("got %d dropped, want 4: %s", got, said(dropped))
+	if len(mends) != 4 || slices.ContainsFunc(mends, func(m contextfiles.Mend) bool { return m.Now != "" || m.Was == "" }) {
+		t.Errorf("got %+v, want 4 dropped", mends)
+	}
+}
+
+// What leaves no doubt is mended; the row that is meant is not lost.
+func TestFixMends(t *testing.T) {
+	root := repository(t)
+	for _, tt := range []struct{ data, want string }{
+		{`{"file": "docs", "reason": "docs", "n": 1.50}`, `{"file": "docs/", "type": "directory", "reason": "docs", "n": 1.50}`},
+		{`{"type": "file", "path": "./docs/"}`, `{"type": "directory", "path": "docs/"}`},
+		{`{"reason": "a.md/", "file": "a.md/"}`, `{"reason": "a.md/", "file": "a.md"}`},
+		{`{"file": "a.md", "type": "directory"}`, `{"file": "a.md", "type": "file"}`},
+		{`{"file": "docs\\one.md"}`, `{"file": "docs/one.md"}`},
+		{`{"file": "` + root + `/docs/one.md"}`, `{"file": "docs/one.md"}`},
+		{`{"file": "` + root + `/docs"}`, `{"file": "docs/", "type": "directory"}`},
+		{`{"file":"a.md",}`, `{"file":"a.md"}`},
+		{"{\"file\":\"a.md\", } ,\r\n{\"file\":\"docs/one.md\"},\n", "{\"file\":\"a.md\" }\r\n{\"file\":\"docs/one.md\"}\n"},
+		{"\n{\n  \"file\": \"a.md\",\n  \"reason\": \"b\"\n},\n{\"file\": \"docs/one.md\"}\n", "\n{\"file\":\"a.md\",\"reason\":\"b\"}\n{\"file\": \"docs/one.md\"}\n"},
+		// What is another row already, or nothing that there is, is dropped.
+		{"{\"file\": \"a.md\",}\n{\"file\": \"a.md\", \"reason\": \"kept\"}", `{"file": "a.md", "reason": "kept"}`},
+		{"{\"file\": \"docs\"}\n{\"file\": \"./docs\"}\n", "{\"file\": \"docs/\", \"type\": \"directory\"}\n"},
+		{`{"file": "none.md",}`, ""},
+		{`{"file": "/etc/passwd"}`, ""},
+		{`{"file": "etc"}`, ""},
+		{`{"file": "..\\secret.md"}`, ""},
+		{"{\n\"reason\": [\n{\"file\": \"a.md\"}\n]}", `{"file": "a.md"}` + "\n"},
+	} {
+		fixed, mends := contextfiles.Fix("c", []byte(tt.data), contextfiles.Checker{Root: root})
+		if string(fixed) != tt.want || len(mends) == 0 {
+			t.Errorf("%s\n got %s\nwant %s", tt.data, fixed, tt.want)
+		}
 	}
 }
 
 func TestFixWithoutRepositoryDropsNothing(t *testing.T) {
 	data := []byte("{\"file\": \"a.md\"}\n")
-	fixed, problems := contextfiles.Fix("c", data, contextfiles.Checker{Root: filepath.Join(t.TempDir(), "none")})
-	if !bytes.Equal(fixed, data) || len(problems) != 1 || problems[0].Line != 0 {
-		t.Errorf("got %q, %v", fixed, problems)
+	fixed, mends := contextfiles.Fix("c", data, contextfiles.Checker{Root: filepath.Join(t.TempDir(), "none")})
+	if !bytes.Equal(fixed, data) || len(mends) != 1 || mends[0].Problem.Line != 0 {
+		t.Errorf("got %q, %v", fixed, mends)
 	}
 }
 
-// Whatever stands in a context file, mending it leaves lines that were in it, byte for byte and in
+// Whatever stands in a context file, mending it leaves lines that were in it or are told, byte for byte and in
 // their order, keeps every row that can be used, and leaves nothing to mend.
 func FuzzFix(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "\r\n\r\n", "{\"file\": \"a.md\"}", "{\"file\": \"a.md\", \"x\": 1e400}\r\n{\"file\": \"a.md\"}\n",
 		"\ufeff{\"path\": \"docs/\", \"type\": \"directory\"}\n{\"file\": \"out.md\"}\n[]\nnull\n{",
 		"{\"file\": \"docs/climb/secret.md\"}\n{\"_example\": 3}\n{\"file\": \"etc/passwd\"}",
+		"{\"file\": \"docs\"},\n{\n\"file\": \"a.md\"\n},\n{\"file\": \"a.md\",}\n",
 	} {
 		f.Add([]byte(s))
 	}
 	c := contextfiles.Checker{Root: repository(f)}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fixed, dropped := contextfiles.Fix("c", data, c)
+		fixed, mends := contextfiles.Fix("c", data, c)
 		rest := bytes.SplitAfter(data, []byte("\n"))
-		kept := 0
 		for _, line := range bytes.SplitAfter(fixed, []byte("\n")) {
+			if slices.ContainsFunc(mends, func(m contextfiles.Mend) bool { return m.Now == strings.TrimRight(string(line), "\r\n") }) {
+				continue
+			}
 			for len(rest) > 0 && !bytes.Equal(rest[0], line) {
 				rest = rest[1:]
 			}
@@ -66,11 +100,7 @@ func FuzzFix(f *testing.F) {
 			}
 			if len(line) > 0 {
 				rest = rest[1:]
-				kept++
 			}
-		}
-		if got, want := kept, countLines(data)-len(dropped); got != want {
-			t.Fatalf("kept %d lines of %q, want %d", got, data, want)
 		}
 		before, _ := contextfiles.Parse("c", data)
 		before, _ = c.Check("c", before)
@@ -81,26 +111,12 @@ func FuzzFix(f *testing.F) {
 				t.Fatalf("%q still has: %s", fixed, p.Error())
 			}
 		}
-		if got, want := paths(after), paths(before); got != want {
-			t.Fatalf("usable rows: got %s, want %s", got, want)
+		for _, row := range before {
+			if !slices.ContainsFunc(after, func(r contextfiles.Row) bool { return bytes.Equal(r.Raw, row.Raw) }) {
+				t.Fatalf("the row %s is lost: %q", row.Raw, fixed)
+			}
 		}
 	})
-}
-
-func countLines(data []byte) int {
-	n := bytes.Count(data, []byte("\n"))
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		n++
-	}
-	return n
-}
-
-func paths(rows []contextfiles.Row) string {
-	var list []string
-	for _, r := range rows {
-		list = append(list, r.Path)
-	}
-	return strings.Join(list, " ")
 }
 
 // No path that is accepted leads out of the repository, by the system's own account of symlinks, and

@@ -1,68 +1,70 @@
 package specs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/frontmatter"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"go.yaml.in/yaml/v3"
 )
 
-// frontMatter decodes the YAML between a first line of three dashes and the next one into out, and
-// returns what follows. A page without such lines has no front matter and is all body. When the YAML
-// is bad the problem says where, and out may be filled in part.
-func frontMatter(name string, data []byte, out any) (body []byte, problem *trellis.Problem) {
-	block, body := split(data)
+// frontMatter decodes the YAML that a page begins with into out, and returns what follows, and the line of each key. A page
+// without any is all body. When the YAML is bad, or is none though it says one of keys, the problem says where, and out may
+// be filled in part.
+func frontMatter(name string, data []byte, keys []string, out any) (body []byte, lines map[string]int, problem *trellis.Problem) {
+	block, rest, problem := frontmatter.Cut(data, keys)
+	body = data[rest:]
 	var doc yaml.Node
-	err := yaml.Unmarshal(block, &doc)
-	if err == nil && len(doc.Content) == 0 {
-		return body, nil
+	if problem == nil {
+		problem = decode(block, &doc, out)
+	}
+	if problem != nil {
+		problem.File = name
+		return body, nil, problem
+	}
+	return body, linesOf(&doc), nil
+}
+
+func decode(block []byte, doc *yaml.Node, out any) *trellis.Problem {
+	err := yaml.Unmarshal(block, doc)
+	if err == nil && (len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null") {
+		return nil
 	}
 	if err == nil && doc.Content[0].Kind != yaml.MappingNode {
-		return body, &trellis.Problem{File: name, Line: 1, Message: "the front matter is no list of keys and values"}
+		return &trellis.Problem{Line: 1, Message: "the front matter is no list of keys and values"}
 	}
 	if err == nil {
 		err = doc.Decode(out)
 	}
 	if err != nil {
-		return body, yamlProblem(name, err)
+		return yamlProblem(block, err)
 	}
-	return body, nil
+	return nil
 }
 
-// split cuts a page at its front matter; the block is empty when there is none.
-func split(data []byte) (block, body []byte) {
-	page := bytes.TrimPrefix(data, []byte("\ufeff"))
-	first, rest, ok := bytes.Cut(page, []byte("\n"))
-	if !ok || !isFence(first) {
-		return nil, page
-	}
-	for at := 0; at < len(rest); {
-		line, after, _ := bytes.Cut(rest[at:], []byte("\n"))
-		if isFence(line) {
-			return rest[:at], after
+// linesOf are the lines of a document's keys.
+func linesOf(doc *yaml.Node) map[string]int {
+	lines := map[string]int{}
+	for _, mapping := range doc.Content {
+		for i := 0; i+1 < len(mapping.Content); i += 2 {
+			lines[mapping.Content[i].Value] = mapping.Content[i].Line
 		}
-		at = len(rest) - len(after)
 	}
-	return nil, page
+	return lines
 }
 
-func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
-
-// yamlProblem tells where in the page the YAML is bad; its lines begin after the first fence.
-func yamlProblem(name string, err error) *trellis.Problem {
+// yamlProblem says where in the page the YAML is bad.
+func yamlProblem(block []byte, err error) *trellis.Problem {
 	if types := (*yaml.TypeError)(nil); errors.As(err, &types) {
 		err = errors.New(types.Errors[0])
 	}
-	line, message := text.YAMLError(err)
-	p := trellis.Problem{File: name, Line: line + 1, Message: "front matter: " + message}
-	if strings.Contains(message, "alphabetic or numeric") {
+	p := frontmatter.Wrong(block, err)
+	if strings.Contains(p.Message, "alphabetic or numeric") {
 		p.Message += " (a value that begins with * needs quotes)"
 	}
-	return &p
+	return p
 }
 
 // patterns are globs, written as a list or as one text with commas between them.

@@ -26,31 +26,26 @@ var (
 		mcpServers maxTurns temperature top_p steps hidden disable prompt system_prompt systemPrompt capabilities role channel`)
 )
 
-// ParseRole reads a role file called name. A key that nobody knows is a problem, since it may be
-// "permission" with a letter wrong; the role must not be used, then.
-func ParseRole(name string, data []byte) (Role, *trellis.Problem) {
-	var front struct {
-		Description string               `yaml:"description"`
-		Agent       string               `yaml:"agent"`
-		Model       string               `yaml:"model"`
-		Permission  trellis.Permission   `yaml:"permission"`
-		Rest        map[string]yaml.Node `yaml:",inline"`
-	}
-	body, problem := frontMatter(name, data, &front)
+// roleFront is the front matter of a role's file.
+type roleFront struct {
+	Description string               `yaml:"description"`
+	Agent       string               `yaml:"agent"`
+	Model       string               `yaml:"model"`
+	Permission  trellis.Permission   `yaml:"permission"`
+	Rest        map[string]yaml.Node `yaml:",inline"`
+}
+
+// ParseRole reads the file called name of a role. A key that nobody knows is a problem, since it may be
+// "permission" with a letter wrong, and so is front matter that would not be read, or an agent that is none of
+// agents; nil are those that are not known. The role must not be used, then.
+func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Role, *trellis.Problem) {
+	var front roleFront
+	body, lines, problem := frontMatter(name, data, known, &front)
 	if problem != nil {
 		return Role{}, problem
 	}
-	line, key := 0, ""
-	for k, v := range front.Rest {
-		if !slices.Contains(foreign, k) && (line == 0 || v.Line < line) {
-			line, key = v.Line, k
-		}
-	}
-	if line > 0 {
-		return Role{}, &trellis.Problem{File: name, Line: line + 1, Message: fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(known, ", "))}
-	}
-	if p := front.Permission; p != "" && !slices.Contains(trellis.Permissions, p) {
-		return Role{}, &trellis.Problem{File: name, Line: 1, Message: fmt.Sprintf("unknown permission %q (none, read, edit)", p)}
+	if key, message, hint := front.fault(role, agents, lines); key != "" {
+		return Role{}, &trellis.Problem{File: name, Line: max(lines[key], 1), Message: message, Hint: hint}
 	}
 	r := Role{Description: front.Description, Agent: front.Agent, Model: front.Model, Permission: front.Permission}
 	if r.Model == "inherit" { // as Claude Code says that it has no model of its own
@@ -60,4 +55,28 @@ func ParseRole(name string, data []byte) (Role, *trellis.Problem) {
 		r.Body = body
 	}
 	return r, nil
+}
+
+// fault is the first key that can't be meant as it stands, why, and what may be meant.
+func (f roleFront) fault(role trellis.Role, agents []string, lines map[string]int) (key, message, hint string) {
+	for k := range f.Rest {
+		if !slices.Contains(foreign, k) && (key == "" || lines[k] < lines[key]) {
+			key = k
+		}
+	}
+	_, permits := lines["permission"]
+	rank := slices.Index(trellis.Permissions, f.Permission)
+	switch {
+	case key != "":
+		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(known, ", ")), trellis.Meant(key, known)
+	case permits && f.Permission == "":
+		return "permission", "permission says nothing (none, read, edit)", "say one, or take the line out: the role has " + string(role.Permission())
+	case f.Permission != "" && rank < 0:
+		return "permission", fmt.Sprintf("unknown permission %q (none, read, edit)", f.Permission), trellis.Meant(string(f.Permission), trellis.Strings(trellis.Permissions))
+	case rank > slices.Index(trellis.Permissions, role.Permission()):
+		return "permission", fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", f.Permission, role, role.Permission()), ""
+	case f.Agent != "" && agents != nil && !slices.Contains(agents, f.Agent):
+		return "agent", fmt.Sprintf("there is no agent %q (one of %s)", f.Agent, strings.Join(agents, ", ")), trellis.Meant(f.Agent, agents)
+	}
+	return "", "", ""
 }

@@ -72,6 +72,9 @@ func isFile(root, name string) bool {
 	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
+// pageKeys are the keys of a page's front matter; others are someone else's.
+var pageKeys = []string{"description", "read_when", "globs", "paths"}
+
 func parse(name string, data []byte) Spec {
 	var front struct {
 		Description string   `yaml:"description"`
@@ -79,14 +82,19 @@ func parse(name string, data []byte) Spec {
 		Globs       patterns `yaml:"globs"`
 		Paths       patterns `yaml:"paths"` // as Trellis 0.7 calls them
 	}
-	body, problem := frontMatter(name, data, &front)
+	body, lines, problem := frontMatter(name, data, pageKeys, &front)
 	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: problem}
-	for _, g := range append(front.Globs, front.Paths...) {
-		if !doublestar.ValidatePattern(g) {
-			s.Problem = &trellis.Problem{File: name, Line: 1, Message: fmt.Sprintf("glob %q is not a pattern", g)}
-			continue
+	for _, said := range []struct {
+		key   string
+		globs patterns
+	}{{"globs", front.Globs}, {"paths", front.Paths}} {
+		for _, g := range said.globs {
+			if !doublestar.ValidatePattern(g) {
+				s.Problem = &trellis.Problem{File: name, Line: max(lines[said.key], 1), Message: fmt.Sprintf("glob %q is not a pattern", g)}
+				continue
+			}
+			s.Globs = append(s.Globs, g)
 		}
-		s.Globs = append(s.Globs, g)
 	}
 	if s.Problem != nil {
 		s.Problem.Warning = true

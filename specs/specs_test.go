@@ -70,8 +70,8 @@ func TestBadFrontMatter(t *testing.T) {
 		{"description: x\nread_when: a: b\n", "p.md:3: front matter: mapping values are not allowed in this context"},
 		{"description: x\nread_when: [a]\n", "p.md:3: front matter: cannot unmarshal !!seq into string"},
 		{"globs: {a: b}\n", "p.md:2: front matter: cannot unmarshal !!map into []string"},
-		{"description: x\n\ndescription: y\n", `p.md:4: front matter: mapping key "description" already defined at line 1`},
-		{"globs: ['a[']\n", `p.md:1: glob "a[" is not a pattern`},
+		{"description: x\n\ndescription: y\n", `p.md:4: front matter: mapping key "description" already defined at line 2`},
+		{"description: x\nglobs: ['a[']\n", `p.md:3: glob "a[" is not a pattern`},
 		{"- a\n", "p.md:1: the front matter is no list of keys and values"},
 	} {
 		root := t.TempDir()
@@ -115,16 +115,16 @@ func TestMatches(t *testing.T) {
 }
 
 func TestParseRole(t *testing.T) {
-	got, problem := specs.ParseRole("judge.md", []byte("---\nname: judge\ntools: [Read]\ndescription: strict\nagent: claude\nmodel: haiku\npermission: none\n---\n\nBe strict.\n"))
+	got, problem := specs.ParseRole("judge.md", trellis.Judge, []byte("---\nname: judge\ntools: [Read]\ndescription: strict\nagent: claude\nmodel: haiku\npermission: none\n---\n\nBe strict.\n"), nil)
 	want := specs.Role{Description: "strict", Agent: "claude", Model: "haiku", Permission: trellis.PermitNone, Body: []byte("\nBe strict.\n")}
 	if problem != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, problem, want)
 	}
-	got, problem = specs.ParseRole("judge.md", []byte("Just this."))
+	got, problem = specs.ParseRole("judge.md", trellis.Judge, []byte("Just this."), nil)
 	if problem != nil || string(got.Body) != "Just this." {
 		t.Errorf("no front matter: got %+v, %v", got, problem)
 	}
-	got, problem = specs.ParseRole("judge.md", []byte("---\nmodel: haiku\n---\n\n"))
+	got, problem = specs.ParseRole("judge.md", trellis.Judge, []byte("---\nmodel: haiku\n---\n\n"), nil)
 	if problem != nil || got.Body != nil || got.Model != "haiku" {
 		t.Errorf("no instructions: got %+v, %v", got, problem)
 	}
@@ -134,14 +134,34 @@ func TestParseRole(t *testing.T) {
 func TestParseRoleRefuses(t *testing.T) {
 	for _, tt := range []struct{ front, want string }{
 		{"model: x\npermision: none\nzzz: 1", `judge.md:3: unknown key "permision" (known: description, agent, model, permission)`},
-		{"permission: everything", `judge.md:1: unknown permission "everything" (none, read, edit)`},
+		{"tools:\n  - Read\npermision:\n  none", `judge.md:4: unknown key "permision" (known: description, agent, model, permission)`},
+		{"model: x\npermission: everything", `judge.md:3: unknown permission "everything" (none, read, edit)`},
 		{"permission: [none]", "judge.md:2: front matter: cannot unmarshal !!seq into trellis.Permission"},
-		{"permission: none\npermission: edit", `judge.md:3: front matter: mapping key "permission" already defined at line 1`},
+		{"permission: none\npermission: edit", `judge.md:3: front matter: mapping key "permission" already defined at line 2`},
+		{"model: x\npermission: # none", "judge.md:3: permission says nothing (none, read, edit)"},
+		{"permission: ''", "judge.md:2: permission says nothing (none, read, edit)"},
+		{"model: x\npermission: edit", "judge.md:3: permission edit is more than the role judge has (none): a role file can only narrow it"},
+		{"model: x\nagent: cloude", `judge.md:3: there is no agent "cloude" (one of claude, codex)`},
+		{"model: x\n...", "judge.md:3: the front matter is not ended by ..."},
 		{"\tpermission: none", "judge.md:2: front matter: found character that cannot start any token"},
 	} {
-		r, problem := specs.ParseRole("judge.md", []byte("---\n"+tt.front+"\n---\nDo it.\n"))
+		r, problem := specs.ParseRole("judge.md", trellis.Judge, []byte("---\n"+tt.front+"\n---\nDo it.\n"), []string{"claude", "codex"})
 		if problem == nil || problem.Error() != tt.want || problem.Warning || r.Body != nil {
 			t.Errorf("%q\n got %v %+v\nwant %s", tt.front, problem, r, tt.want)
+		}
+	}
+}
+
+// Front matter that is not read as such would leave a role with all that it may do.
+func TestParseRoleWithoutFrontMatter(t *testing.T) {
+	for _, tt := range []struct{ page, want string }{
+		{"---\npermission: none\nJust look.\n", "judge.md:1: the front matter has no end"},
+		{"\n---\npermission: none\n---\nJust look.\n", "judge.md:2: this is not read as front matter"},
+		{"permission: none\n---\nJust look.\n", "judge.md:1: permission is not read, since no line of three dashes stands above it"},
+	} {
+		r, problem := specs.ParseRole("judge.md", trellis.Judge, []byte(tt.page), nil)
+		if problem == nil || problem.Error() != tt.want || problem.Warning || problem.Hint == "" || r.Body != nil {
+			t.Errorf("%q\n got %v %+v\nwant %s", tt.page, problem, r, tt.want)
 		}
 	}
 }
@@ -151,7 +171,7 @@ func FuzzParseRole(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, problem := specs.ParseRole("r.md", data)
+		r, problem := specs.ParseRole("r.md", trellis.Implement, data, nil)
 		if problem != nil && (problem.Line < 1 || problem.Message == "" || !reflect.DeepEqual(r, specs.Role{})) {
 			t.Errorf("problem %+v, role %+v", problem, r)
 		}

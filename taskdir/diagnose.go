@@ -71,6 +71,9 @@ func diagnose(doc string) (at int, message, hint string) {
 	if at >= len(doc) {
 		return len(doc), "the text ends too early", "a bracket or a quote is not closed; an interrupted write looks so too: take the file back from git"
 	}
+	if strings.Contains(cause, "max depth") {
+		return at, "more brackets are open here than any JSON reader takes", "close those that stand in one another for no reason"
+	}
 	if start, ok := bareValue(doc, at); ok {
 		return explainBare(doc, start)
 	}

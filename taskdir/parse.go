@@ -89,7 +89,8 @@ var others = map[string][]string{
 	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
 }
 
-// misspelled warns of unknown keys that are fields of another object, or nearly spelled as one that is not there.
+// misspelled warns of unknown keys that are fields of another object, or nearly spelled as one of those, or as
+// one that is not there.
 func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -102,9 +103,16 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 			if path != "" {
 				p.Hint = "write it outside of " + strconv.Quote(path)
 			}
-		} else if near := trellis.Nearest(key.Str, known); near != "" {
+		} else if near := trellis.Nearest(key.Str, slices.Concat(known, others[path])); near != "" {
 			p := r.problem(key, "%q is no field, and is passed over", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near
+			switch {
+			case !slices.Contains(others[path], near):
+			case path == "":
+				p.Hint += `, in "pipeline"`
+			default:
+				p.Hint += ", outside of " + strconv.Quote(path)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,24 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 	}
 }
 
+// A field that stands in the wrong object and is misspelt is told all the same.
+func TestMisplacedAndMisspelledKeysAreTold(t *testing.T) {
+	for key, want := range map[string]string{"dependsOn": "depends_on", "depends-on": "depends_on", "depend_on": "depends_on", "notBefore": "not_before",
+		"not-before": "not_before", "protect": "protected", "notess": "notes"} {
+		task, err := taskdir.Parse("task.json", []byte("{\"title\": \"x\",\n "+strconv.Quote(key)+": []}"))
+		if want != "notes" {
+			want += `, in "pipeline"`
+		}
+		if err != nil || len(task.Problems) != 1 || task.Problems[0].Line != 2 || task.Problems[0].Hint != "did you mean: "+want {
+			t.Errorf("%s: got %v, %v", key, task.Problems, err)
+		}
+	}
+	task, err := taskdir.Parse("task.json", []byte("{\"pipeline\": {\n\"baseBranch\": \"x\"}}"))
+	if err != nil || len(task.Problems) != 1 || task.Problems[0].Hint != `did you mean: base_branch, outside of "pipeline"` {
+		t.Errorf("got %v, %v", task.Problems, err)
+	}
+}
+
 // A field that stands in the wrong object counts for nothing, and is told, with its line and where it belongs.
 func TestMisplacedKeysAreTold(t *testing.T) {
 	task, err := taskdir.Parse("task.json", []byte("{\"depends_on\": [\"02-01-auth\"],\n \"verify\": [\"true\"], \"phase\": 2,\n \"pipeline\": {\"priority\": \"P0\", \"verify\": []}}"))
@@ -239,7 +258,7 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" stands here for the second time`, "remove one"},
 		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" stands here for the second time`, "remove one"},
 		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" stands here for the second time`, "remove one"},
-		{"nested beyond reason", strings.Repeat("[", 1<<20), "not valid JSON", ""},
+		{"nested beyond reason", strings.Repeat("[", 1<<20), "1:10001: not valid JSON: more brackets are open here than any JSON reader takes", "close those"},
 		{"too large", `{"x": "` + strings.Repeat("x", 8<<20) + `"}`, "is larger than the 8 MB", ""},
 	}
 	for _, test := range tests {

@@ -17,27 +17,27 @@ import (
 )
 
 // instruct says what the project tells a role: as it is now when that is trusted, else as it was trusted last. What was
-// judged is not judged again as long as it stays.
-func (p *Project) instruct(ctx context.Context) func(trellis.Role) (runner.Instructions, error) {
+// judged is not judged again as long as it stays. Agents are the names of those that there are.
+func (p *Project) instruct(ctx context.Context, agents []string) func(trellis.Role) (runner.Instructions, error) {
 	var mu sync.Mutex
 	known := map[string]bool{}
 	return func(role trellis.Role) (runner.Instructions, error) {
 		words, err := wordsFor(p.Settings.Dir(), role)
 		if err != nil || p.Gate.existingJudge() == nil || p.Settings.Kept != "" {
-			return words.instructions(role, err)
+			return words.instructions(role, agents, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if known[fmt.Sprintf("%q", words)] {
-			return words.instructions(role, nil)
+			return words.instructions(role, agents, nil)
 		}
 		v, err := p.Gate.judge.Subject(ctx, subject.Settings().Of(words))
 		if err != nil || v.Trusted() {
 			known[fmt.Sprintf("%q", words)] = err == nil
-			return words.instructions(role, err)
+			return words.instructions(role, agents, err)
 		}
 		words, err = p.wordsInForce(ctx, role, v)
-		return words.instructions(role, err)
+		return words.instructions(role, agents, err)
 	}
 }
 
@@ -70,10 +70,10 @@ func roleFile(role trellis.Role) string {
 	return ".trellis/agents/" + string(role) + ".md"
 }
 
-// Instructions are what the files below root tell a role, whether they are trusted or not.
-func Instructions(root string, role trellis.Role) (runner.Instructions, error) {
+// Instructions are what the files below root tell a role, whether they are trusted or not, where these agents are known.
+func Instructions(root string, role trellis.Role, known []string) (runner.Instructions, error) {
 	words, err := wordsFor(root, role)
-	return words.instructions(role, err)
+	return words.instructions(role, known, err)
 }
 
 // wordsFor are those below root.
@@ -93,8 +93,9 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	return w, nil
 }
 
-// instructions are what they say, unless reading them failed.
-func (w roleWords) instructions(role trellis.Role, unread error) (in runner.Instructions, err error) {
+// instructions are what they say, unless reading them failed. Known are the names of the agents that there are, nil where nobody
+// can say.
+func (w roleWords) instructions(role trellis.Role, known []string, unread error) (in runner.Instructions, err error) {
 	if unread != nil {
 		return in, unread
 	}
@@ -103,26 +104,13 @@ func (w roleWords) instructions(role trellis.Role, unread error) (in runner.Inst
 	if w[name] == nil {
 		return in, nil
 	}
-	r, problem := specs.ParseRole(name, w[name])
-	if problem != nil {
-		return in, problem
-	}
-	in.Agent, in.Model, in.Override.Instructions = r.Agent, r.Model, r.Body
 	if role == "step" {
 		role = trellis.Implement
 	}
-	in.Permission, err = narrowed(name, role, r.Permission)
-	return in, err
-}
-
-// narrowed is the permission that a role file gives, which may take away and never give.
-func narrowed(file string, role trellis.Role, p trellis.Permission) (trellis.Permission, error) {
-	if p == "" {
-		return "", nil
+	r, problem := specs.ParseRole(name, role, w[name], known)
+	if problem != nil {
+		return in, problem
 	}
-	rank := slices.Index(trellis.Permissions, p)
-	if rank < 0 || rank > slices.Index(trellis.Permissions, role.Permission()) {
-		return "", &trellis.Problem{File: file, Message: fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", p, role, role.Permission())}
-	}
-	return p, nil
+	in.Agent, in.Model, in.Permission, in.Override.Instructions = r.Agent, r.Model, r.Permission, r.Body
+	return in, nil
 }

@@ -59,7 +59,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 			return agents.Check(ctx, name, known)
 		},
 		Default:  firstAgent(ctx, known),
-		Instruct: home.instruct(ctx),
+		Instruct: home.instruct(ctx, cfg.AgentNames()),
 		LookPath: home.Env.LookPath,
 		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.existingJudge(),
 		Redact: redact, Secrets: secret, Traces: home.Traces.tracer(redact),

@@ -13,6 +13,11 @@ import (
 // builtIn are the names of the agents that are always there.
 var builtIn = []string{"claude", "codex", "opencode", "rehearsal"}
 
+// AgentNames are the names of all agents that there are.
+func (c *Config) AgentNames() []string {
+	return slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
+}
+
 // keyName is how a variable is called that holds a key: only the values of such are masked wherever they show up.
 var keyName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`) })
 

@@ -29,8 +29,8 @@ func (d *decoder) check(c *Config) {
 		d.wrong("shared.time_zone", " is no time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
 	}
 	for i, g := range c.Protected {
-		if !ValidGlob(g) {
-			d.wrong(item("protected", i), " is not a glob: %q", g)
+		if fault := GlobFault(d.root, g); fault != "" {
+			d.wrong(item("protected", i), " %s", fault)
 		}
 	}
 	if !word().MatchString(c.Delivery.CommitType) {
@@ -127,7 +127,7 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 
 // agents looks for agents that nobody knows: no role is played by one, and a limit of it would limit nothing.
 func (d *decoder) agents(c *Config) {
-	known := slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
+	known := c.AgentNames()
 	if name := c.Agents.Default; name != "" && !slices.Contains(known, name) {
 		d.wrong("agents.default", " is no agent: %q%s", name, meant(name, known))
 	}

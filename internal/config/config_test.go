@@ -240,6 +240,7 @@ func TestProblems(t *testing.T) {
 		{"worktree: {dir: " + root + "/.git/x}", "1: worktree.dir lies in git's own folder: name a folder beside the main checkout, such as ../<repo>-worktrees"},
 		{"worktree:\n  copy:\n  - .env\n  - ../x", "4: worktree.copy[2] leads out of the repository: ../x"},
 		{"worktree: {copy: [/etc/passwd]}", "1: worktree.copy[1] leads out of the repository: /etc/passwd"},
+		{"protected:\n- api/**\n- a/../b", `3: protected[2] has .. in it, which no path has: "a/../b"`},
 		{"protected: ['a[']", `1: protected[1] is not a glob: "a["`},
 		{"shared: {time_zone: Berlin}", `1: shared.time_zone is no time zone: "Berlin"; it is a name such as Europe/Berlin or UTC`},
 		{"delivery: {commit_type: 'feat(x)'}", `1: delivery.commit_type is one word, such as feat or fix, not "feat(x)"`},

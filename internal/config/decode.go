@@ -31,7 +31,8 @@ type decoder struct {
 	at       map[string]place // what was said, and where
 	problems []trellis.Problem
 	ignored  []string
-	first    int // line of the first ignored key
+	first    int          // line of the first ignored key
+	table    func() []Row // of the settings that are filled
 }
 
 type place struct {
@@ -43,6 +44,7 @@ type place struct {
 // decode fills out, a pointer to a struct, from f.
 func decode(f File, out any, ignore []string) *decoder {
 	d := &decoder{file: f.Name, ignore: ignore, at: map[string]place{}}
+	d.table = func() []Row { return rows(reflect.ValueOf(out).Elem(), "", "") }
 	root, problem := parse(f)
 	if problem != nil {
 		d.problems = append(d.problems, *problem)
@@ -186,9 +188,14 @@ func (d *decoder) field(name string, value *yaml.Node, v reflect.Value, key, gen
 
 // suggest is the key that may have been meant: one of that name elsewhere, or one beside it that is spelled almost so.
 func (d *decoder) suggest(name, key string, names []string) string {
-	for _, r := range Table() {
+	for _, r := range d.table() {
 		if r.Key == name || strings.HasSuffix(r.Key, "."+name) {
 			return fmt.Sprintf(" here (did you mean %s?)", r.Key)
+		}
+	}
+	for _, r := range Table() {
+		if r.Key == below(key, name) || strings.HasPrefix(r.Key, below(key, name)+".") {
+			return " here: it is a setting of a project, in its config.yaml"
 		}
 	}
 	if near := trellis.Nearest(name, names); near != "" {

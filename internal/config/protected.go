@@ -1,8 +1,14 @@
 package config
 
 import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -10,18 +16,62 @@ import (
 // freed are the paths below .trellis that a task may change although .trellis is protected.
 var freed = []string{".trellis/spec/", ".trellis/tasks/", ".trellis/.runtime/", ".trellis/.current-task"}
 
-// ValidGlob reports whether something can match a glob of `protected`.
-func ValidGlob(glob string) bool { return glob != "" && doublestar.ValidatePattern(glob) }
+// GlobFault says why no path of the repository at root matches a glob of `protected` or `touches`, "" where one may. What a
+// file is called is no fault.
+func GlobFault(root, glob string) string {
+	fault := ""
+	switch {
+	case glob == "":
+		fault = "is not a glob"
+	case slices.Contains(strings.Split(glob, "/"), ".."):
+		fault = "has .. in it, which no path has"
+	case exists(root, glob):
+	case !doublestar.ValidatePattern(glob):
+		fault = "is not a glob"
+	case glob != strings.TrimSpace(glob):
+		fault = "begins or ends with a space"
+	case strings.HasPrefix(glob, "!"):
+		fault = "begins with !, which excepts nothing here"
+	case backslash().MatchString(glob):
+		fault = `has a \ where paths have /`
+	case severalGlobs(glob):
+		fault = "is several globs, which stand in a list: [a, b]"
+	}
+	if fault == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: %q", fault, glob)
+}
+
+// exists reports whether a file is called that.
+func exists(root, name string) bool {
+	_, err := os.Lstat(filepath.Join(root, name))
+	return root != "" && err == nil
+}
+
+// backslash is one that is no escape of a bracket or a brace.
+var backslash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}]`) })
+
+// severalGlobs reports whether each part between the commas of a text looks like a path or a glob. Commas in braces and brackets
+// are of one glob.
+func severalGlobs(text string) bool {
+	parts := strings.Split(text, ",")
+	if len(parts) < 2 || strings.ContainsAny(text, "{[") {
+		return false
+	}
+	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.ContainsAny(p, "/*.") })
+}
 
 // Protects reports whether a slash-separated path of the repository falls under globs of `protected`: one that
-// matches it, is it, or is a folder above it. A glob begins at the top of the repository, also with a / or ./ before it.
-func Protects(globs []string, path string) bool {
+// matches it, is it, or is a folder above it. A glob begins at the top of the repository, which / and . are, too;
+// a / at its end says nothing.
+func Protects(globs []string, file string) bool {
 	for _, g := range globs {
-		g = strings.TrimPrefix(strings.TrimPrefix(g, "./"), "/")
-		if strings.HasPrefix(g, ".trellis/") && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(path, f) }) {
+		g = path.Clean(strings.TrimLeft(g, "/"))
+		if strings.HasPrefix(g, ".trellis/") && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(file, f) }) {
 			continue
 		}
-		if ok, err := doublestar.Match(g, path); err == nil && ok || g == path || strings.HasPrefix(path, strings.TrimSuffix(g, "/")+"/") {
+		if ok, err := doublestar.Match(g, file); err == nil && ok || g == file || g == "." || strings.HasPrefix(file, g+"/") {
 			return true
 		}
 	}

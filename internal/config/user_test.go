@@ -46,7 +46,7 @@ func values(l config.Limits) []any {
 func TestUserSettingsAreChecked(t *testing.T) {
 	_, problems := config.Load(config.Files{User: config.File{Name: "user.yaml", Data: []byte("sandbox: on\nverify: [true]\ntrust: {keys: [ann.pem], everything: [~/src]}\n")}})
 	got := mistakes(problems)
-	for _, want := range []string{"user.yaml:1: sandbox is one of", "user.yaml:2: verify is unknown", "user.yaml:3: trust.keys[1] is a path that begins with / or ~/"} {
+	for _, want := range []string{"user.yaml:1: sandbox is one of", "user.yaml:2: verify is unknown here: it is a setting of a project, in its config.yaml", "user.yaml:3: trust.keys[1] is a path that begins with / or ~/"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

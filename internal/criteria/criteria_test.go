@@ -183,6 +183,8 @@ func TestSpellings(t *testing.T) {
 		{"in prose", "## Acceptance\n- a\n  verify: manually, in the browser\n- b\n  - Verify: the page loads\n- c\n  verify: TBD\n- d\n  verify: n/a\n- e\n  **Verify:** -\n", list{"2-3 a", "4-5 b", "6-7 c", "8-9 d", "10-11 e", "error 3 " + unclear, "error 5 " + unclear, "error 7 " + unclear, "error 9 " + unclear, "error 11 " + unclear}},
 		{"in code that begins like prose", "## Acceptance\n- a\n  verify: `all --fast`\n", list{"2-3 a | all --fast"}},
 		{"at the end, not in code", "## Acceptance\n- a (verify: make a)\n", list{"2-2 a (verify: make a)", "warning 2 what this acceptance criterion is to be verified with is not in code, and is not run"}},
+		{"at the end, behind a dash or nothing", "## Acceptance\n- a - verify: make a\n- b verify: make b\n- c re-verify: make c\n- d verify: all of it\n", list{"2-2 a - verify: make a", "3-3 b verify: make b", "4-4 c re-verify: make c", "5-5 d verify: all of it",
+			"warning 2 what this acceptance criterion is to be verified with is not in code, and is not run", "warning 3 what this acceptance criterion is to be verified with is not in code, and is not run"}},
 		{"without a command", "## Acceptance\n- a\n  verify:\n- b\n", list{"2-3 a", "4-4 b", "error 3 " + unclear}},
 		{"below nothing", "## Acceptance\nverify: `make`\n", list{"error 2 this verify line stands below no acceptance criterion"}},
 		{"a criterion that says verify", "## Acceptance\n- [ ] Verify that it works\n- [ ] Verify: it stops\n", list{"2-2 Verify that it works", "3-3 Verify: it stops"}},

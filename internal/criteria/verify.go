@@ -127,7 +127,7 @@ func wordy(value string) bool {
 }
 
 var bareAtTheEnd = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?i)[(\\[—–;,.]\\s*\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
+	return regexp.MustCompile("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
 })
 
 var atTheEnd = sync.OnceValue(func() *regexp.Regexp {

@@ -205,14 +205,14 @@ type checker struct {
 	config *config.Config
 }
 
-// check runs the check that everyone runs; context rows that fail are taken out, and it runs again.
+// check runs the check that everyone runs; context rows that fail are mended or taken out before.
 func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, error) {
 	var out checked
 	for _, name := range research.ContextFiles {
 		path := filepath.Join(k.dir, name)
-		var dropped []trellis.Problem
+		var mends []contextfiles.Mend
 		err := k.disk.Edit(path, func(data []byte) (fixed []byte, _ error) {
-			if fixed, dropped = contextfiles.Fix(name, data, contextfiles.Checker{Root: k.repo.Main}); len(dropped) == 0 {
+			if fixed, mends = contextfiles.Fix(name, data, contextfiles.Checker{Root: k.repo.Main}); len(mends) == 0 {
 				return data, nil
 			}
 			return fixed, nil
@@ -220,8 +220,10 @@ func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, e
 		if err != nil {
 			return out, fmt.Errorf("checking %s: %w", name, err)
 		}
-		for _, p := range dropped {
-			out.Dropped = append(out.Dropped, p.Error())
+		for _, m := range mends {
+			if m.Now == "" {
+				out.Dropped = append(out.Dropped, m.Problem.Error())
+			}
 		}
 	}
 	problems, err := ready.Check(ctx, ready.Input{Dir: k.dir, Store: k.store, Repo: k.repo, As: filepath.Base(k.final), Status: trellis.Ready,

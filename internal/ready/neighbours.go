@@ -2,7 +2,6 @@ package ready
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -91,7 +90,7 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 
 // wanted is where the task names a dependency.
 func (c *check) wanted(id string) string {
-	return fmt.Sprintf("pipeline.depends_on.%d", slices.Index(c.task.Pipeline.DependsOn, id))
+	return c.keys("pipeline.depends_on", slices.Index(c.task.Pipeline.DependsOn, id))
 }
 
 // mean is a hint for a dependency that names a task in another way than by its directory.

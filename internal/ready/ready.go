@@ -228,10 +228,15 @@ func (c *check) contexts(ctx context.Context) error {
 	}
 	checker := contextfiles.Checker{Root: c.Store.Root, InBase: c.inBase(ctx)}
 	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
-		if !slices.Contains(names, name) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if err := taskdir.CheckFile(c.Dir, name); errors.Is(err, fs.ErrNotExist) {
 			c.missing(name, c.initContext(), "there is no %s", name)
 			last := &c.problems[len(c.problems)-1]
 			last.Warning = last.Warning || name == taskdir.DebugContext
+		} else if err != nil { // a folder
+			c.unread(name, err)
 		}
 	}
 	for _, name := range names {

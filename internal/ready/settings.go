@@ -2,8 +2,6 @@ package ready
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -26,18 +24,29 @@ func (c *check) settings() {
 			c.item("pipeline.verify", i, "write a command, or take it out", "pipeline.verify[%d] is empty", i+1)
 		}
 	}
-	for i, glob := range c.task.Pipeline.Protected {
-		if _, err := os.Lstat(filepath.Join(c.Store.Root, glob)); !config.ValidGlob(glob) && (glob == "" || err != nil) {
-			c.item("pipeline.protected", i, "write a path or a glob, such as api/**", "pipeline.protected[%d] is not a glob: %q", i+1, glob)
+	c.globs("pipeline.protected", c.task.Pipeline.Protected)
+	c.globs("pipeline.touches", c.task.Pipeline.Touches)
+}
+
+// globs looks for those that nothing can match.
+func (c *check) globs(list string, globs []string) {
+	for i, glob := range globs {
+		if fault := config.GlobFault(c.Store.Root, glob); fault != "" {
+			c.item(list, i, "write a path or a glob, such as api/**", "%s[%d] %s", list, i+1, fault)
 		}
 	}
 }
 
-// item is at for what is said of one of a list, or for the text in its place.
+// item is at for what is said of one of a list.
 func (c *check) item(list string, i int, hint, format string, args ...any) {
+	c.at(c.keys(list, i), hint, format, args...)
+}
+
+// keys are those of one of a list, or of the text in its place.
+func (c *check) keys(list string, i int) string {
 	key := fmt.Sprintf("%s.%d", list, i)
 	if c.task.Line(key) == 0 {
-		key = list
+		return list
 	}
-	c.at(key, hint, format, args...)
+	return key
 }

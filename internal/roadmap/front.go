@@ -1,46 +1,27 @@
 package roadmap
 
 import (
-	"bytes"
-	"maps"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
 
-	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/frontmatter"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"go.yaml.in/yaml/v3"
 )
 
-// frontMatter reads the settings between a first line of three dashes and the next one, and returns the offset of
-// what follows.
-func (rd *reader) frontMatter() int {
-	all := rd.Roadmap.src
-	begin := len(all) - len(bytes.TrimPrefix(all, []byte("\ufeff")))
-	first, rest, ok := bytes.Cut(all[begin:], []byte("\n"))
-	if !ok || !dashes(first) {
-		return begin
-	}
-	at := begin + len(first) + 1
-	for line := range bytes.Lines(rest) {
-		if dashes(line) {
-			rd.settings(all[begin+len(first)+1 : at])
-			return at + len(line)
-		}
-		at += len(line)
-	}
-	if autoLine().Match(rest) { // else there is no second line of dashes and the first one is a rule
-		rd.errorf(1, "put a line of three dashes below auto_advance", "the front matter has no end")
-	}
-	return begin
-}
-
-var autoLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\Aauto_advance\s*:`) })
-
-func dashes(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
-
 // autoKey is the key that lets steps be planned without a person's asking.
 const autoKey = "auto_advance"
+
+// frontMatter reads the settings at the beginning of the file, and returns the offset of what follows.
+func (rd *reader) frontMatter() int {
+	block, rest, fault := frontmatter.Cut(rd.Roadmap.src, []string{autoKey})
+	switch {
+	case fault != nil:
+		rd.problems = append(rd.problems, *fault)
+	case block != nil:
+		rd.settings(block)
+	}
+	return rest
+}
 
 // settings reads the YAML of the front matter. Keys that are not ours are someone else's.
 func (rd *reader) settings(block []byte) {
@@ -48,17 +29,21 @@ func (rd *reader) settings(block []byte) {
 		Auto bool `yaml:"auto_advance"`
 	}
 	if err := yaml.Unmarshal(block, &got); err != nil {
-		line, message := text.YAMLError(err)
-		rd.errorf(1+min(line, bytes.Count(block, []byte("\n"))), "auto_advance: true", "front matter: %s", message)
+		p := frontmatter.Wrong(block, err)
+		rd.errorf(p.Line, autoKey+": true", "%s", p.Message)
 	}
 	rd.Auto = got.Auto
-	var keys map[string]any
-	if yaml.Unmarshal(block, &keys) != nil {
+	var doc yaml.Node
+	if yaml.Unmarshal(block, &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if key != autoKey && strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(key)) == "autoadvance" {
-			rd.warnf(1, autoKey+": true", "%s in the front matter is not read: the key is %s", key, autoKey)
+	if key, _ := field(doc.Content[0], autoKey); key != nil {
+		return
+	}
+	for i := 0; i < len(doc.Content[0].Content); i += 2 {
+		key := doc.Content[0].Content[i]
+		if spelled := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key.Value)); trellis.Nearest(spelled, []string{autoKey}) != "" {
+			rd.warnf(key.Line, autoKey+": true", "%s in the front matter is not read: the key is %s", key.Value, autoKey)
 		}
 	}
 }

@@ -86,27 +86,45 @@ func column(title string) string {
 // maxColumns is the most that a roadmap has: what is wider holds data.
 const maxColumns = 64
 
-// newTable reads the first row of a table. It is nil for one that is no roadmap; twice names a column that stands there
-// twice.
-func newTable(src []byte, head row) (t *table, twice string) {
-	t = &table{len(head.cells), -1, -1, -1, -1, -1, -1}
-	columns := map[string]*int{
+// columns are those that a table may have, by their names.
+func (t *table) columns() map[string]*int {
+	return map[string]*int{
 		"step": &t.id, "node": &t.id, "description": &t.description, "status": &t.status, "pr": &t.pr, "prs": &t.pr, "plan": &t.plan,
 		"depends on": &t.depends, "dependencies": &t.depends,
 	}
-	for n := range head.cells {
-		name := bare(head.raw(src, n))
-		at, known := columns[column(name)]
-		if known && *at >= 0 {
-			twice = name
-		} else if known {
-			*at = n
-		}
-	}
-	if t.id < 0 || t.pr < 0 && t.plan < 0 && t.status < 0 || t.width > maxColumns {
+}
+
+// roadmap reports whether a table with these columns is one.
+func (t *table) roadmap() bool {
+	return t.id >= 0 && (t.pr >= 0 || t.plan >= 0 || t.status >= 0) && t.width <= maxColumns
+}
+
+// newTable reads the first row of a table. It is nil for one that is no roadmap; twice names a column that stands there
+// twice.
+func newTable(src []byte, head row) (t *table, twice string) {
+	t, twice, _ = readColumns(src, head)
+	if !t.roadmap() {
 		return nil, ""
 	}
 	return t, twice
+}
+
+// readColumns reads the first row of any table; others are the cells that name none of a roadmap's columns.
+func readColumns(src []byte, head row) (t *table, twice string, others []int) {
+	t = &table{len(head.cells), -1, -1, -1, -1, -1, -1}
+	columns := t.columns()
+	for n := range head.cells {
+		name := bare(head.raw(src, n))
+		switch at, known := columns[column(name)]; {
+		case !known:
+			others = append(others, n)
+		case *at >= 0:
+			twice = name
+		default:
+			*at = n
+		}
+	}
+	return t, twice, others
 }
 
 // cell is the column of a cell that is written to, or -1.
@@ -161,6 +179,7 @@ func (rd *reader) table(head row, rows []row) {
 	line := rd.line(head.start)
 	switch {
 	case t == nil:
+		rd.slips(head)
 		rd.notRoadmap(head)
 		return
 	case rd.yaml != nil:
@@ -172,6 +191,7 @@ func (rd *reader) table(head row, rows []row) {
 	case t.cell(PR) < 0:
 		rd.warnf(line, "add a column PR", "there is no PR column, so that no plan can be written to these steps")
 	}
+	rd.slips(head)
 	rd.roadmaps++
 	rd.after = true
 	phase := rd.phase()

@@ -160,6 +160,7 @@ func (rd *reader) yamlStep(n *yaml.Node) (Step, bool) {
 		return Step{}, false
 	}
 	value := func(name string) string { _, v := field(n, name); return scalar(v) }
+	rd.slippedKeys(n)
 	s := Step{ID: value("id"), Description: value("description"), Line: line, where: &item{rd.yaml, n}}
 	if s.ID == "" {
 		rd.errorf(line, "- id: '1.1'", "this step has no id")

@@ -27,7 +27,8 @@ var floors = [][]string{
 	// prices is what agents estimate by what they cost.
 	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit", "internal/prices"},
 	// changelog is what a release says of itself, and roff what its manual is written in.
-	{"internal/changelog", "internal/roff"},
+	// frontmatter is the YAML at the beginning of roles, guidelines and objectives.
+	{"internal/changelog", "internal/roff", "internal/frontmatter"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
 	// mcpclients puts the MCP server into the settings of the programs that start it.

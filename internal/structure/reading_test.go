@@ -94,6 +94,7 @@ var openers = map[string]string{
 	"internal/planner.checkout.exists":      folderOpened,
 	"internal/ready.check.plan":             folderOpened,
 	"contextfiles.Checker.Check":            folderOpened,
+	"contextfiles.Fix":                      folderOpened,
 	"contextfiles.assembly.open":            folderOpened,
 	"agents.openFiles":                      folderOpened,
 	"agents.files.walk":                     folderOpened,

@@ -139,10 +139,10 @@ func (d *diagnosis) context(p *app.Project, dir string) {
 			d.verdict("context", "", fmt.Errorf("reading context: %w", err))
 			continue
 		}
-		if _, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(dropped) > 0 {
-			first := dropped[0]
+		if _, mends := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(mends) > 0 {
+			first := mends[0].Problem
 			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
-				Detail: fmt.Sprintf("%s can't be used, the first: %v", text.Count(len(dropped), "row"), &first)})
+				Detail: fmt.Sprintf("%s can't be used, the first: %v", text.Count(len(mends), "row"), &first)})
 		}
 	}
 }

@@ -200,7 +200,7 @@ func (m Earlier) cards() error {
 		if err != nil {
 			return fmt.Errorf("reading a role: %w", err)
 		}
-		if _, problem := specs.ParseRole(m.Project.Store.Rel(path), data); problem != nil {
+		if _, problem := specs.ParseRole(m.Project.Store.Rel(path), trellis.Role(name), data, nil); problem != nil {
 			m.Console.Say("%v", problem)
 		}
 		used = append(used, name)

@@ -17,7 +17,7 @@ import (
 
 // project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
 func (v *validation) project(ctx context.Context, p *app.Project) error {
-	_, problems := app.CheckedConfig(ctx, p)
+	cfg, problems := app.CheckedConfig(ctx, p)
 	v.add(".trellis/config.yaml", problems...)
 	pages, err := specs.List(p.Root)
 	if err != nil {
@@ -29,7 +29,11 @@ func (v *validation) project(ctx context.Context, p *app.Project) error {
 			v.Problems = append(v.Problems, *page.Problem)
 		}
 	}
-	return errors.Join(v.roles(p), v.templates(p), v.objectives(p))
+	var agents []string // as long as it can be told
+	if len(trellis.Errors(problems)) == 0 {
+		agents = cfg.AgentNames()
+	}
+	return errors.Join(v.roles(p, agents), v.templates(p), v.objectives(p))
 }
 
 func (v *validation) add(checked string, problems ...trellis.Problem) {
@@ -37,10 +41,10 @@ func (v *validation) add(checked string, problems ...trellis.Problem) {
 	v.Problems = append(v.Problems, problems...)
 }
 
-// roles checks .trellis/agents.
-func (v *validation) roles(p *app.Project) error {
+// roles checks .trellis/agents, where these agents are known.
+func (v *validation) roles(p *app.Project, agents []string) error {
 	return v.overrides(p, "agents", ".md", "role", trellis.Strings(trellis.Roles), func(file, name string) error {
-		in, err := app.Instructions(p.Root, trellis.Role(name))
+		in, err := app.Instructions(p.Root, trellis.Role(name), agents)
 		if err != nil || !slices.Contains(templates.Names(), name) {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -43,7 +42,7 @@ func TaskCommand(a *command.Console) *cli.Command {
 		Usage:     "check a task directory",
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "fix", Usage: "drop invalid rows of context files and add the missing fields of task.json"},
+			&cli.BoolFlag{Name: "fix", Usage: "mend or drop invalid rows of context files and add the missing fields of task.json"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`The same as trellis validate TASKDIR.`, []int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task validate 02-01-auth"),
@@ -161,10 +160,10 @@ func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir str
 	return err
 }
 
-// shownOfRow is how much is shown of a row that is dropped, which may stand nowhere else.
-const shownOfRow = 1000
+// shownRow is a row as it is shown. One that is dropped may stand nowhere else.
+func shownRow(row string) string { return text.Cut(trellis.VisibleLine(row), 1000) }
 
-// fix drops invalid rows and adds missing fields, and says what it did.
+// fix mends or drops invalid rows and adds missing fields, and says what it did.
 func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
 	if err != nil {
@@ -179,20 +178,23 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	}
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
-		var dropped []trellis.Problem
-		var before []string
+		var mends []contextfiles.Mend
 		err := p.ChangeContext(dir, name, func(data []byte) (kept []byte, _ error) {
-			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
-			before = strings.Split(string(data), "\n")
+			kept, mends = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
 			return kept, nil
 		})
 		if err != nil {
 			return fixed, err
 		}
-		for _, d := range dropped {
-			if d.Line > 0 { // else it is no row
-				fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s; it was: %s", file, d.Line, d.Message, text.Cut(trellis.VisibleLine(before[d.Line-1]), shownOfRow)))
+		for _, m := range mends {
+			if m.Problem.Line == 0 { // it is no row
+				continue
 			}
+			said := fmt.Sprintf("dropped: %s; it was: %s", m.Problem.Message, shownRow(m.Was))
+			if m.Now != "" {
+				said = fmt.Sprintf("mended: %s; it is now: %s", m.Problem.Message, shownRow(m.Now))
+			}
+			fixed = append(fixed, fmt.Sprintf("%s:%d: %s", file, m.Problem.Line, said))
 		}
 	}
 	return fixed, nil

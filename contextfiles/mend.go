@@ -1,0 +1,187 @@
+package contextfiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Mend is what was done to a row that could not be used.
+type Mend struct {
+	Problem trellis.Problem
+	Was     string
+	Now     string // "" when it was dropped
+}
+
+// Fix mends every row that is wrong in a way that leaves no doubt of what is meant, and drops every other line that is no
+// valid row. All else (the rows that stay, examples, blank lines, line endings) keeps its bytes. Warnings are no reason
+// to change a row. When the repository can't be opened, that is the problem returned, and nothing was changed.
+func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
+	root, err := os.OpenRoot(c.Root)
+	if err != nil {
+		return data, []Mend{{Problem: trellis.Problem{File: name, Message: "opening the repository: " + err.Error()}}}
+	}
+	defer root.Close()
+	rows, problems := Parse(name, data)
+	valid, found := c.Check(name, rows)
+	m := mender{Checker: c, tree: tree{c.Root, root}, used: map[string]bool{}}
+	for _, row := range valid {
+		m.used[row.Path] = true
+	}
+	list := lines(data)
+	for _, p := range trellis.Errors(append(problems, found...)) {
+		at := list[p.Line-1:]
+		_, n := spread(at)
+		was := bytes.Join(at[:n], nil)
+		now := m.mend(at[:n])
+		clear(at[:n])
+		at[0] = now
+		mends = append(mends, Mend{p, strings.TrimRight(string(was), "\r\n"), strings.TrimRight(string(now), "\r\n")})
+	}
+	return bytes.Join(list, nil), mends
+}
+
+// mender writes rows anew. Used are the paths that stay.
+type mender struct {
+	Checker
+	tree tree
+	used map[string]bool
+}
+
+// mend is a row that stands on these lines as it is meant, with the ending of the last one, or nil where that is not certain.
+func (m mender) mend(at [][]byte) []byte {
+	last := at[len(at)-1]
+	ending := last[len(bytes.TrimRight(last, "\r\n")):]
+	was := bytes.TrimRight(bytes.TrimPrefix(at[0], []byte("\ufeff")), "\r\n")
+	object, _ := spread(at)
+	if object == nil && json.Valid(was) {
+		object = was
+	} else if object == nil {
+		object = commas().ReplaceAll(was, []byte("$1"))
+	}
+	row, wrong := parseLine(object)
+	if row == nil || wrong != nil {
+		return nil
+	}
+	object = m.meant(*row).written(object, *row)
+	if row, _ = parseLine(object); row == nil || bytes.Equal(object, was) {
+		return nil
+	}
+	valid, _ := m.Check("", []Row{*row})
+	if len(valid) == 0 || m.used[valid[0].Path] {
+		return nil
+	}
+	m.used[valid[0].Path] = true
+	return append(object, ending...)
+}
+
+// commas are those behind the last value of an object and behind the object, as in a list.
+var commas = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`,?(\s*\})\s*,?\s*$`) })
+
+// meant is the path and type that a row means, by what there is.
+func (m mender) meant(row Row) Row {
+	p := strings.ReplaceAll(row.Path, `\`, "/")
+	for _, root := range m.roots() {
+		p = strings.TrimPrefix(p, root+"/")
+	}
+	clean, wrong := cleanPath(p)
+	if wrong != "" {
+		return row
+	}
+	switch _, wrong := m.tree.look(m.tree.now(clean)); {
+	case wrong == isDirectory:
+		return Row{Path: strings.TrimSuffix(clean, "/") + "/", Type: Directory}
+	case wrong == "":
+		return Row{Path: clean, Type: File}
+	}
+	return row
+}
+
+// roots are the names of the repository's folder.
+func (m mender) roots() []string {
+	roots := []string{filepath.ToSlash(m.Root)}
+	if real, err := filepath.EvalSymlinks(m.Root); err == nil && real != m.Root {
+		roots = append(roots, filepath.ToSlash(real))
+	}
+	return roots
+}
+
+// written is an object, which says what old is, with the path and the type of r.
+func (r Row) written(object []byte, old Row) []byte {
+	if r.Path == old.Path && r.Type == old.Type {
+		return object
+	}
+	kind, said := valueOf(object, "type")
+	if said {
+		object = kind.replaced(object, quote(r.Type))
+	}
+	path, ok := valueOf(object, "file")
+	if !ok {
+		path, _ = valueOf(object, "path")
+	}
+	with := quote(r.Path)
+	if !said && r.Type == Directory {
+		with = append(with, `, "type": "directory"`...)
+	}
+	return path.replaced(object, with)
+}
+
+// place is where a value stands in an object.
+type place struct{ from, to int }
+
+func (p place) replaced(object, with []byte) []byte {
+	return bytes.Join([][]byte{object[:p.from], with, object[p.to:]}, nil)
+}
+
+// valueOf is where the value of a key stands, in an object that can be read.
+func valueOf(object []byte, key string) (p place, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token() // its brace
+	for d.More() {
+		token, _ := d.Token()
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return place{}, false
+		}
+		if to := int(d.InputOffset()); token == key {
+			return place{to - len(value), to}, true
+		}
+	}
+	return place{}, false
+}
+
+// maxSpread is how long a row may be that stands on several lines.
+const maxSpread = 16 << 10
+
+// spread is a row that begins in the first of these lines and ends in a later one, on one line, and on how many it stands;
+// nil and 1 where there is no such row.
+func spread(at [][]byte) (object []byte, n int) {
+	if first := bytes.TrimSpace(at[0]); len(first) == 0 || first[0] != '{' || json.Valid(first) {
+		return nil, 1
+	}
+	for n < len(at) && len(object) < maxSpread {
+		object = append(object, at[n][:min(len(at[n]), maxSpread)]...)
+		n++
+	}
+	d := json.NewDecoder(io.LimitReader(bytes.NewReader(object), maxSpread))
+	var whole json.RawMessage
+	if d.Decode(&whole) != nil {
+		return nil, 1
+	}
+	end := int(d.InputOffset())
+	behind, _, _ := bytes.Cut(object[end:], []byte("\n"))
+	n = 1 + bytes.Count(object[:end], []byte("\n"))
+	var line bytes.Buffer
+	_ = json.Compact(&line, whole) // it was just read
+	if row, wrong := parseLine(line.Bytes()); n == 1 || row == nil || wrong != nil || len(bytes.Trim(behind, ", \t\r")) > 0 {
+		return nil, 1
+	}
+	return line.Bytes(), n
+}

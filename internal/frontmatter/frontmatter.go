@@ -1,0 +1,92 @@
+// Package frontmatter cuts off the YAML that a page of Markdown may begin with, between two lines of three dashes.
+package frontmatter
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Cut returns the YAML of a page, with the dashes above it, so that its lines are those of the page, and the offset at
+// which the rest begins. A page that does not begin with three dashes has no YAML. The fault is what keeps a line at the
+// beginning that says one of keys from being read; other text may begin as it likes.
+func Cut(page []byte, keys []string) (yaml []byte, rest int, fault *trellis.Problem) {
+	begin := len(page) - len(bytes.TrimPrefix(page, []byte("\ufeff")))
+	for line, at := 1, begin; at < len(page); line++ {
+		words, _, _ := bytes.Cut(page[at:], []byte("\n"))
+		next := min(at+len(words)+1, len(page))
+		switch {
+		case line == 1 && !dashes(words):
+			return nil, begin, outside(page[begin:], keys)
+		case line > 1 && dashes(words):
+			return page[begin:at], next, nil
+		case line > 1 && dots(words) && said(page[begin:at], keys) != nil:
+			return nil, begin, &trellis.Problem{Line: line, Message: "the front matter is not ended by ...", Hint: "write three dashes in this line"}
+		}
+		at = next
+	}
+	return nil, begin, outside(page[begin:], keys)
+}
+
+// Wrong is what the decoder of a page's YAML says is wrong with it.
+func Wrong(yaml []byte, err error) *trellis.Problem {
+	line, message := text.YAMLError(err)
+	line = min(max(line, 2), bytes.Count(yaml, []byte("\n"))) // the first line is dashes, and what has no end is told behind the last one
+	return &trellis.Problem{Line: line, Message: "front matter: " + message}
+}
+
+func dashes(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
+
+func dots(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "..." }
+
+// outside is the fault of a key that stands at the beginning of a page without front matter.
+func outside(page []byte, keys []string) *trellis.Problem {
+	k := said(page, keys)
+	switch {
+	case k == nil:
+		return nil
+	case k.below == 1 && dashes(bytes.SplitN(page, []byte("\n"), 2)[0]):
+		return &trellis.Problem{Line: 1, Message: "the front matter has no end", Hint: fmt.Sprintf("put a line of three dashes below %s", k.name)}
+	case k.below == 0:
+		return &trellis.Problem{Line: k.line, Message: k.name + " is not read, since no line of three dashes stands above it", Hint: "put one above it, as the first line of the file, and one below it"}
+	}
+	return &trellis.Problem{Line: k.below, Message: "this is not read as front matter", Hint: "make three dashes the first line of the file, with nothing before them, and end the front matter with three dashes"}
+}
+
+// key is one at the beginning of a page.
+type key struct {
+	name  string
+	line  int
+	below int // the line of dashes above it, 0 when there is none
+}
+
+// said is the first of keys that a page says before its text begins. Blank lines, headings and comments may stand above it,
+// and below dashes other keys.
+func said(page []byte, keys []string) *key {
+	line, below, among := 0, 0, false
+	for words := range strings.Lines(string(page)) {
+		line++
+		words = strings.TrimSpace(words)
+		name, _, colon := strings.Cut(words, ":")
+		name = strings.Trim(name, `"' `)
+		rule := words != "" && strings.Trim(words, "-–—") == ""
+		switch {
+		case colon && slices.Contains(keys, name):
+			return &key{name, line, below}
+		case among && (rule || words == ""):
+			return nil
+		case rule:
+			below = line
+		case words == "" || strings.HasPrefix(words, "#") || strings.HasPrefix(words, "<!--"):
+		case below == 0:
+			return nil
+		default:
+			among = true
+		}
+	}
+	return nil
+}

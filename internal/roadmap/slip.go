@@ -1,0 +1,63 @@
+package roadmap
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"go.yaml.in/yaml/v3"
+)
+
+// waits are what dependencies are called elsewhere.
+var waits = []string{"blocked by", "deps", "needs", "requires", "prerequisites"}
+
+// slip is the column or key that seems to be meant by a name which is none, "" when none is near.
+func slip(name string) string {
+	if slices.Contains(waits, name) {
+		return "depends on"
+	}
+	return trellis.Nearest(name, []string{"step", "description", "status", "pr", "plan", "depends on", "dependencies"})
+}
+
+// titles are columns as they are written.
+var titles = map[string]string{
+	"step": "Step", "description": "Description", "status": "Status", "pr": "PR", "plan": "Plan", "depends on": "Depends On", "dependencies": "Depends On",
+}
+
+// slips warns of columns that seem to be meant as those that the table lacks, if with them it is a roadmap.
+func (rd *reader) slips(head row) {
+	src := rd.Roadmap.src
+	t, _, others := readColumns(src, head)
+	columns := t.columns()
+	meant := map[int]string{}
+	for _, n := range others {
+		if name := slip(column(bare(head.raw(src, n)))); name != "" && *columns[name] < 0 {
+			*columns[name], meant[n] = n, titles[name]
+		}
+	}
+	for _, n := range others {
+		if meant[n] != "" && t.roadmap() && rd.yaml == nil {
+			rd.warnf(rd.line(head.start), "did you mean "+meant[n], "the column %s is not read", bare(head.raw(src, n)))
+		}
+	}
+}
+
+// stepKeys are the keys of a step in YAML; others are someone else's.
+var stepKeys = []string{"id", "description", "status", "pr", "plan", "depends_on"}
+
+// slippedKeys warns of keys of a step in YAML that seem to be meant as those that it lacks.
+func (rd *reader) slippedKeys(step *yaml.Node) {
+	for i := 0; i+1 < len(step.Content); i += 2 {
+		key := step.Content[i]
+		if slices.Contains(stepKeys, key.Value) {
+			continue
+		}
+		meant := strings.ReplaceAll(slip(column(key.Value)), " ", "_")
+		if meant == "dependencies" {
+			meant = "depends_on"
+		}
+		if has, _ := field(step, meant); slices.Contains(stepKeys, meant) && has == nil {
+			rd.warnf(rd.yaml.at(key), "did you mean "+meant, "%s is no key of a step, and is not read", key.Value)
+		}
+	}
+}
