@@ -106,8 +106,11 @@ func (s *server) refused(res *http.Response, in io.Reader) error {
 }
 
 // event reads the data of an event into e. What has another type than the protocol says is passed over: not all that speak it
-// keep to it. An event may be an error.
+// keep to it, and what stands between may send words of its own to keep the connection. An event may be an error.
 func event(data []byte, e any) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return nil
+	}
 	var failed struct{ Error json.RawMessage }
 	for _, into := range []any{&failed, e} {
 		var other *json.UnmarshalTypeError

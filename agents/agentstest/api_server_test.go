@@ -251,7 +251,8 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 	}
 }
 
-// TestAPIOddTypes: what has another type than the book says is as good as left out, unless a number can be read in it.
+// TestAPIOddTypes: what has another type than the book says is as good as left out, unless a number can be read in it; and so are events
+// that keep the connection in words that are no JSON.
 func TestAPIOddTypes(t *testing.T) {
 	for api, answer := range map[string]string{
 		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null}}],"usage":"none"}` + "\n\ndata:" +
@@ -261,7 +262,7 @@ func TestAPIOddTypes(t *testing.T) {
 	} {
 		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "event: ping\ndata: ping\n\nretry: 5\ndata: %s\n\n", answer)
+			fmt.Fprintf(w, "event: ping\ndata: ping\n\nevent: keep-alive\ndata: still here\n\ndata: \"waiting\n\nretry: 5\ndata: %s\n\n", answer)
 		})
 		res, err := direct(t, api, url).Run(t.Context(), judging(t), nil)
 		if want := map[string]int64{agents.OpenAI: 15}[api]; err != nil || res.Text != "well" || res.ToolCalls != 0 || res.Usage.Tokens() != want {

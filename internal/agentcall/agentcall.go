@@ -146,6 +146,8 @@ type Policy struct {
 	Left func() (Limits, error)
 	// Begun is the reply to the first call, which was made ahead and counted then. Nil: it is made.
 	Begun *Reply
+	// Eager asks as soon as a limit's time is over, however often in a row it was not: what runs do that an earlier trellis began.
+	Eager bool
 }
 
 const (
@@ -158,12 +160,17 @@ const (
 func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
 	var out outage
+	var met limit
 	for repairs := 0; ; {
 		reply, err := a.next(f, r)
 		if err != nil {
 			return reply, err
 		}
-		switch fail := reply.Failure; {
+		fail := reply.Failure
+		if fail == nil || !limited(fail) {
+			met = limit{}
+		}
+		switch {
 		case fail == nil && len(reply.Problems) == 0:
 			return reply, nil
 		case fail == nil && repairs < a.Repairs:
@@ -171,6 +178,10 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 			r.Repair = &Repair{reply.Problems, reply.Text}
 		case fail == nil:
 			return reply, invalidAnswer(r, reply)
+		case limited(fail) && !a.Eager:
+			if err := a.pause(f, met.retryAt(fail)); err != nil {
+				return reply, err
+			}
 		case limited(fail) || !down(fail) && !fail.ResumeAt.IsZero():
 			if err := a.pause(f, fail); err != nil {
 				return reply, err
@@ -227,15 +238,11 @@ func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 			return err
 		}
 	}
-	d := fail.ResumeAt.Sub(fail.At)
-	if fail.ResumeAt.IsZero() || d <= 0 {
-		d = time.Minute
-	}
 	var err error
 	if limited(fail) || down(fail) {
-		err = f.Sleep(d)
+		err = f.Sleep(pauseOf(fail))
 	} else {
-		_, err = f.Await(BudgetRaised, d, nil)
+		_, err = f.Await(BudgetRaised, pauseOf(fail), nil)
 	}
 	if err != nil {
 		return err
@@ -246,9 +253,31 @@ func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 	return nil
 }
 
+// pauseOf is how long a failure says to wait, a minute when it does not say.
+func pauseOf(fail *flow.Failure) time.Duration {
+	if d := fail.ResumeAt.Sub(fail.At); !fail.ResumeAt.IsZero() && d > 0 {
+		return d
+	}
+	return time.Minute
+}
+
 func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
 
 func down(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
+
+// limit is what a call has come to, as long as it comes to it again each time that it is made. It uses up no attempt.
+type limit struct{ wait time.Duration }
+
+// retryAt is the failure with the time at which the call is made again: at first when the provider says, and if that was too
+// early ever later, since each try takes from what a run may do, and from the provider.
+func (l *limit) retryAt(fail *flow.Failure) *flow.Failure {
+	pause := *fail
+	if l.wait > pauseOf(fail) {
+		pause.ResumeAt = fail.At.Add(l.wait)
+	}
+	l.wait = min(max(2*l.wait, backoff), maxBackoff)
+	return &pause
+}
 
 // How long a provider is waited for that can't be reached, and how many calls it may let begin their work in that time
 // and then fail.

@@ -48,6 +48,7 @@ func TestAsk(t *testing.T) {
 	good := Reply{Answer: json.RawMessage(`{}`)}
 	bad := Reply{Problems: []string{"/x: is missing"}, Text: Ref{Path: "1/answer.md"}, Session: "s1"}
 	limited := Reply{Failure: &flow.Failure{Code: string(trellis.RateLimited), At: now, ResumeAt: now.Add(time.Hour)}}
+	soon := Reply{Failure: &flow.Failure{Code: string(trellis.RateLimited), At: now, ResumeAt: now.Add(time.Second)}, Session: "s1"}
 	day := Reply{Failure: &flow.Failure{Code: string(trellis.BudgetCost), At: now, ResumeAt: now.Add(2 * time.Hour)}, Session: "s1"}
 	down := Reply{Failure: &flow.Failure{Code: string(trellis.ProviderDown), At: now}, Session: "s1"}
 	cut := down
@@ -56,6 +57,7 @@ func TestAsk(t *testing.T) {
 		replies []Reply
 		code    trellis.Code
 		slept   []time.Duration
+		eager   bool
 	}{
 		"good":                        {replies: []Reply{good}},
 		"repaired":                    {replies: []Reply{bad, good}},
@@ -64,6 +66,10 @@ func TestAsk(t *testing.T) {
 		"too many of them":            {replies: []Reply{passing(trellis.AgentExit), passing(trellis.AgentExit), passing(trellis.AgentExit)}, code: trellis.AgentExit, slept: []time.Duration{10 * time.Second, 20 * time.Second}},
 		"one that stays":              {replies: []Reply{{Failure: &flow.Failure{Code: string(trellis.AgentAuth)}}}, code: trellis.AgentAuth},
 		"limited, and then good":      {replies: []Reply{limited, limited, limited, good}, slept: []time.Duration{time.Hour, time.Hour, time.Hour}},
+		"limited as long as it says":  {replies: []Reply{soon, good}, slept: []time.Duration{time.Second}},
+		"limited for longer":          {replies: append(slices.Repeat([]Reply{soon}, 8), good), slept: []time.Duration{time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}},
+		"limits not in a row":         {replies: []Reply{soon, soon, bad, soon, good}, slept: []time.Duration{time.Second, 10 * time.Second, time.Second}},
+		"limited, of an earlier code": {replies: []Reply{soon, soon, soon, good}, slept: []time.Duration{time.Second, time.Second, time.Second}, eager: true},
 		"a budget of the task":        {replies: []Reply{{Failure: &flow.Failure{Code: string(trellis.BudgetTokens)}}}, code: trellis.BudgetTokens},
 		"a budget of the day":         {replies: []Reply{day, good}, slept: []time.Duration{2 * time.Hour}},
 		"an outage of three minutes":  {replies: []Reply{down, down, down, down, good}, slept: []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute}},
@@ -75,8 +81,15 @@ func TestAsk(t *testing.T) {
 	} {
 		f := &scripted{replies: c.replies}
 		tries, used, paused := 2, 0, 0
-		a := Policy{Repairs: 1, Again: func(*flow.Failure) bool { tries--; return tries >= 0 }, Used: func(Reply) { used++ },
-			Pause: func(flow.Flow, *flow.Failure) error { paused++; return nil }, Resume: func(flow.Flow) error { paused--; return nil }}
+		var told []time.Duration
+		a := Policy{Repairs: 1, Eager: c.eager, Again: func(*flow.Failure) bool { tries--; return tries >= 0 }, Used: func(Reply) { used++ },
+			Pause: func(_ flow.Flow, fail *flow.Failure) error {
+				if until := fail.ResumeAt; !until.IsZero() {
+					told = append(told, until.Sub(fail.At))
+				}
+				paused++
+				return nil
+			}, Resume: func(flow.Flow) error { paused--; return nil }}
 		_, err := a.Call(f, Request{Role: trellis.Judge})
 		var fail *flow.Failure
 		if errors.As(err, &fail) != (c.code != "") || fail != nil && fail.Code != string(c.code) {
@@ -84,6 +97,9 @@ func TestAsk(t *testing.T) {
 		}
 		if !slices.Equal(f.slept, c.slept) || len(f.replies) > 0 || used != len(c.replies) || paused != 0 {
 			t.Errorf("%s: slept %v, %d replies left, %d told, paused %d", name, f.slept, len(f.replies), used, paused)
+		}
+		if len(told) > 0 && !slices.Equal(told, f.slept) {
+			t.Errorf("%s: told of %v, and slept %v", name, told, f.slept)
 		}
 		for i, r := range f.asked[1:] {
 			if before := c.replies[i]; before.Session != r.Session || len(before.Problems) > 0 && (r.Repair == nil || !slices.Equal(r.Repair.Problems, before.Problems)) {

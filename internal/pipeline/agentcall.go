@@ -65,6 +65,7 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 			}
 			r.rep.note(reply.Notes)
 		},
+		Eager: r.in.Code < 11,
 	}
 	if r.in.Code > 8 {
 		a.Left = func() (agentcall.Limits, error) { return r.left(wall) }

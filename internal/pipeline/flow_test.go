@@ -55,6 +55,7 @@ func TestFlow(t *testing.T) {
 	pushes := with(`"commit_type"`, `"delivery": {"push": true}, "commit_type"`)
 	conflict := `{"base": "new", "clash": {"files": ["greet.sh"]}, "checks": {"tree": "t3"}}`
 	hook := `{"hook": "CHANGES is missing"}`
+	limited := `{"failure": {"code": "rate_limited", "at": "2026-01-02T03:04:05Z", "resume_at": "2026-01-02T03:04:06Z"}}`
 	retry := &flow.Failure{Code: string(trellis.PushFailed), Detail: "no network", Retryable: true}
 	for name, c := range map[string]struct {
 		change  map[string][]any
@@ -198,6 +199,10 @@ func TestFlow(t *testing.T) {
 			calls: "claim prepare baseline observe implement observe report", status: trellis.Paused, code: trellis.BudgetTokens},
 		"an agent fails for a passing reason": {change: map[string][]any{"implement": {`{"failure": {"code": "agent_exit", "retryable": true}}`, said}},
 			calls: "claim prepare baseline observe implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{10 * time.Second}},
+		"a limit lasts longer than it says": {change: map[string][]any{"implement": {limited, limited, said}},
+			calls: "claim prepare baseline observe implement implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{time.Second, 10 * time.Second}},
+		"a limit lasts longer, in a run that an older trellis began": {in: pipeline.Input{Code: 10}, change: map[string][]any{"implement": {limited, limited, said}},
+			calls: "claim prepare baseline observe implement implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{time.Second, time.Second}},
 		"an agent fails for good": {change: map[string][]any{"implement": {`{"failure": {"code": "agent_auth"}}`}},
 			calls: "claim prepare baseline observe implement report", status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.AgentAuth},
 

@@ -78,7 +78,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 		again = 0
 	}
 	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count,
-		Pause: func(flow.Flow, *flow.Failure) error { t.paused = true; return nil }}
+		Pause: func(flow.Flow, *flow.Failure) error { t.paused = true; return nil }, Eager: p.in.Code < 6}
 	if p.in.Code > 3 {
 		asker.Left = func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }
 	}

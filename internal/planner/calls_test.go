@@ -4,9 +4,39 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
+
+// limited is a flow whose calls come to a limit of a second, twice.
+type limited struct {
+	flow.Flow
+	calls int
+	slept []time.Duration
+}
+
+func (l *limited) Do(_ string, _, out any) error {
+	if l.calls++; l.calls < 3 {
+		at := time.Now()
+		*out.(*agentcall.Reply) = agentcall.Reply{Failure: &flow.Failure{Code: string(trellis.RateLimited), At: at, ResumeAt: at.Add(time.Second)}}
+	}
+	return nil
+}
+
+func (l *limited) Sleep(d time.Duration) error { l.slept = append(l.slept, d); return nil }
+
+// A limit that is not over when it says so is waited for longer, but by a planning of code that did not, whose journal has to fit.
+func TestWaitsLongerForLimits(t *testing.T) {
+	for code, second := range map[int]time.Duration{Code: 10 * time.Second, 5: time.Second} {
+		f, p := &limited{}, &planning{in: Input{Code: code}}
+		if _, err := p.ask(f, trellis.Research, 0, about{}); err != nil || !slices.Equal(f.slept, []time.Duration{time.Second, second}) {
+			t.Errorf("code %d: slept %v, %v", code, f.slept, err)
+		}
+	}
+}
 
 // A cost that is not the whole is said to be, but by a planning of code that did not, whose journal has to fit.
 func TestTakesPartOfTheCost(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
 // knows evaluate, research and prd, one of version 2 evaluates before it asks for anything else, one of version 3 asks again with what the
-// first call could use, and waits for a limit that one made ahead came to whatever was waited for since, and one of version 4 does not say of
-// a cost that it is not the whole.
-const Code = 5
+// first call could use, and waits for a limit that one made ahead came to whatever was waited for since, one of version 4 does not say of a
+// cost that it is not the whole, and one of version 5 asks as soon as a provider's limit is said to be over, however often it was not.
+const Code = 6
 
 // Flow is the name of this flow in a journal.
 const Flow = "plan"

@@ -22,19 +22,15 @@ type notices struct {
 	said    map[string]string   // what was said last, by subject
 	warned  map[string][]string // what was said of what is passed over, by directory
 	trouble *pulse.Trouble      // what went wrong last
-	idle    time.Time           // since when nothing runs; zero: something does
+	idle    time.Time           // since when there has been nothing to do; zero: something was done since that was known
 }
 
-// stands tells what a beat says of tasks that do not run, and since when none does. busy: there is something to do all the same.
+// stands tells what a beat says of tasks that do not run, and unless the watcher is busy since when there is nothing to do.
 func (n *notices) stands(b pulse.Beat, busy bool) {
 	w := runner.Watching{Waits: make([]told.Event, 0, len(b.Waiting))}
-	switch {
-	case busy || len(b.Running) > 0:
-		n.idle = time.Time{}
-	case n.idle.IsZero():
-		n.idle = b.At
+	if !busy {
+		w.Idle = n.idle
 	}
-	w.Idle = n.idle
 	for _, work := range b.Running {
 		w.Runs = append(w.Runs, work.Task)
 	}

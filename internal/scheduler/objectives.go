@@ -210,6 +210,7 @@ func (o *objectives) end(p planned) {
 		o.fail(p)
 		return
 	}
+	o.notices.idle = time.Time{}
 	delete(o.backoff, p.step)
 	switch res := p.res; {
 	case res.Interrupted:

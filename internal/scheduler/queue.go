@@ -272,9 +272,14 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 	return r
 }
 
-// settled reports whether no look is under way or due that may find something to run.
+// busy reports whether something runs here, or waits for its turn.
+func (w *watch) busy() bool {
+	return len(w.queue) > 0 || len(w.admission.tasks) > 0 || len(w.admission.steps) > 0
+}
+
+// settled reports whether there is nothing to do, and no look is under way that may find something.
 func (w *watch) settled() bool {
-	return !w.scanning() && !w.inspector.waited(false) && len(w.queue) == 0 && len(w.admission.steps) == 0
+	return !w.busy() && !w.scanning() && !w.inspector.waited(false)
 }
 
 // idle reports whether nothing runs, nothing is queued, and nothing is looked at or will be soon. A look that is late counts as long as

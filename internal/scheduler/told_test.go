@@ -2,8 +2,10 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -92,5 +94,34 @@ func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 	// How many are seen to wait for a slot depends on how quickly the first two are done.
 	if queued := strings.Count(strings.Join(w.Said, "\n"), " is queued (2 of 2 slots busy)"); queued > 2 {
 		t.Errorf("%d tasks were queued, want at most 2: %q", queued, w.Said)
+	}
+}
+
+// Since when there is nothing to do stays the same while nothing is done, however often the watcher looks whether there is.
+func TestWatcherKeepsSinceWhenItIsIdle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Hand("02-01-asks", runnertest.PrdText)
+	w.Write(".trellis/tasks/02-01-asks/task.json", `{"status": "ready", "pipeline": {"approval": {"required": true}}}`)
+	var told []string
+	say := w.Site.Event
+	w.Site.Event = func(e runner.Event) {
+		say(e)
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		if e.Watch != nil && (len(told) > 0 || !e.Watch.Idle.IsZero()) {
+			told = append(told, e.Watch.Idle.Format(time.RFC3339Nano))
+		}
+	}
+	w.watching(scheduler.WatchOptions{Rescan: 10 * time.Millisecond})
+	w.Until("some beats", func() bool {
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		return len(told) > 3
+	})
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if len(slices.Compact(told)) != 1 {
+		t.Errorf("idle since %v", told)
 	}
 }

@@ -197,9 +197,12 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		w.begin(ctx)
 		w.objectives.wake()
 		w.objectives.advance(ctx)
+		if w.notices.idle.IsZero() && w.settled() {
+			w.notices.idle, w.heartbeat.news = w.s.Clock(), true
+		}
 		if !w.heartbeat.next().After(time.Now()) {
 			w.heartbeat.write(w.admission.tasks, w.waits())
-			w.notices.stands(w.heartbeat.beat, w.options.Once || !w.settled())
+			w.notices.stands(w.heartbeat.beat, w.options.Once || w.busy())
 		}
 		if w.options.Once && w.idle() {
 			break
@@ -401,8 +404,12 @@ func (w *watch) end(r ran) {
 		w.notices.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
 	case errors.Is(r.err, context.Canceled): // before it began: this watcher ends, and the next one has it
 	case r.err != nil:
+		if w.failed[r.Dir].times == 0 { // tries that go wrong again are no work
+			w.notices.idle = time.Time{}
+		}
 		w.fail(r.Assessment, r.err)
 	default:
+		w.notices.idle = time.Time{}
 		delete(w.failed, r.Dir)
 		if r.res.Status == trellis.Review {
 			w.pulls.hurry()

@@ -11,8 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// FileCode is the version of RunFile in this binary.
-const FileCode = 1
+// FileCode is the version of RunFile in this binary. A run is finished by the code that began it: one of version 1 asks as soon as a
+// provider's limit is said to be over, however often it was not.
+const FileCode = 2
 
 // FileFlow is the name of RunFile in a journal.
 const FileFlow = "file"
@@ -95,7 +96,8 @@ func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
 		req.Limits.Wall = own
 	}
 	tries := 1
-	reply, err := agentcall.Policy{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Call(f, req)
+	asker := agentcall.Policy{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }, Eager: r.in.Code < 2}
+	reply, err := asker.Call(f, req)
 	if err == nil && q.Role == trellis.Implement && reply.Text.Bytes == 0 && reply.ToolCalls == 0 {
 		err = flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 	}
