@@ -107,7 +107,7 @@ type Planning struct {
 type Worktree struct {
 	Dir          string        `yaml:"dir" doc:"the folder of all worktrees, from the main checkout; <repo> is that one's name"`
 	Copy         []string      `yaml:"copy" doc:"files and folders of the main checkout that git does not have and a worktree needs"`
-	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable"`
+	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable; what they leave there has to be ignored by git"`
 	Warm         []string      `yaml:"warm" doc:"folders that setup fills from lock files alone, node_modules say: kept as setup made them at base, and copied into checkouts with the same lock files, where setup is not run when it makes nothing else; not for setup that does something outside of the worktree, nor for folders that name their own path, as .venv, or whose files have to keep their times, as target"`
 	SetupTimeout time.Duration `yaml:"setup_timeout" doc:"how long one of them may take; 0: no limit"`
 }

@@ -137,21 +137,32 @@ func (fv *finalVerifier) baseline(ctx context.Context, c flow.Call, in checksIn)
 }
 
 // baseline runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
-// named, and nothing is run.
+// named, and nothing is run. What they leave there, and commits that they make, are no work, and are undone.
 func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if out.Notes, err = v.repairer.repair(ctx, c, in.Job); err != nil {
 		return out, err
 	}
 	m := v.task.checkpoint(c)
+	if head, err := m.commit(); err != nil {
+		return out, err
+	} else if head != "" { // of an entry that was cut off
+		if out.Notes, err = v.restorer.uncommit(ctx, c, in.Job, head, "the checks at base", out.Notes); err != nil {
+			return out, err
+		}
+	}
 	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
-	if err := m.write(allCommitted); err != nil {
+	head, err := v.restorer.committed(ctx, in.Job, m)
+	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, m.end(err)) }()
 	if err := v.runUnknown(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
+		return out, err
+	}
+	if out.Notes, err = v.restorer.uncommit(ctx, c, in.Job, head, "the checks at base", out.Notes); err != nil {
 		return out, err
 	}
 	left, err := v.restorer.uncommitted(ctx, in.Job)

@@ -134,7 +134,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return p, err
 	}
-	note, err := pp.setUp(ctx, c, in.Job, missing != nil)
+	note, err := pp.setUpCleanly(ctx, c, in, missing != nil)
 	if err != nil {
 		return p, err
 	}
@@ -149,6 +149,26 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	}
 	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
 	return p, err
+}
+
+// setUpCleanly is setUp that leaves nothing which git would commit: it would be taken for the work of agents. Where they have worked
+// it may be theirs.
+func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn, made bool) (note string, err error) {
+	if in.Begun || len(in.Job.Setup.Run) == 0 {
+		return pp.setUp(ctx, c, in.Job, made)
+	}
+	before, err := pp.restorer.uncommitted(ctx, in.Job)
+	if err != nil {
+		return "", err
+	}
+	head, err := pp.repo.Refs().Head(ctx, in.Job.Worktree)
+	if err != nil {
+		return "", err
+	}
+	if note, err = pp.setUp(ctx, c, in.Job, made); err != nil {
+		return note, err
+	}
+	return note, pp.restorer.refuseLeft(ctx, c, in.Job, head, before)
 }
 
 // setUp makes the worktree ready. In one that was just made, what setup would make is copied where it is kept, or else kept.

@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // restorer puts the worktree back to what it was before a call.
@@ -92,7 +95,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 	switch {
 	case err != nil:
 		return nil, err
-	case was == allCommitted:
+	case strings.HasPrefix(was, allCommitted):
 		var out Checks
 		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
@@ -120,7 +123,7 @@ func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpo
 	if err != nil || len(left) == 0 {
 		return nil, err
 	}
-	if was, err := m.read(); err != nil || was != allCommitted {
+	if was, err := m.read(); err != nil || !strings.HasPrefix(was, allCommitted) {
 		return left, err
 	}
 	notes, err := r.backUp(ctx, c, j)
@@ -145,8 +148,52 @@ func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err 
 	return paths, err
 }
 
-// allCommitted is what recheck notes when nothing stands in the worktree that is not committed.
+// allCommitted begins what baseline notes when nothing stands in the worktree that is not committed: the commit follows.
 const allCommitted = "committed"
+
+// committed notes that nothing stands in the worktree that is not committed, and returns the commit: the one that the first entry of
+// the call found.
+func (r *restorer) committed(ctx context.Context, j Job, m checkpoint) (head string, err error) {
+	if head, err = m.commit(); err != nil || head != "" {
+		return head, err
+	}
+	if head, err = r.repo.Refs().Head(ctx, j.Worktree); err != nil {
+		return "", err
+	}
+	return head, m.write(allCommitted + " " + head)
+}
+
+// uncommit takes commits away that commands of the project made since the branch ended in head, and notes it. What they hold stands in
+// the worktree then, uncommitted.
+func (r *restorer) uncommit(ctx context.Context, c flow.Call, j Job, head, who string, notes []string) ([]string, error) {
+	ref := r.task.backupRef(c) + "-commits"
+	moved, err := snapshot.NewBackups(r.repo).Rewind(ctx, j.Worktree, j.Branch, head, ref)
+	if moved {
+		notes = append(notes, who+" made commits or left the branch, which was undone: what they committed is kept as "+ref)
+	}
+	return notes, err
+}
+
+// refuseLeft fails where worktree.setup left what git would commit, or made a commit itself. It is undone, and saved.
+func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, head string, before []string) error {
+	notes, err := r.uncommit(ctx, c, j, head, "worktree.setup", nil)
+	if err != nil {
+		return err
+	}
+	left, err := r.uncommitted(ctx, j)
+	left = slices.DeleteFunc(left, func(path string) bool { return slices.Contains(before, path) })
+	if err != nil || len(left)+len(notes) == 0 {
+		return err
+	}
+	if _, err := snapshot.NewBackups(r.repo).Discard(ctx, j.Worktree, r.task.backupRef(c), left...); err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		notes = append(notes, "worktree.setup left what would be committed as the work, which was undone: "+strings.Join(few(left), ", ")+
+			": have git ignore it, or let worktree.setup not change it (npm ci, say, where npm install writes the lockfile)")
+	}
+	return flow.Fail(string(trellis.HookFailed), "%s", strings.Join(notes, "; "))
+}
 
 // memoFolder is where a call keeps its memo, in its own folder.
 const memoFolder = "before"
@@ -182,6 +229,15 @@ func (m checkpoint) read() (string, error) {
 		return "", nil
 	}
 	return string(data), nil
+}
+
+// commit is the commit that an earlier entry noted, behind [allCommitted], "" for none.
+func (m checkpoint) commit() (string, error) {
+	was, err := m.read()
+	if head, ok := strings.CutPrefix(was, allCommitted+" "); ok {
+		return head, err
+	}
+	return "", err
 }
 
 func (m checkpoint) write(what string) error { return noteIn(m.dir, "tree", m.c, []byte(what)) }

@@ -139,7 +139,7 @@ func (l *ledger) turn(dir string, now time.Time) {
 	l.day, l.lost = day, trellis.Usage{}
 	l.anew()
 	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; the next one looks again
-	for _, name := range names[:max(0, len(names)-keepDays)] { // by number: a clock that is ahead for a moment makes none of them old
+	for _, name := range names[:max(0, len(names)-keepDays)] {        // by number: a clock that is ahead for a moment makes none of them old
 		os.Remove(name)
 	}
 }

@@ -453,6 +453,25 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 	return true, r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
 }
 
+// Rewind is Reattach that takes away what came on top of commit, too: the branch ends in it then. It reports whether it had to.
+func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (bool, error) {
+	moved, err := r.Reattach(ctx, dir, branch, commit, ref)
+	if err != nil {
+		return moved, err
+	}
+	tip, err := r.refs.Branch(ctx, branch)
+	if err != nil || tip == commit {
+		return moved, err
+	}
+	if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
+		return moved, err
+	}
+	if err := r.refs.MoveRef(ctx, "refs/heads/"+branch, commit, tip); err != nil {
+		return moved, fmt.Errorf("taking commits off %s: %w", branch, err)
+	}
+	return true, nil
+}
+
 // Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A
 // ref that is there already must name the same.
 func (r Backups) Keep(ctx context.Context, branch, ref string) (string, error) {

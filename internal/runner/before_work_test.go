@@ -1,0 +1,51 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// idle is an agent that says that it is done and does nothing, and isDone what is met without it.
+const (
+	idle   = "roles:\n  implement: [{answer: done}]\n  check: [{answer: ALL_CHECKS_FINISH}]\n"
+	isDone = "# Bye\n\n## Acceptance Criteria\n\n- [ ] there is a program\n  verify: `test -f greet.sh`\n"
+)
+
+// What the project's own commands commit or leave before agents work is nobody's work: with an agent that does nothing there is none.
+func TestCommandsBeforeTheWork(t *testing.T) {
+	t.Parallel()
+	const sneaky = "echo junk >> greet.sh; echo x > new.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm sneaky"
+	for name, c := range map[string]struct {
+		verify, setup, says string
+	}{
+		"a check that commits":      {verify: sneaky},
+		"a check that switches":     {verify: "git checkout -q -b elsewhere; " + sneaky},
+		"a setup that commits":      {setup: sneaky, says: "worktree.setup made commits"},
+		"a setup that leaves files": {setup: "echo junk >> greet.sh; echo x > new.txt", says: "worktree.setup left what would be committed as the work, which was undone: greet.sh, new.txt"},
+		"a setup that leaves none":  {setup: "mkdir -p .trellis/.runtime; echo x > .trellis/.runtime/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, idle)
+			if c.verify != "" {
+				w.Site.Config.Verify = []string{c.verify}
+			}
+			if c.setup != "" {
+				w.Site.Config.Worktree.Setup = []string{c.setup}
+			}
+			dir := w.Hand("02-01-bye", isDone)
+			res := w.Start(dir)
+			if c.says == "" && (res.Status == trellis.Review || res.Failure != nil && res.Failure.Code == string(trellis.HookFailed)) {
+				t.Errorf("it is %s, %v", res.Status, res.Failure)
+			}
+			if c.says != "" && (res.Status != trellis.Failed || res.Failure.Code != string(trellis.HookFailed) || !strings.Contains(res.Failure.Detail, c.says)) {
+				t.Errorf("it is %s, %v", res.Status, res.Failure)
+			}
+			if made := w.Git("log", "--format=%s", "--branches=feature/*", "--not", "main"); made != "" {
+				t.Errorf("its branch has %s", made)
+			}
+		})
+	}
+}
