@@ -109,6 +109,7 @@ func TestReportAsJSON(t *testing.T) {
 	}{
 		{unmet, problems, document{Message: "auth is not ready", Kind: "unmet", Exit: 3, File: "prd.md", Line: 3, Next: []string{"trellis edit auth"}, Problems: problems}},
 		{app.WithHints(app.Usagef("it can't be run"), "mend it"), problems[1:], document{Message: "it can't be run", Kind: "usage", Exit: 2, File: "prd.md", Line: 3, Next: []string{"mend it"}, Problems: problems[1:]}},
+		{&durable.FileError{Path: "/r/run", Err: durable.ErrLink}, nil, document{Message: "/r/run: is a symbolic link", Kind: "usage", Exit: 2, File: "/r/run", Next: []string{"put what it is to be in the place of the link"}}},
 		{&proc.SignalError{Signal: syscall.SIGINT}, nil, document{Message: "stopped by Ctrl-C", Kind: "interrupted", Exit: 130, Next: []string{}}},
 		{&proc.SignalError{Signal: syscall.SIGTERM}, nil, document{Message: "stopped by SIGTERM", Kind: "interrupted", Exit: 143, Next: []string{}}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -99,6 +100,10 @@ func objectOf(err error) errorObject {
 	var failure *flow.Failure
 	if errors.As(err, &failure) {
 		o.Code = trellis.Code(failure.Code)
+	}
+	var file *durable.FileError
+	if errors.As(err, &file) {
+		o.File = file.Path
 	}
 	var p *trellis.Problem
 	if errors.As(err, &p) {
