@@ -141,7 +141,7 @@ func (s creator) begin(n New) (New, error) {
 	if err := n.check(); err != nil {
 		return n, err
 	}
-	return n, s.Disk.MkdirAll(s.Tasks(), 0o755)
+	return n, s.MakeFolder()
 }
 
 // eachName asks for one name after the other until one is free, if more than one may be asked for.

@@ -60,12 +60,14 @@ func (s Store) ListArchived() ([]Entry, error) {
 
 // children are the paths in folder that could be tasks: directories, and links to be reported.
 func (s Store) children(folder string) ([]string, error) {
-	list, err := os.ReadDir(folder)
+	rel := s.Rel(folder)
+	list, err := durable.ReadDirBelow(s.Root, rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing tasks: %w", err)
+		unread := trellis.Unread(rel, err)
+		return nil, &unread
 	}
 	var dirs []string
 	for _, e := range list {
@@ -78,6 +80,28 @@ func (s Store) children(folder string) ([]string, error) {
 		}
 	}
 	return dirs, nil
+}
+
+// MakeFolder makes the folder that the task directories lie in, unless it is there. Where a file stands, or a link that leads
+// elsewhere, the error is a *trellis.Problem.
+func (s Store) MakeFolder() error {
+	if err := (home{s}).unfit(); err != nil {
+		return err
+	}
+	return s.Disk.MkdirAll(s.Tasks(), 0o755)
+}
+
+// home is a store as the folder that the task directories lie in.
+type home struct{ Store }
+
+// unfit is the problem that keeps it from being read. None at all is no problem.
+func (s home) unfit() error {
+	rel := s.Rel(s.Tasks())
+	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		unread := trellis.Unread(rel, err)
+		return &unread
+	}
+	return nil
 }
 
 // Archived reports whether a task of that directory name is in the archive. Nothing in it is read.
@@ -150,8 +174,12 @@ func (e *AmbiguousError) Error() string {
 
 // Find returns the directory that ref means: a path (from the current folder or from Root), a directory
 // name, or a task's name. Live tasks and drafts come before archived ones. It never leaves
-// .trellis/tasks, by links neither. Errors match ErrNotFound, or are an *AmbiguousError.
+// .trellis/tasks, by links neither. Errors match ErrNotFound, or are an *AmbiguousError, or the *trellis.Problem of
+// that folder.
 func (s Store) Find(ref string) (string, error) {
+	if err := (home{s}).unfit(); err != nil {
+		return "", err
+	}
 	name := strings.TrimRight(ref, "/")
 	if name == "." || name == ".." || strings.Contains(name, "/") {
 		return s.findPath(ref)

@@ -179,3 +179,51 @@ func TestIDs(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", ids, err, want)
 	}
 }
+
+// A file in the place of the folder of tasks, and a link that leads out of the repository, are told by whatever reads or makes it;
+// a link within is followed.
+func TestFolderOfTasks(t *testing.T) {
+	outside := t.TempDir()
+	for name, test := range map[string]struct {
+		link, want string
+	}{
+		"a file":                {"", "is no folder, or in none: a file stands in the place of one"},
+		"an absolute link":      {outside, "leads elsewhere: out of the folder that Trellis reads here, or into .git"},
+		"a link out":            {"../../..", "leads elsewhere: out of the folder that Trellis reads here, or into .git"},
+		"a link that is inside": {"../work", ""},
+	} {
+		s := newStore(t)
+		if err := os.Rename(s.Tasks(), filepath.Join(s.Root, "work")); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{filepath.Join(outside, "02-01-auth"), filepath.Join(s.Root, "work", "02-01-auth")} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		if test.link == "" {
+			err = os.WriteFile(s.Tasks(), nil, 0o644)
+		} else {
+			err = os.Symlink(test.link, s.Tasks())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for doing, do := range map[string]func() error{
+			"listing":  func() error { _, err := s.List(); return err },
+			"finding":  func() error { _, err := s.Find("02-01-auth"); return err },
+			"making":   s.MakeFolder,
+			"creating": func() error { _, err := s.Create(taskdir.New{Name: "new", Title: "New"}); return err },
+		} {
+			err := do()
+			var got *trellis.Problem
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("%s, %s: got %v", name, doing, err)
+			case test.want != "" && (!errors.As(err, &got) || got.File != ".trellis/tasks" || got.Message != test.want || got.Hint == ""):
+				t.Errorf("%s, %s: got %v, want %s", name, doing, err, test.want)
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -46,7 +47,10 @@ func KindOf(err error) Kind {
 	var problem *trellis.Problem
 	var file *durable.FileError
 	var refused *runner.RefusedError
+	var signal *proc.SignalError
 	switch {
+	case errors.As(err, &signal):
+		return ErrInterrupted
 	case errors.As(err, &refused):
 		return ErrUsage
 	case errors.Is(err, trust.ErrUntrusted):

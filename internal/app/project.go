@@ -42,8 +42,11 @@ func (e *Env) Open(ctx context.Context) (*Project, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil || !st.IsDir() {
+	if err := durable.FolderBelow(p.Root, ".trellis"); errors.Is(err, fs.ErrNotExist) {
 		return nil, WithHints(Usagef("there is no .trellis in %s", p.Root), "trellis init")
+	} else if err != nil {
+		unfit := trellis.Unread(".trellis", err)
+		return nil, &unfit
 	}
 	return p, nil
 }

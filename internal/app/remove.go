@@ -72,7 +72,11 @@ func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error
 	if work {
 		where = " and has work on its branch"
 	}
-	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+	next := []string{"trellis task archive " + t.ID}
+	if t.Status != trellis.Cancelled && trellis.Move(t.Status, trellis.Cancelled) == nil {
+		next = append([]string{"trellis cancel " + t.ID}, next...)
+	}
+	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), next...)
 }
 
 // hasWork reports whether a task that began has a branch or a worktree.

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -18,6 +22,27 @@ func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 	cfg, _ := p.Config()
 	_, _ = p.Gate.Judge() // nor do those of the person
 	return p.Wire(ctx, cfg, p).Assessor().Next(ctx, dir)
+}
+
+// TaskStatus is where a task stands, one that is to run with what keeps it from that, as whoever runs it would say.
+func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error) {
+	t, err := p.Reader().Task(dir)
+	if err != nil || t.Status != trellis.Ready && t.Status != trellis.Waiting {
+		return t, err
+	}
+	in := p.Readiness(dir)
+	in.Repo, in.Status = nil, trellis.Ready // no git for a look
+	problems, err := ready.Check(ctx, in)
+	wrongs := trellis.Errors(problems)
+	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
+		t.WaitingFor = "somebody" // what a watcher would say
+	}
+	for _, wrong := range wrongs {
+		if !slices.Contains(t.Problems, wrong) {
+			t.Problems = append(t.Problems, wrong)
+		}
+	}
+	return t, err
 }
 
 // Readiness is the check of a task directory with all that a run looks at before it begins.

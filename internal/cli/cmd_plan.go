@@ -219,12 +219,12 @@ func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOp
 		} else if o.New.Name = trellis.ShortName(o.Requirement); o.New.Name == "" {
 			return app.WithHints(app.Usagef("no name can be made of the text: it has no letter from a to z and no digit"), "add --name NAME")
 		}
-		a.Say("the name becomes %s", o.New.Name)
+		command.Note(a, "the name becomes %s", o.New.Name)
 	}
 	if !c.IsSet("package") {
 		if name := p.PackageIn(o.Requirement); name != "" && name != o.New.Package {
 			o.New.Package = name
-			a.Say("package %s, which the text names", name)
+			command.Note(a, "package %s, which the text names", name)
 		}
 	}
 	if of != nil {

@@ -98,10 +98,10 @@ func checkRequirement(flag, text string) error {
 // sayIssue names what an issue's requirement does not show.
 func sayIssue(a *command.Console, i *tracker.Issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
-		a.Say("issue %s is %s", i.Name, trellis.VisibleLine(strings.ToLower(i.State)))
+		command.Note(a, "issue %s is %s", i.Name, trellis.VisibleLine(strings.ToLower(i.State)))
 	}
 	if i.Hidden > 0 {
-		a.Say("issue %s: comments that were hidden there are left out: %d", i.Name, i.Hidden)
+		command.Note(a, "issue %s: comments that were hidden there are left out: %d", i.Name, i.Hidden)
 	}
 }
 
@@ -110,11 +110,11 @@ func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.Ne
 	n.Source = taskdir.Source{Issue: i.Ref.String(), URL: i.URL, Comment: c.Bool("comment")}
 	if said := i.Priority(); said != "" && n.Priority == "" {
 		n.Priority = said
-		a.Say("priority %s, as the issue says", said)
+		command.Note(a, "priority %s, as the issue says", said)
 	}
 	if said := i.DevType(); said != "" && n.DevType == "" {
 		n.DevType = said
-		a.Say("type %s, as the issue's labels say", said)
+		command.Note(a, "type %s, as the issue's labels say", said)
 	}
 	tasks, others, err := app.Blockers(p.Store, i)
 	if err != nil {
@@ -123,11 +123,11 @@ func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.Ne
 	for _, id := range tasks {
 		if !slices.Contains(n.DependsOn, id) {
 			n.DependsOn = append(n.DependsOn, id)
-			a.Say("depends on %s, which blocks the issue", id)
+			command.Note(a, "depends on %s, which blocks the issue", id)
 		}
 	}
 	if len(others) > 0 {
-		a.Say("the issue is blocked by %s, which no task here came from: nothing waits for that", strings.Join(others, ", "))
+		command.Note(a, "the issue is blocked by %s, which no task here came from: nothing waits for that", strings.Join(others, ", "))
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 			paths = append(paths, s)
 			continue
 		}
-		a.Say("--context %.40q is taken as a text: no file is called so", s)
+		command.Note(a, "--context %.40q is taken as a text: no file is called so", s)
 		texts = append(texts, s)
 	}
 	return paths, texts
@@ -236,7 +236,7 @@ func contextPaths(a *command.Console, p *app.Project, list []string) (paths []st
 		if !problem.Warning {
 			return nil, app.Usagef("--context: %s", problem.Message)
 		}
-		a.Say("warning: --context: %s", problem.Message)
+		command.Note(a, "warning: --context: %s", problem.Message)
 	}
 	for _, r := range valid {
 		paths = append(paths, r.Path)

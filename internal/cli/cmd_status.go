@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,7 +11,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/pulse"
-	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -70,34 +67,11 @@ func statusOfRun(a *command.Console, c *cli.Context, p *app.Project, dir string)
 }
 
 func statusOf(ctx context.Context, a *command.Console, p *app.Project, dir string, asJSON bool) error {
-	t, err := p.Reader().Task(dir)
+	t, err := app.TaskStatus(ctx, p, dir)
 	if err != nil {
 		return err
 	}
-	if err := addUnready(ctx, p, dir, &t); err != nil {
-		return err
-	}
 	return a.Print(asJSON, t, func() error { return a.ShowTask(ctx, p, dir, t) })
-}
-
-// addUnready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func addUnready(ctx context.Context, p *app.Project, dir string, t *status.Task) error {
-	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
-		return nil
-	}
-	in := p.Readiness(dir)
-	in.Repo, in.Status = nil, trellis.Ready // no git for a look
-	problems, err := ready.Check(ctx, in)
-	wrongs := trellis.Errors(problems)
-	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
-		t.WaitingFor = "somebody" // what a watcher would say
-	}
-	for _, wrong := range wrongs {
-		if !slices.Contains(t.Problems, wrong) {
-			t.Problems = append(t.Problems, wrong)
-		}
-	}
-	return err
 }
 
 func over(s trellis.Status) bool {

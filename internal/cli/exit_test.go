@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"syscall"
 	"testing"
 
@@ -81,6 +83,63 @@ func TestReport(t *testing.T) {
 		a.Report(test.err)
 		if got := out.String(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// With --json standard error is one document, with every place that is wrong, whatever was noted before.
+func TestReportAsJSON(t *testing.T) {
+	problems := []trellis.Problem{
+		{File: "debug.jsonl", Message: "there is none", Hint: "write it", Warning: true},
+		{File: "prd.md", Line: 3, Message: "is not filled in", Hint: "trellis edit auth"},
+		{File: "prd.md", Line: 7, Message: "is not filled in", Hint: "trellis edit auth"},
+		{File: "plan.json", Line: 1, Column: 2, Message: "no comma"},
+	}
+	type document struct {
+		Message, Kind, File string
+		Exit, Line          int
+		Next                []string
+		Problems            []trellis.Problem
+	}
+	unmet := app.AsKind(app.ErrUnmet, errors.New("auth is not ready"))
+	for _, test := range []struct {
+		err  error
+		why  []trellis.Problem
+		want document
+	}{
+		{unmet, problems, document{Message: "auth is not ready", Kind: "unmet", Exit: 3, File: "prd.md", Line: 3, Next: []string{"trellis edit auth"}, Problems: problems}},
+		{app.WithHints(app.Usagef("it can't be run"), "mend it"), problems[1:], document{Message: "it can't be run", Kind: "usage", Exit: 2, File: "prd.md", Line: 3, Next: []string{"mend it"}, Problems: problems[1:]}},
+		{&durable.FileError{Path: "/r/run", Err: durable.ErrLink}, nil, document{Message: "/r/run: is a symbolic link", Kind: "usage", Exit: 2, File: "/r/run", Next: []string{"put what it is to be in the place of the link"}}},
+		{&proc.SignalError{Signal: syscall.SIGINT}, nil, document{Message: "stopped by Ctrl-C", Kind: "interrupted", Exit: 130, Next: []string{}}},
+		{&proc.SignalError{Signal: syscall.SIGTERM}, nil, document{Message: "stopped by SIGTERM", Kind: "interrupted", Exit: 143, Next: []string{}}},
+	} {
+		var out bytes.Buffer
+		a := &command.Console{Stderr: &out, JSONErrors: true}
+		command.Note(a, "the name becomes auth")
+		err := test.err
+		if test.why != nil {
+			err = command.Because(a, err, test.why, a.SayProblems)
+		}
+		a.Report(fmt.Errorf("%w", err))
+		var got struct{ Error document }
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got.Error, test.want) {
+			t.Errorf("got %s (%v), want %+v", out.Bytes(), err, test.want)
+		}
+	}
+}
+
+// A note is told at once, with --json at the end, when no document is to stand alone.
+func TestNotes(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		var out bytes.Buffer
+		a := &command.Console{Stderr: &out, JSONErrors: asJSON}
+		command.Note(a, "the name becomes %s", "auth")
+		if told := out.Len() > 0; told == asJSON {
+			t.Errorf("JSON %v: told at once: %v", asJSON, told)
+		}
+		a.Report(app.Quiet(app.ErrWaiting))
+		if want := "trellis: the name becomes auth\n"; out.String() != want {
+			t.Errorf("JSON %v: got %q, want %q", asJSON, out.String(), want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// In a real fish, the words that a person begins become those that there are: commands, flags, tasks by name, values.
+// In a real fish, the words that a person begins become those that there are: commands, flags, tasks by name, values, files.
 func TestFishCompletion(t *testing.T) {
 	t.Parallel()
 	fish, err := exec.LookPath("fish")
@@ -24,21 +24,26 @@ func TestFishCompletion(t *testing.T) {
 	for _, id := range []string{"02-01-auth", "02-02-cart", "02-03-cart"} {
 		w.write(".trellis/tasks/"+id+"/task.json", `{"status": "planning"}`)
 	}
+	w.write("steps/ok.yaml", "")
 	for line, want := range map[string][]string{
-		"trellis obj":                      {"objective"},
-		"trellis objective sh":             {"show"},
-		"trellis start --adopt":            {"--adopt-branch"},
-		"trellis start a":                  {"auth"},
-		"trellis start 02-0":               {"02-01-auth", "02-01-bye", "02-02-cart", "02-03-cart"},
-		"trellis logs auth --phase deb":    {"debug"},
-		"trellis plan --type fro":          {"frontend"},
-		"trellis plan --type=fro":          {"--type=frontend"},
-		"trellis completion ":              {"bash", "fish", "install", "zsh"},
-		"trellis completion install ":      {"bash", "fish", "zsh"},
-		"trellis list --status in_":        {"in_progress"},
-		"trellis edit auth pr":             {"prd"},
-		"trellis config set agents.defau":  {"agents.default"},
-		"trellis --no-such-flag-of-anyone": nil,
+		"trellis obj":                                 {"objective"},
+		"trellis objective sh":                        {"show"},
+		"trellis start --adopt":                       {"--adopt-branch"},
+		"trellis start a":                             {"auth"},
+		"trellis start 02-0":                          {"02-01-auth", "02-01-bye", "02-02-cart", "02-03-cart"},
+		"trellis logs auth --phase deb":               {"debug"},
+		"trellis plan --type fro":                     {"frontend"},
+		"trellis plan --type=fro":                     {"--type=frontend"},
+		"trellis completion ":                         {"bash", "fish", "install", "zsh"},
+		"trellis completion install ":                 {"bash", "fish", "zsh"},
+		"trellis list --status in_":                   {"in_progress"},
+		"trellis edit auth pr":                        {"prd"},
+		"trellis config set agents.defau":             {"agents.default"},
+		"trellis run steps/o":                         {"steps/ok.yaml"},
+		"trellis plan --requirement-file steps/":      {"steps/ok.yaml"},
+		"trellis plan --requirement-file=steps/":      {"--requirement-file=steps/ok.yaml"},
+		"trellis task add-context auth check steps/o": {"steps/ok.yaml"},
+		"trellis --no-such-flag-of-anyone":            nil,
 	} {
 		cmd := exec.Command(fish, "--no-config", "-c", `trellis completion fish | source; complete -C "$argv[1]"`, line)
 		cmd.Dir = w.Dir

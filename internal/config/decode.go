@@ -39,6 +39,8 @@ type place struct {
 	file string
 	line int
 	null bool
+
+	wrong *trellis.Problem // the first mistake in what is said there; nil: none
 }
 
 // decode fills out, a pointer to a struct, from f.
@@ -50,7 +52,7 @@ func decode(f File, out any, ignore []string) *decoder {
 		d.problems = append(d.problems, *problem)
 	}
 	if root != nil {
-		d.at[""] = place{f.Name, root.Line, false}
+		d.at[""] = place{file: f.Name, line: root.Line}
 		d.value(root, reflect.ValueOf(out).Elem(), "", "", "")
 	}
 	if len(d.ignored) > 0 {
@@ -100,12 +102,20 @@ func (d *decoder) says(key string) bool {
 // wrong reports a mistake where key was said.
 func (d *decoder) wrong(key, format string, args ...any) {
 	p := d.at[key]
-	d.problems = append(d.problems, trellis.Problem{File: cmp.Or(p.file, d.file), Line: p.line, Message: cmp.Or(key, "the file") + fmt.Sprintf(format, args...)})
+	problem := trellis.Problem{File: cmp.Or(p.file, d.file), Line: p.line, Message: cmp.Or(key, "the file") + fmt.Sprintf(format, args...)}
+	d.problems = append(d.problems, problem)
+	list, _, _ := strings.Cut(key, "[") // that a wrong item spoils
+	for _, spoiled := range []string{key, list} {
+		if p, said := d.at[spoiled]; said && p.wrong == nil {
+			p.wrong = &problem
+			d.at[spoiled] = p
+		}
+	}
 }
 
 // note keeps where key was said; n is its value.
 func (d *decoder) note(key string, line int, n *yaml.Node) {
-	d.at[key] = place{d.file, line, resolve(n).ShortTag() == "!!null"}
+	d.at[key] = place{file: d.file, line: line, null: resolve(n).ShortTag() == "!!null"}
 }
 
 func resolve(n *yaml.Node) *yaml.Node {

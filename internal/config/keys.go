@@ -188,10 +188,12 @@ const (
 // Setting is a setting with the value that is in force.
 type Setting struct {
 	Key    string `json:"key"`
-	Value  any    `json:"value"` // null: nothing is said, which is something else than empty
+	Value  any    `json:"value"` // null: nothing is said that can be used, which is something else than empty
 	Source Source `json:"source"`
 	File   string `json:"file"` // that says it; "" for a default
 	Line   int    `json:"line"`
+
+	Wrong *trellis.Problem `json:"-"` // why what the file says can't be used; nil: it can
 }
 
 // Text is the value as a person writes it, lists with a line for each item.
@@ -259,7 +261,10 @@ func UserSettings(f File) (all []Setting) {
 func (d *decoder) said(s Setting, key string, by Source) Setting {
 	s.Source = FromDefault
 	if p, ok := d.at[key]; ok && !p.null {
-		s.Source, s.File, s.Line = by, cmp.Or(p.file, d.file), p.line
+		s.Source, s.File, s.Line, s.Wrong = by, cmp.Or(p.file, d.file), p.line, p.wrong
+	}
+	if s.Wrong != nil {
+		s.Value = nil
 	}
 	return s
 }

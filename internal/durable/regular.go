@@ -214,6 +214,15 @@ func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
+// FolderBelow says why a folder below another is not one that ReadDirBelow lists.
+func FolderBelow(dir, name string) error {
+	f, err := openFolder(dir, filepath.FromSlash(name))
+	if err != nil {
+		return unfitFile(filepath.Join(dir, name), 0, err)
+	}
+	return f.Close()
+}
+
 // Below is a folder of which each file is read as ReadBelow reads it.
 func Below(dir string, max int64) fs.FS { return below{dir, max} }
 

@@ -4,7 +4,6 @@ package mcpserver
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 
@@ -79,15 +78,6 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	}
 	return err
 }
-
-// Stdio is a client that writes to in and reads from out. What is passed stays open.
-func Stdio(in io.Reader, out io.Writer) mcp.Transport {
-	return &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}}
-}
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // project is the one of the folder that the server was started in.
 func (s *Server) project(ctx context.Context) (*app.Project, error) {

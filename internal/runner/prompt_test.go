@@ -2,6 +2,8 @@ package runner_test
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +41,23 @@ func TestPromptsOfAPlannedTask(t *testing.T) {
 		_, commands, _ := strings.Cut(p.Text, "# Confirmed commands")
 		if strings.Contains(commands, "no-such-program") {
 			t.Errorf("the prompt of %s confirms a command that can't run", role)
+		}
+	}
+}
+
+// What a prompt is made of and is not there is told with its place and what to do, whoever made the task.
+func TestPromptsOfATaskWithoutTexts(t *testing.T) {
+	w := newWorld(t, runnertest.Careful("small").String())
+	w.Write(".trellis/tasks/02-01-bare/task.json", `{"status": "planning"}`)
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-bare")
+	for role, want := range map[trellis.Role]trellis.Problem{
+		trellis.Implement: {File: ".trellis/tasks/02-01-bare/prd.md", Message: "there is no prd.md", Hint: "trellis edit 02-01-bare prd"},
+		trellis.Evaluate:  {File: ".trellis/tasks/02-01-bare/requirement.md", Message: "there is none: nobody planned this task", Hint: "write what is wanted into it"},
+	} {
+		_, _, _, err := w.Site.TaskRunner().Prompt(context.Background(), dir, role)
+		var got *trellis.Problem
+		if !errors.As(err, &got) || *got != want {
+			t.Errorf("%s: got %v, want %+v", role, err, want)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -55,8 +54,8 @@ func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result
 	if o.Begun != nil {
 		o.Begun()
 	}
-	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
-		return nil, errors.Join(fmt.Errorf("making the folder of tasks: %w", err), lock.release())
+	if err := s.Store.MakeFolder(); err != nil {
+		return nil, errors.Join(err, lock.release())
 	}
 	w := newWatch(s, o, lock)
 	w.listen()

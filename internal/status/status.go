@@ -35,6 +35,8 @@ type Task struct {
 	Priority   string            `json:"priority"`
 	Branch     string            `json:"branch"`
 	BaseBranch string            `json:"base_branch"`
+	Commit     string            `json:"commit"`   // of its work; "": there is none yet
+	Worktree   string            `json:"worktree"` // where that is, or was before it was cleaned up
 	Phase      string            `json:"phase"`
 	Round      int               `json:"round"`
 	Attempt    int               `json:"attempt"`
@@ -59,8 +61,8 @@ type Task struct {
 	Modules    map[string]string `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
 	UpdatedAt  string            `json:"updated_at"`    // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
-	Criteria   []pipeline.Stated `json:"criteria,omitempty"`       // of a task that is looked at alone
-	Defining   []string          `json:"changed_checks,omitempty"` // so too: what its last run changed of what the checks do
+	Criteria   []pipeline.Stated `json:"criteria,omitzero"`       // of a task that is looked at alone
+	Defining   []string          `json:"changed_checks,omitzero"` // so too: what its last run changed of what the checks do
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
@@ -190,8 +192,8 @@ func (r Reader) Task(dir string) (Task, error) {
 		v.Steps.At, v.Steps.Waits = v.step, true
 	}
 	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
-	v.Criteria = pipeline.ReadCriteria(dir, v.Plan)
-	v.Defining = defining(dir)
+	v.Criteria = append([]pipeline.Stated{}, pipeline.ReadCriteria(dir, v.Plan)...)
+	v.Defining = append([]string{}, defining(dir)...)
 	return v, nil
 }
 
@@ -246,6 +248,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
 	v.Children, v.DependsOn = append(v.Children, t.Children...), append(v.DependsOn, p.DependsOn...)
 	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
+	v.Commit, v.Worktree = t.Commit, t.WorktreePath
 	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
 	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}
 	if t.PRURL != "" {

@@ -41,7 +41,7 @@ func reader(t *testing.T, tasks map[string]string) status.Reader {
 
 // Scripts rely on these keys, their order, and on a value of every type also when there is nothing to say (edge C9).
 func TestTaskJSON(t *testing.T) {
-	r := reader(t, map[string]string{"02-01-auth": `{"id": "login", "title": "Log in", "status": "failed", "scope": ["api", "web"], "package": "cli", "creator": "ada", "assignee": "bob", "parent": "02-00-all", "children": ["02-02-x"], "priority": "P1", "pr_url": "https://example.org/1",
+	r := reader(t, map[string]string{"02-01-auth": `{"id": "login", "title": "Log in", "status": "failed", "scope": ["api", "web"], "package": "cli", "creator": "ada", "assignee": "bob", "parent": "02-00-all", "children": ["02-02-x"], "priority": "P1", "pr_url": "https://example.org/1", "commit": "abc", "worktree_path": "/w",
 		"base_branch": "main", "pipeline": {"phase": "check", "round": 2, "attempt": 1, "outcome": "failed", "depends_on": ["02-00-first"],
 		"failure": {"code": "verify_failed", "detail": "go test", "retryable": false, "at": ""},
 		"usage": {"input_tokens": 10, "output_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5, "seconds": 4}}}`})
@@ -65,6 +65,8 @@ func TestTaskJSON(t *testing.T) {
     "priority": "P1",
     "branch": "feature/auth",
     "base_branch": "main",
+    "commit": "abc",
+    "worktree": "/w",
     "phase": "check",
     "round": 2,
     "attempt": 1,
@@ -114,6 +116,13 @@ func TestTaskJSON(t *testing.T) {
 ]`
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+	alone, err := r.Task(filepath.Join(r.Store.Tasks(), "02-01-auth")) // has two lists more, which are empty
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(alone); err != nil || !strings.HasSuffix(string(got), `"problems":[],"criteria":[],"changed_checks":[]}`) {
+		t.Errorf("alone: got %s, %v", got, err)
 	}
 }
 

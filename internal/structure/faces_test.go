@@ -38,7 +38,7 @@ var faces = map[string][]string{
 	"internal/proc":           {"", "command", "doctor", "editing", "runfile", "watch"},                                                                   // signals, the guard; demo and doctor run programs
 	"internal/proof":          {""},                                                                                                                       // verify and decisions: keys, approvals, findings
 	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher lives
-	"internal/ready":          {"", "task", "validate"},                                                                                                   // what is missing from a task
+	"internal/ready":          {"task", "validate"},                                                                                                       // what is missing from a task
 	"internal/research":       {"doctor"},                                                                                                                 // whether a check command can run
 	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                                     // objectives
 	"internal/roff":           {""},                                                                                                                       // the manual is made of the command tree

@@ -36,7 +36,7 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	if !slices.ContainsFunc(sealed, func(f git.TreeFile) bool { return f.Path == taskdir.TaskJSON }) {
 		return "", errors.New("it has no task.json")
 	}
-	if err := r.Disk.MkdirAll(r.Store.Tasks(), 0o755); err != nil {
+	if err := r.Store.MakeFolder(); err != nil {
 		return "", err
 	}
 	lock, err := durable.WaitLock(ctx, filepath.Join(r.Repo.Common, "trellis-shared.lock"), durable.Holder{PID: os.Getpid()})

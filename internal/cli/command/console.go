@@ -44,6 +44,7 @@ type Console struct {
 	// JSONErrors has errors reported as JSON documents on Stderr, as those want it who asked for JSON.
 	JSONErrors bool
 
+	notes  []string  // that wait until it is known whether an error document stands alone
 	news   *app.News // of the project that was opened
 	traces *app.Traces
 }
@@ -177,9 +178,9 @@ func (c *Console) SayProblems(problems []trellis.Problem) {
 		if p.Warning {
 			kind = "warning: "
 		}
-		c.Say("%s%v", kind, &p)
+		Note(c, "%s%v", kind, &p)
 		if p.Hint != "" {
-			c.Say("next: %s", p.Hint)
+			Note(c, "next: %s", p.Hint)
 		}
 	}
 }

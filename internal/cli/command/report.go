@@ -2,8 +2,11 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -22,16 +25,68 @@ type errorObject struct {
 	Line    int          `json:"line,omitempty"`
 	Column  int          `json:"column,omitempty"`
 	Next    []string     `json:"next"` // commands to type, or what to do
+
+	Problems []trellis.Problem `json:"problems,omitempty"` // all places that it is about, where there are several
+}
+
+// problemsError is an error about places in files, and perhaps warnings beside it.
+type problemsError struct {
+	error
+	problems []trellis.Problem
+}
+
+// Unwrap are the error and the first place that it is about.
+func (e *problemsError) Unwrap() []error {
+	list := []error{e.error}
+	if wrong := trellis.Errors(e.problems); len(wrong) > 0 {
+		list = append(list, &wrong[0])
+	}
+	return list
+}
+
+// hints say what to do about each place, once.
+func (e *problemsError) hints() []string {
+	list := []string{}
+	for _, p := range trellis.Errors(e.problems) {
+		if p.Hint != "" && !slices.Contains(list, p.Hint) {
+			list = append(list, p.Hint)
+		}
+	}
+	return list
+}
+
+// Because is err, which problems are the reason for. People are told them by tell at once; who asked for JSON gets them with the
+// error.
+func Because(c *Console, err error, problems []trellis.Problem, tell func([]trellis.Problem)) error {
+	if c.JSONErrors {
+		return &problemsError{err, problems}
+	}
+	tell(problems)
+	return err
+}
+
+// Note says what a command makes of what it was asked, before it works. With --json that is told at the end, when it comes to
+// no error.
+func Note(c *Console, format string, args ...any) {
+	if c.JSONErrors {
+		c.notes = append(c.notes, fmt.Sprintf(format, args...))
+		return
+	}
+	c.Say(format, args...)
 }
 
 // Report prints an error and its hints for people, or as one JSON document for who asked for JSON. An error about which
-// all has been said is not printed.
+// all has been said is not printed. Beside a document stands no note.
 func (c *Console) Report(err error) {
-	if err == nil || err.Error() == "" {
+	said := err == nil || err.Error() == ""
+	if c.JSONErrors && !said {
+		_ = terminal.JSON(c.Stderr, errorDocument{objectOf(err)}) // where nobody reads, nobody is told
 		return
 	}
-	if c.JSONErrors {
-		_ = terminal.JSON(c.Stderr, errorDocument{objectOf(err)}) // where nobody reads, nobody is told
+	for _, note := range c.notes {
+		c.Say("%s", note)
+	}
+	if said {
 		return
 	}
 	c.Say("%v", err)
@@ -46,9 +101,20 @@ func objectOf(err error) errorObject {
 	if errors.As(err, &failure) {
 		o.Code = trellis.Code(failure.Code)
 	}
+	var file *durable.FileError
+	if errors.As(err, &file) {
+		o.File = file.Path
+	}
 	var p *trellis.Problem
 	if errors.As(err, &p) {
 		o.File, o.Line, o.Column = p.File, p.Line, p.Column
+	}
+	var several *problemsError
+	if errors.As(err, &several) {
+		o.Problems = several.problems
+		if len(app.HintsOf(several.error)) == 0 {
+			o.Next = several.hints()
+		}
 	}
 	return o
 }

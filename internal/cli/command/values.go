@@ -15,7 +15,7 @@ func (c *Console) Slug(text, from string) (string, error) {
 	case name == "":
 		return "", app.WithHints(app.Usagef("%s %q leaves no name: it has no letter from a to z and no digit", from, text), "small letters, digits and dashes, as in user-auth")
 	case name != text:
-		c.Say("the name becomes %s", name)
+		Note(c, "the name becomes %s", name)
 	}
 	return name, nil
 }

@@ -80,6 +80,9 @@ func (cmd settings) get(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Wrong != nil {
+		return app.WithHints(s.Wrong, "trellis config set "+s.Key+" VALUE")
+	}
 	cmd.SayProblems(problems)
 	return cmd.Print(c.Bool("json"), s, func() error {
 		if list, ok := s.Value.([]string); ok && len(list) == 0 {

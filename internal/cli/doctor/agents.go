@@ -40,7 +40,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	}
 	for _, f := range agents.Unused(ctx, o) {
 		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is no agent of this project"),
-			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+commandLine(f.Name)+"; docs/reference/agents.md")
+			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
 	named := namedAgents(c)
 	d.apis(ctx, o, named)
@@ -57,8 +57,8 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	}
 }
 
-// commandLine is what settings say of a known program.
-func commandLine(name string) string {
+// CommandLine is what settings say of a known program.
+func CommandLine(name string) string {
 	c, _ := agents.KnownCommand(name)
 	return fmt.Sprintf("{type: %s, command: [%s], env_pass: [%s]}", c.Type, strings.Join(c.Argv, ", "), strings.Join(c.EnvPass, ", "))
 }

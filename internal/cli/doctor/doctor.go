@@ -179,7 +179,11 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 		d.add(stateOK, check, detail, "")
 		return
 	}
-	d.add(stateError, check, err.Error(), strings.Join(app.HintsOf(err), "; "))
+	f := finding{Check: check, State: stateError, Detail: err.Error(), Hint: strings.Join(app.HintsOf(err), "; ")}
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		f.File, f.Line, f.Column = p.File, p.Line, p.Column
+	}
+	d.findings = append(d.findings, f)
 }
 
 func (d *diagnosis) all(ctx context.Context) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -22,12 +21,15 @@ import (
 
 // tasks looks at what lies in .trellis/tasks: what can't be read, and what does not fit together.
 func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config) {
-	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
+	if durable.FolderBelow(p.Root, ".trellis") != nil {
 		return // reported as such
 	}
+	var archived []taskdir.Entry
 	live, err := p.Store.List()
-	archived, archErr := p.Store.ListArchived()
-	if err := errors.Join(err, archErr); err != nil {
+	if err == nil {
+		archived, err = p.Store.ListArchived()
+	}
+	if err != nil {
 		d.verdict("tasks", "", err)
 		return
 	}

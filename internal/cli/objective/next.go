@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 func (cmd objectives) nextCommand() *cli.Command {
@@ -87,10 +88,10 @@ func (cmd objectives) broken(r *roadmap.Roadmap, err error) error {
 	if r == nil {
 		return err
 	}
-	for _, p := range r.Check() {
-		if !p.Warning {
+	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
+	return command.Because(cmd.Console, unreliable, trellis.Errors(r.Check()), func(problems []trellis.Problem) {
+		for _, p := range problems {
 			cmd.Say("%s", p.Error())
 		}
-	}
-	return app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
+	})
 }

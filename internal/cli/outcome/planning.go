@@ -305,11 +305,11 @@ func SayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
 	list, err := p.Repo.Index().Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:
-		a.Say("looking for uncommitted files: %v", err)
+		command.Note(a, "looking for uncommitted files: %v", err)
 	case len(list) == 1:
-		a.Say("1 uncommitted file in this checkout, %s: the worktree won't have it", list[0].Path)
+		command.Note(a, "1 uncommitted file in this checkout, %s: the worktree won't have it", list[0].Path)
 	case len(list) > 1:
-		a.Say("%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
+		command.Note(a, "%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
 	}
 }
 

@@ -66,8 +66,7 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	var held *durable.HeldError
 	switch {
 	case errors.As(err, &not):
-		a.PrintProblems(not.Problems)
-		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))
+		return command.Because(a, app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id)), not.Problems, a.PrintProblems)
 	case errors.Is(err, runner.ErrPlanning):
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
 	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):

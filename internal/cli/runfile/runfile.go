@@ -81,10 +81,11 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 	var problems []trellis.Problem
 	o.File = a.Path(file)
 	o.Bundle, problems = loadFile(o.File, file, given)
-	a.SayProblems(problems)
 	if o.Bundle == nil {
-		return nil, o, app.Quiet(app.ErrUsage)
+		again := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
+		return nil, o, command.Because(a, app.WithHints(app.Usagef("%s can't be run", file), again), problems, a.SayProblems)
 	}
+	a.SayProblems(problems)
 	return p, o, nil
 }
 

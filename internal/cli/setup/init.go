@@ -62,6 +62,9 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	if err != nil {
 		return err
 	}
+	if err := cmd.room(p); err != nil {
+		return err
+	}
 	root := filepath.Join(p.Root, ".trellis")
 	files, err := cmd.scaffolding(ctx, p, agent)
 	if err != nil {
@@ -80,14 +83,25 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
+	if err := p.Store.MakeFolder(); err != nil {
 		return err
 	}
 	if err := move.Tell(); err != nil {
 		return err
 	}
 	cmd.madeHere(ctx, p, made)
-	return cmd.afterInit(ctx, len(made))
+	return cmd.afterInit(ctx, p, len(made), agent)
+}
+
+// room says what stands where the folders of Trellis are to be, before anything is made.
+func (cmd setups) room(p *app.Project) error {
+	for _, name := range []string{".trellis", ".trellis/spec", p.Store.Rel(p.Store.Tasks())} {
+		if err := durable.FolderBelow(p.Root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			unfit := trellis.Unread(name, err)
+			return app.WithHints(&unfit, unfit.Hint, "trellis init")
+		}
+	}
+	return nil
 }
 
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
@@ -166,8 +180,15 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 }
 
 // afterInit says what is wrong with this machine and the project, and what comes next.
-func (cmd setups) afterInit(ctx context.Context, made int) error {
+func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int, agent string) error {
 	doctor.Tell(ctx, cmd.Console)
+	if set, _ := p.Config(); agent != "" && agent != set.Agents.Default {
+		cmd.Say("--agent %s is not in .trellis/config.yaml, which stays as it is", agent)
+		if _, named := set.Agents.Commands[agent]; !named && slices.Contains(agents.Known(), agent) {
+			cmd.Say("next: name it under agents.commands in .trellis/config.yaml: %s: %s", agent, doctor.CommandLine(agent))
+		}
+		cmd.Say("next: trellis config set agents.default %s", trellis.ShellWord(agent))
+	}
 	if made > 0 {
 		cmd.Say("made %s: read .trellis/config.yaml, and commit them", text.Count(made, "file"))
 		cmd.Say("next: git add .trellis && git commit -m %q", "Set up Trellis")

@@ -162,7 +162,7 @@ func (cmd tasks) showCommand() *cli.Command {
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-			t, err := p.Reader().Task(dir)
+			t, err := app.TaskStatus(c.Context, p, dir)
 			if err != nil {
 				return err
 			}

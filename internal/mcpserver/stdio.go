@@ -1,0 +1,110 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Stdio is a client that writes to in and reads from out. What is passed stays open. A line that is no message is answered, and
+// those after it are heard.
+func Stdio(in io.Reader, out io.Writer) mcp.Transport {
+	answers := &answers{Writer: out}
+	return &mcp.IOTransport{Reader: io.NopCloser(&messages{in: bufio.NewReader(in), answers: answers}), Writer: answers}
+}
+
+// answers are what a client reads, a line for each Write. Several may write at once.
+type answers struct {
+	io.Writer
+	mu sync.Mutex
+}
+
+func (a *answers) Write(line []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Writer.Write(line)
+}
+
+func (a *answers) Close() error { return nil }
+
+// refuse answers a line, of which nobody can tell to which call it belongs.
+func (a *answers) refuse(code int, why error) error {
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": why.Error()}})
+	if err == nil {
+		_, err = a.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// messages are the lines of a client that are messages.
+type messages struct {
+	in      *bufio.Reader
+	answers *answers
+	left    []byte // of a message that was read in part
+}
+
+func (m *messages) Read(p []byte) (int, error) {
+	for len(m.left) == 0 {
+		line, err := m.line()
+		if len(bytes.TrimSpace(line)) > 0 {
+			code, why := unfit(line)
+			if why == nil {
+				m.left = line
+				break
+			}
+			err = errors.Join(m.answers.refuse(code, why), err)
+		}
+		if errors.Is(err, io.EOF) {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, m.left)
+	m.left = m.left[n:]
+	return n, nil
+}
+
+// line is the next line with its end. Of one that is too long it is a part, which is longer than messages may be.
+func (m *messages) line() (line []byte, err error) {
+	for {
+		part, err := m.in.ReadSlice('\n')
+		if len(line) <= mcp.DefaultMaxLineLength {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// unfit says why a line is no message, or no list of them.
+func unfit(line []byte) (code int, why error) {
+	if len(line) > mcp.DefaultMaxLineLength {
+		return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is longer than %d bytes", mcp.DefaultMaxLineLength)
+	}
+	if !json.Valid(line) {
+		return jsonrpc.CodeParseError, errors.New("a line is no JSON; a message is one line of it")
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(line, &list) != nil {
+		list = []json.RawMessage{line}
+	}
+	if len(list) == 0 {
+		return jsonrpc.CodeInvalidRequest, errors.New("a list of messages is empty")
+	}
+	for _, one := range list {
+		if _, err := jsonrpc.DecodeMessage(one); err != nil {
+			return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is no message: %w", err)
+		}
+	}
+	return 0, nil
+}
