@@ -16,7 +16,7 @@ func TestInstalledCompletion(t *testing.T) {
 	for shell, ask := range map[string][]string{
 		// What bash does when Tab is pressed: the package's loader finds the file by the name of the command.
 		"bash": {"--noprofile", "--norc", "-c", `. /usr/share/bash-completion/bash_completion; __load_completion trellis || _comp_load trellis
-			COMP_WORDS=(trellis obj) COMP_CWORD=1; _trellis; echo "${COMPREPLY[@]}"`},
+			COMP_LINE="trellis obj" COMP_WORDS=(trellis obj) COMP_CWORD=1; _trellis; echo "${COMPREPLY[@]}"`},
 		"zsh":  {"-f", "-c", `fpath=($HOME/.local/share/zsh/site-functions $fpath); autoload -Uz compinit; compinit -u -d $HOME/.zcompdump; echo ${_comps[trellis]}`},
 		"fish": {"-c", `complete -C "trellis obj"`},
 	} {

@@ -43,7 +43,7 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 				return err
 			})
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, taskdir.ErrNotFound) { // of a task that git took away, what was seen of it first counts
 			return nil, err
 		}
 		if len(changed) > 0 {

@@ -34,7 +34,7 @@ func Show(w io.Writer, of status.Task, style Style) error {
 	}
 	printRows(&b, rows)
 	for i := range t.Problems {
-		fmt.Fprintf(&b, "  %-9s %s\n", "problem", &t.Problems[i])
+		fmt.Fprintf(&b, "  %-9s %s\n", "problem", trellis.Visible(t.Problems[i].Error()))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
