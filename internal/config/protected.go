@@ -49,8 +49,8 @@ func exists(root, name string) bool {
 	return root != "" && err == nil
 }
 
-// backslash is one that is no escape of a bracket or a brace.
-var backslash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}]`) })
+// backslash is one that escapes nothing that means something in globs, or may.
+var backslash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}()!,-]`) })
 
 // severalGlobs reports whether each part between the commas of a text looks like a path or a glob. Commas in braces and brackets
 // are of one glob.
@@ -59,7 +59,7 @@ func severalGlobs(text string) bool {
 	if len(parts) < 2 || strings.ContainsAny(text, "{[") {
 		return false
 	}
-	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.ContainsAny(p, "/*.") })
+	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.ContainsAny(p, "/*") })
 }
 
 // Protects reports whether a slash-separated path of the repository falls under globs of `protected`: one that
@@ -68,7 +68,7 @@ func severalGlobs(text string) bool {
 func Protects(globs []string, file string) bool {
 	for _, g := range globs {
 		g = path.Clean(strings.TrimLeft(g, "/"))
-		if strings.HasPrefix(g, ".trellis/") && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(file, f) }) {
+		if (g == "." || g+"/" == ".trellis/" || strings.HasPrefix(g, ".trellis/")) && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(file, f) }) {
 			continue
 		}
 		if ok, err := doublestar.Match(g, file); err == nil && ok || g == file || g == "." || strings.HasPrefix(file, g+"/") {

@@ -22,6 +22,11 @@ func TestProtects(t *testing.T) {
 }
 
 func TestProtectsAll(t *testing.T) {
+	for _, all := range []string{".trellis", ".trellis/", ".trellis/**", "."} {
+		if config.Protects([]string{all}, ".trellis/spec/a.md") || !config.Protects([]string{all}, ".trellis/config.yaml") {
+			t.Errorf("%s protects guidelines, or does not protect the settings", all)
+		}
+	}
 	for _, all := range []string{".", "/", "./"} {
 		if !config.Protects([]string{all}, "a/b.go") {
 			t.Errorf("%s does not protect a/b.go", all)

@@ -143,18 +143,14 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 		return out, err
 	}
 	m := v.task.checkpoint(c)
-	if head, err := m.commit(); err != nil {
-		return out, err
-	} else if head != "" { // of an entry that was cut off
-		if out.Notes, err = v.restorer.uncommit(ctx, c, in.Job, head, "the checks at base", out.Notes); err != nil {
-			return out, err
-		}
-	}
 	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
-	head, err := v.restorer.committed(ctx, in.Job, m)
+	head, err := v.repo.Refs().Head(ctx, in.Job.Worktree)
+	if err == nil {
+		err = m.write(allCommitted)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -162,7 +158,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	if err := v.runUnknown(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
-	if out.Notes, err = v.restorer.uncommit(ctx, c, in.Job, head, "the checks at base", out.Notes); err != nil {
+	if out.Notes, err = v.restorer.uncommit(ctx, c, in.Job, head, "the checks", out.Notes); err != nil {
 		return out, err
 	}
 	left, err := v.restorer.uncommitted(ctx, in.Job)

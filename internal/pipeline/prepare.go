@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -154,22 +156,33 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 // setUpCleanly is setUp that leaves nothing which git would commit: it would be taken for the work of agents. Where they have worked
 // it may be theirs.
 func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn, made bool) (note string, err error) {
-	if in.Begun || len(in.Job.Setup.Run) == 0 {
+	if in.Begun && !made || len(in.Job.Setup.Run) == 0 {
 		return pp.setUp(ctx, c, in.Job, made)
 	}
-	before, err := pp.restorer.uncommitted(ctx, in.Job)
+	was, err := atFirst(pp.task, c, beforeSetupFile, maxStandards, func() (was beforeSetup, err error) {
+		if was.Uncommitted, err = pp.restorer.uncommitted(ctx, in.Job); err == nil {
+			was.Head, err = pp.repo.Refs().Head(ctx, in.Job.Worktree)
+		}
+		return was, err
+	})
 	if err != nil {
 		return "", err
 	}
-	head, err := pp.repo.Refs().Head(ctx, in.Job.Worktree)
-	if err != nil {
-		return "", err
+	note, err = pp.setUp(ctx, c, in.Job, made)
+	if err != nil && !errors.As(err, new(*flow.Failure)) {
+		return note, err // it was cut off, and begins anew
 	}
-	if note, err = pp.setUp(ctx, c, in.Job, made); err != nil {
-		return note, err
-	}
-	return note, pp.restorer.refuseLeft(ctx, c, in.Job, head, before)
+	left := pp.restorer.refuseLeft(ctx, c, in.Job, was)
+	return note, cmp.Or(err, left)
 }
+
+// beforeSetup is where the worktree stood before worktree.setup, as beforeSetupFile in the folder of the call has it.
+type beforeSetup struct {
+	Head        string   `json:"head"`
+	Uncommitted []string `json:"uncommitted"`
+}
+
+const beforeSetupFile = "setup.json"
 
 // setUp makes the worktree ready. In one that was just made, what setup would make is copied where it is kept, or else kept.
 func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (note string, err error) {

@@ -95,7 +95,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 	switch {
 	case err != nil:
 		return nil, err
-	case strings.HasPrefix(was, allCommitted):
+	case was == allCommitted:
 		var out Checks
 		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
@@ -123,7 +123,7 @@ func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpo
 	if err != nil || len(left) == 0 {
 		return nil, err
 	}
-	if was, err := m.read(); err != nil || !strings.HasPrefix(was, allCommitted) {
+	if was, err := m.read(); err != nil || was != allCommitted {
 		return left, err
 	}
 	notes, err := r.backUp(ctx, c, j)
@@ -148,20 +148,8 @@ func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err 
 	return paths, err
 }
 
-// allCommitted begins what baseline notes when nothing stands in the worktree that is not committed: the commit follows.
+// allCommitted is what baseline notes when nothing stands in the worktree that is not committed.
 const allCommitted = "committed"
-
-// committed notes that nothing stands in the worktree that is not committed, and returns the commit: the one that the first entry of
-// the call found.
-func (r *restorer) committed(ctx context.Context, j Job, m checkpoint) (head string, err error) {
-	if head, err = m.commit(); err != nil || head != "" {
-		return head, err
-	}
-	if head, err = r.repo.Refs().Head(ctx, j.Worktree); err != nil {
-		return "", err
-	}
-	return head, m.write(allCommitted + " " + head)
-}
 
 // uncommit takes commits away that commands of the project made since the branch ended in head, and notes it. What they hold stands in
 // the worktree then, uncommitted.
@@ -175,13 +163,13 @@ func (r *restorer) uncommit(ctx context.Context, c flow.Call, j Job, head, who s
 }
 
 // refuseLeft fails where worktree.setup left what git would commit, or made a commit itself. It is undone, and saved.
-func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, head string, before []string) error {
-	notes, err := r.uncommit(ctx, c, j, head, "worktree.setup", nil)
+func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, was beforeSetup) error {
+	notes, err := r.uncommit(ctx, c, j, was.Head, "worktree.setup", nil)
 	if err != nil {
 		return err
 	}
 	left, err := r.uncommitted(ctx, j)
-	left = slices.DeleteFunc(left, func(path string) bool { return slices.Contains(before, path) })
+	left = slices.DeleteFunc(left, func(path string) bool { return slices.Contains(was.Uncommitted, path) })
 	if err != nil || len(left)+len(notes) == 0 {
 		return err
 	}
@@ -229,15 +217,6 @@ func (m checkpoint) read() (string, error) {
 		return "", nil
 	}
 	return string(data), nil
-}
-
-// commit is the commit that an earlier entry noted, behind [allCommitted], "" for none.
-func (m checkpoint) commit() (string, error) {
-	was, err := m.read()
-	if head, ok := strings.CutPrefix(was, allCommitted+" "); ok {
-		return head, err
-	}
-	return "", err
 }
 
 func (m checkpoint) write(what string) error { return noteIn(m.dir, "tree", m.c, []byte(what)) }

@@ -175,7 +175,8 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 // whole is data without a last line whose write was cut off, which the next one takes the place of.
 func whole(data []byte) []byte {
 	begin := bytes.LastIndexByte(data, '\n') + 1
-	if err := json.NewDecoder(bytes.NewReader(data[begin:])).Decode(new(any)); errors.Is(err, io.ErrUnexpectedEOF) {
+	err := json.NewDecoder(bytes.NewReader(data[begin:])).Decode(new(any))
+	if errors.Is(err, io.ErrUnexpectedEOF) || bytes.IndexByte(data[begin:], 0) >= 0 { // which is what a power cut leaves
 		return data[:begin]
 	}
 	return data

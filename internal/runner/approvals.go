@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -91,7 +93,11 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 		return "", "", err
 	}
 	if g.State == proof.Rejected {
-		return "another plan: this one was " + g.No(), "trellis plan --retry " + t.ID + " --feedback 'what should be different'", nil
+		next = "trellis plan --retry " + t.ID + " --feedback 'what should be different'"
+		if _, err := os.Lstat(filepath.Join(t.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) {
+			next = "trellis edit " + t.ID + " prd" // after which people are asked anew
+		}
+		return "another plan: this one was " + g.No(), next, nil
 	}
 	what = "approval of the plan"
 	if len(g.Changed) > 0 {
@@ -249,9 +255,8 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
 		return v, nil // the run waits for it and takes it from the file
 	}
-	was := t.Status
 	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != was {
+		if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
 			return nil // a person called it off, or it was begun meanwhile
 		}
 		if v.State == proof.Approved {

@@ -24,6 +24,7 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 		"a check that switches":     {verify: "git checkout -q -b elsewhere; " + sneaky},
 		"a setup that commits":      {setup: sneaky, says: "worktree.setup made commits"},
 		"a setup that leaves files": {setup: "echo junk >> greet.sh; echo x > new.txt", says: "worktree.setup left what would be committed as the work, which was undone: greet.sh, new.txt"},
+		"a setup that fails":        {setup: sneaky + "; echo more >> greet.sh; false", says: "exited with 1"},
 		"a setup that leaves none":  {setup: "mkdir -p .trellis/.runtime; echo x > .trellis/.runtime/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,6 +43,11 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 			}
 			if c.says != "" && (res.Status != trellis.Failed || res.Failure.Code != string(trellis.HookFailed) || !strings.Contains(res.Failure.Detail, c.says)) {
 				t.Errorf("it is %s, %v", res.Status, res.Failure)
+			}
+			if c.setup != "" && res.Status == trellis.Failed {
+				if left := w.Git("-C", w.Task(dir).WorktreePath, "status", "--porcelain", "--", ".", ":!.trellis"); left != "" {
+					t.Errorf("its worktree holds %s", left)
+				}
 			}
 			if made := w.Git("log", "--format=%s", "--branches=feature/*", "--not", "main"); made != "" {
 				t.Errorf("its branch has %s", made)

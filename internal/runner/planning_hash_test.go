@@ -83,12 +83,17 @@ func TestRejectedByHand(t *testing.T) {
 	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "base_branch": "main", "pipeline": {"approval": {"required": true}}}`)
 	said := ".trellis/tasks/02-01-bye/approvals.jsonl"
 	w.Write(said, `{"step": "", "decision": "reject", "by": "Ada", "reason": "too risky"}`+"\n")
-	const next = "trellis plan --retry 02-01-bye --feedback 'what should be different'"
+	const next = "trellis edit 02-01-bye prd"
 	if res := w.Start(dir); res.Status != trellis.Waiting || strings.Join(res.Waits, "") != "another plan: this one was rejected by Ada: too risky; next: "+next {
 		t.Errorf("got %s, %q", res.Status, res.Waits)
 	}
 	if got, err := w.Site.Assessor().Next(t.Context(), dir); err != nil || got != next {
 		t.Errorf("next is %q, %v", got, err)
+	}
+	w.Write(".trellis/tasks/02-01-bye/requirement.md", "say bye\n")
+	w.Write(said, `{"step": "", "decision": "reject", "by": "Ada", "reason": "too risky"}`+"\n")
+	if got, err := w.Site.Assessor().Next(t.Context(), dir); err != nil || got != "trellis plan --retry 02-01-bye --feedback 'what should be different'" {
+		t.Errorf("with a requirement next is %q, %v", got, err)
 	}
 	w.Write(said, `{"decision": "rejected", "by": "Ada"}`)
 	_, err := w.Site.Approvals().Approve(dir, "Bob", "")

@@ -176,7 +176,8 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 	if err != nil {
 		return in, err
 	}
-	if t.Status.Ended() || o.Beside && t.Status != trellis.Ready {
+	asked := t.Status == trellis.Ready || t.Status == trellis.Paused && !pipeline.Stopped(t) // whose journal somebody took away
+	if t.Status.Ended() || o.Beside && !asked {
 		return in, errEnded
 	}
 	p, err := pipeline.ReadProgress(h)

@@ -70,3 +70,23 @@ func TestTakenBackBeforeItBegins(t *testing.T) {
 		}
 	}
 }
+
+// A task that waited for a limit, and whose journal somebody took away, is run anew when its time has come.
+func TestPausedWithoutJournal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Ready("02-01-a")[0]
+	w.Edit(dir, `"status": "ready"`, `"status": "paused"`)
+	if _, err := w.Site.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.RateLimited, Retryable: true})
+		e.Set("pipeline.resume_at", time.Now().Add(-time.Minute))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithTimeout(context.Background(), time.Minute)
+	defer end()
+	if _, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour}); err != nil || w.Task(dir).Status != trellis.Review {
+		t.Errorf("it is %s, %v", w.Task(dir).Status, err)
+	}
+}
