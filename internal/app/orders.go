@@ -165,6 +165,9 @@ func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	if err == nil {
 		there, err = o.p.Repo.Worktrees().Resumable(ctx, at)
 	}
+	if there && !fresh { // which does without its branch
+		_, err = o.p.Repo.Refs().Head(ctx, at)
+	}
 	switch {
 	case err != nil:
 		return anotherRun(t, fresh, "") + ", once this is mended: " + err.Error()

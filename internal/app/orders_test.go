@@ -58,6 +58,11 @@ func TestRetrySaysWhatBecomesOfTheWork(t *testing.T) {
 		t.Errorf("moved: %s", got)
 	}
 	run("worktree", "move", n.Path+"-moved", n.Path)
+	run("update-ref", "-d", "refs/heads/feature/bye")
+	if got := says(); strings.Contains(got, "keeping the work") || !strings.Contains(got, "`git update-ref refs/heads/feature/bye "+base+"`") {
+		t.Errorf("without its branch: %s", got)
+	}
+	run("update-ref", "refs/heads/feature/bye", base)
 	if err := os.RemoveAll(filepath.Join(p.Repo.Common, "worktrees")); err != nil {
 		t.Fatal(err)
 	}
