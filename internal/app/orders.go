@@ -104,7 +104,7 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 	if err != nil {
 		return done, err
 	}
-	will := o.retryWill(dir, fresh)
+	will := o.retryWill(ctx, dir, fresh)
 	if _, err := o.shared(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}) }); err != nil {
 		return done, err
 	}
@@ -147,14 +147,39 @@ func (o Orders) again(ctx context.Context, s *runner.Site, dir, will string) (Or
 	return o.ordered(dir, says, next), err
 }
 
-// retryWill says what another run of a task will do.
-func (o Orders) retryWill(dir string, fresh bool) string {
+// retryWill says what another run of a task will do, and what is to be mended before: by what is in the place of its worktree.
+func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	t, err := o.p.Store.Load(dir)
 	if err != nil {
 		return "run again"
 	}
+	if t.WorktreePath == "" {
+		return anotherRun(t, fresh, "")
+	}
+	at := t.WorktreePath
+	w, err := o.p.Repo.Worktrees().Of(ctx, t.ID, t.BranchName(), at)
+	if w != nil {
+		at = w.Path
+	}
+	there := false
+	if err == nil {
+		there, err = o.p.Repo.Worktrees().Resumable(ctx, at)
+	}
+	if there && !fresh { // which does without its branch
+		_, err = o.p.Repo.Refs().Head(ctx, at)
+	}
+	switch {
+	case err != nil:
+		return anotherRun(t, fresh, "") + ", once this is mended: " + err.Error()
+	case !there:
+		return anotherRun(t, fresh, "")
+	}
+	return anotherRun(t, fresh, ShortPath(o.p.Root, at))
+}
+
+// anotherRun is what another run of a task does, with its worktree at a path, "" for none.
+func anotherRun(t *taskdir.Task, fresh bool, worktree string) string {
 	code := t.Pipeline.Failure.Code
-	_, gone := os.Lstat(t.WorktreePath)
 	switch {
 	case fresh:
 		return "restart from " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
@@ -164,8 +189,8 @@ func (o Orders) retryWill(dir string, fresh bool) string {
 		return "resume what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
 	case code == trellis.PushFailed || code == trellis.PRFailed:
 		return "deliver what was verified; agents are asked only if something was changed since"
-	case t.WorktreePath != "" && gone == nil:
-		return "resume in " + ShortPath(o.p.Root, t.WorktreePath) + ", keeping the work done so far"
+	case worktree != "":
+		return "resume in " + worktree + ", keeping the work done so far"
 	}
 	return "run again"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/cleanup/cleanuptest"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -206,6 +207,26 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	if again := h.remove("02-01-work", false); len(again.Saved) > 0 || !again.Nothing() {
 		t.Errorf("again: got %+v", again)
+	}
+}
+
+// A worktree is cleaned up where it is now: made by other settings, and with a task.json that has forgotten it.
+func TestWorktreeMadeElsewhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := filepath.Join(h.Dir, "../elsewhere")
+	if err := h.Cleaner.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/far", Base: h.Git("rev-parse", "main"), Owner: "02-01-far"}); err != nil {
+		t.Fatal(err)
+	}
+	h.Write(dir+"/new.txt", "unsaved\n")
+	h.Task("02-01-far", "failed", map[string]any{"worktree_path": "", "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main")}})
+	if l := h.look("02-01-far"); l.Keeps != "" || len(l.Trees) != 1 || !l.Trees[0].Dirty {
+		t.Fatalf("got %+v", l)
+	}
+	r := h.remove("02-01-far", false)
+	h.cleared("02-01-far", dir)
+	if len(r.Saved) != 1 || h.Git("show", r.Saved[0]+":new.txt") != "unsaved" {
+		t.Errorf("saved is %v", r.Saved)
 	}
 }
 

@@ -142,10 +142,14 @@ func (s *survey) loose(ctx context.Context, l *Leftover) error {
 	return nil
 }
 
-// owns reports whether a worktree is the task's: where runs make it, or where the task says, on its branch.
+// owns reports whether a worktree is the task's: where runs make it, or where the task says, on its branch, or made for it and on
+// its branch still.
 func owns(folder string, t *taskdir.Task, w git.Worktree) bool {
 	branch := t.BranchName()
 	if at := filepath.Join(folder, filepath.FromSlash(branch)); w.At(at) || w.At(at+finalSuffix) && w.Branch == "" {
+		return true
+	}
+	if w.Branch == branch && w.Owner() == t.ID {
 		return true
 	}
 	return t.WorktreePath != "" && (w.Branch == branch && w.At(t.WorktreePath) || w.Branch == "" && w.At(t.WorktreePath+finalSuffix))

@@ -12,16 +12,15 @@ type BranchError struct {
 	Tip      string // of Taken, when it holds commits that are not in the base
 	Worktree string // where Taken is checked out
 	Owner    string // the task that the worktree was made for, "" when that is not known
-
-	gone bool // Worktree's folder is not there
+	Gone     bool   // Worktree's folder is not there
 }
 
 func (e *BranchError) Error() string {
 	switch {
 	case e.Taken != e.Branch:
 		return fmt.Sprintf("branch %s can't be made: there is a branch %s", e.Branch, e.Taken)
-	case e.gone:
-		return fmt.Sprintf("branch %s was checked out in %s, which is gone; git worktree prune forgets it", e.Branch, e.Worktree)
+	case e.Gone:
+		return fmt.Sprintf("branch %s was checked out in %s, which is gone (`git worktree prune` forgets it)", e.Branch, e.Worktree)
 	case e.Owner != "":
 		return fmt.Sprintf("branch %s is checked out in %s, which is the worktree of task %s", e.Branch, e.Worktree, e.Owner)
 	case e.Worktree != "":

@@ -18,6 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Refs are branches, HEAD, and all else that names a commit.
@@ -61,17 +62,50 @@ func (r Refs) readFiles(gitDir, name string) (hash, target string, err error) {
 	return "", "", errAskGit
 }
 
-// Head is the commit that is checked out in dir. ErrNoCommit when there is none yet.
+// Head is the commit that is checked out in dir. ErrNoCommit when there is none yet; of a linked worktree, which began at one, that is a
+// *LostBranchError.
 func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
 		return "", err
 	}
 	sha, _, err := r.read(ctx, gitDir, "HEAD")
-	if errors.Is(err, ErrNotFound) {
-		return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
+	if !errors.Is(err, ErrNotFound) {
+		return sha, err
 	}
-	return sha, err
+	if gitDir != r.repo.Common {
+		if branch, err := r.branchOf(ctx, gitDir); err != nil || branch != "" {
+			return "", errors.Join(err, &LostBranchError{dir, branch, lastCommit(gitDir)})
+		}
+	}
+	return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
+}
+
+// LostBranchError says that somebody deleted the branch on which a worktree is.
+type LostBranchError struct {
+	Dir, Branch string
+	Last        string // the commit that the worktree was at last, "" when no log says so
+}
+
+func (e *LostBranchError) Error() string {
+	lost := fmt.Sprintf("branch %s, which is checked out in %s, is gone", e.Branch, e.Dir)
+	if e.Last == "" {
+		return lost
+	}
+	return fmt.Sprintf("%s: `git update-ref %s %s` brings it back", lost, trellis.ShellWord(BranchPrefix+e.Branch), e.Last)
+}
+
+func (e *LostBranchError) Unwrap() error { return ErrNoCommit }
+
+// lastCommit is where HEAD of a git directory was last, by its log, "" when that does not say.
+func lastCommit(gitDir string) (commit string) {
+	data, _ := durable.ReadBelow(gitDir, "logs/HEAD", durable.MaxJournal) // without one nothing is known
+	for line := range strings.Lines(string(data)) {
+		if move := strings.Fields(line); len(move) > 1 && isHash(move[1]) && strings.Trim(move[1], "0") != "" {
+			commit = move[1]
+		}
+	}
+	return commit
 }
 
 // CurrentBranch is the branch that is checked out in dir, without refs/heads/, born or not; "" when

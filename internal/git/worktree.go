@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Worktree is a checkout of the repository besides the main one.
@@ -74,17 +77,36 @@ func old(path string) bool {
 }
 
 // vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
-func vacant(path string) error {
+func (r Worktrees) vacant(path string) error {
 	list, err := os.ReadDir(path)
+	away := "`mv " + trellis.ShellWord(path) + " " + trellis.ShellWord(path+"~kept") + "`"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return &PathError{path, "is there already and is no folder"}
+		return &PathError{path, "is there already and is no folder: " + away}
+	case r.astray(path):
+		return &PathError{path, "is a worktree that git lost the way to: `git worktree repair " + trellis.ShellWord(path) + "` leads there again"}
 	case len(list) > 0:
-		return &PathError{path, "is there already and is no worktree; move it away"}
+		return &PathError{path, "is there already and is no worktree of this repository: " + away + " keeps what is in it"}
 	}
 	return nil
+}
+
+// astray reports whether path was a worktree, and git still has its folder of it: it was moved, or the repository was, without
+// git.
+func (r Worktrees) astray(path string) bool {
+	link, err := readLink(filepath.Join(path, ".git"))
+	if err != nil {
+		return false
+	}
+	admin := filepath.Join(r.repo.Common, "worktrees", filepath.Base(link))
+	data, err := durable.ReadBelow(admin, "gitdir", maxPointer)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(AbsFrom(admin, strings.TrimSpace(string(data))))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // halfMade reports whether git was killed while it made the worktree: until it is done, it keeps it locked.

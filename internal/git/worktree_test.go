@@ -277,6 +277,58 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	}
 }
 
+// What git lost the way to is told with the command that leads there again or, where git has nothing of it any more, keeps it.
+func TestWorktreesThatGitLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose   func(b *gittest.Box, dir string) (now string)
+		repair bool
+	}{
+		"moved without git":  {func(b *gittest.Box, dir string) string { return away(b, dir) }, true},
+		"moved with its own": {func(b *gittest.Box, dir string) string { moveMain(b); return away(b, dir) }, true},
+		"repository moved":   {func(b *gittest.Box, dir string) string { moveMain(b); return dir }, true},
+		"git's folder gone": {func(b *gittest.Box, dir string) string {
+			if err := os.RemoveAll(b.Path(".git/worktrees")); err != nil {
+				b.T.Fatal(err)
+			}
+			return dir
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gittest.New(t)
+			n := git.NewWorktree{Path: b.Tree("feature/x"), Branch: "feature/x", Base: b.Git("rev-parse", "main"), Owner: "02-01-x"}
+			if err := b.Repo.Worktrees().Add(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			b.Write(filepath.Join(n.Path, "mine.txt"), "precious")
+			n.Path = c.lose(b, n.Path)
+			there, lost := b.Repo.Worktrees().Resumable(t.Context(), n.Path)
+			err := b.Repo.Worktrees().Add(t.Context(), n)
+			for _, err := range []error{lost, err} {
+				if err == nil || there || strings.Contains(err.Error(), "`git worktree repair "+n.Path+"`") != c.repair || strings.Contains(err.Error(), "`mv "+n.Path+" ") == c.repair {
+					t.Fatalf("got %v, there: %v", err, there)
+				}
+			}
+			if !c.repair {
+				return
+			}
+			b.Git("worktree", "repair", n.Path)
+			if err := b.Repo.Worktrees().Add(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			if there, err := b.Repo.Worktrees().Resumable(t.Context(), n.Path); !there || err != nil || b.Read(filepath.Join(n.Path, "mine.txt")) != "precious" {
+				t.Errorf("repaired: got %v, %v", there, err)
+			}
+		})
+	}
+}
+
+// moveMain gives the main checkout another name.
+func moveMain(b *gittest.Box) {
+	b.Dir = away(b, b.Dir)
+	b.Repo = b.Open(b.Dir)
+}
+
 func TestFailingPostCheckoutHook(t *testing.T) {
 	b := gittest.New(t)
 	b.Hook("post-checkout", "echo no lfs >&2; exit 3")

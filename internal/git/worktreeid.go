@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // WorktreeID tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
@@ -92,7 +93,7 @@ func (m WorktreeID) linked() (id FileID, err error) {
 	dot, err := root.Lstat(".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return swapped("its .git is gone (`git worktree repair %s` makes it again)", m.Path)
+		return swapped("its .git is gone (`git worktree repair %s` makes it again)", trellis.ShellWord(m.Path))
 	case err != nil:
 		return swapped("%v", err)
 	case !dot.Mode().IsRegular():
@@ -112,7 +113,10 @@ func (m WorktreeID) brokenLink(root *os.Root) string {
 	if err != nil || !ok {
 		return "its .git does not lead to a repository"
 	}
-	if admin, err := filepath.EvalSymlinks(AbsFrom(m.Path, target)); err != nil || admin != m.Admin {
+	switch admin, err := filepath.EvalSymlinks(AbsFrom(m.Path, target)); {
+	case errors.Is(err, fs.ErrNotExist): // the repository was moved
+		return fmt.Sprintf("its .git leads to %s, which is gone (`git worktree repair %s` leads it here)", target, trellis.ShellWord(m.Path))
+	case err != nil || admin != m.Admin:
 		return fmt.Sprintf("its .git leads to %s", target)
 	}
 	st, err := os.Lstat(m.Admin)

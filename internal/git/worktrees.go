@@ -53,7 +53,7 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 		return err
 	}
 	return r.repo.exclusively(ctx, func() error {
-		if err := vacant(path); err != nil {
+		if err := r.vacant(path); err != nil {
 			return err
 		}
 		err := RetryLocked(ctx, nil, func() error {
@@ -96,8 +96,8 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 
 // Check is a *SwappedError when something else is in the place of a worktree that is there. See Made.
 func (r Worktrees) Check(w Worktree) error {
-	if admin, err := r.repo.gitDir(w.Path); err == nil && admin != w.admin {
-		return &SwappedError{w.Path, "its .git leads to " + admin}
+	if _, err := (WorktreeID{Path: w.Path, Admin: w.admin, Common: r.repo.Common}).linked(); err != nil {
+		return err
 	}
 	_, err := r.Identify(w.Path)
 	return err
@@ -180,14 +180,8 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	if done || err != nil {
 		return err
 	}
-	main, err := r.refs.branchOf(ctx, r.repo.Common)
-	if err != nil {
+	if err := r.only(ctx, all, n.Branch, n.Path); err != nil {
 		return err
-	}
-	for _, w := range append(all, Worktree{Path: r.repo.Main, Branch: main}) {
-		if w.Branch == n.Branch && w.Path != n.Path {
-			return &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: w.Path, Owner: w.Owner(), gone: w.Gone}
-		}
 	}
 	args, err := r.branchArgs(ctx, n)
 	if err != nil {
@@ -197,6 +191,28 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
 	})
 	return r.made(ctx, n, err)
+}
+
+// Only is a *BranchError when a branch is checked out in another place than path.
+func (r Worktrees) Only(ctx context.Context, branch, path string) error {
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	return r.only(ctx, all, branch, clean(path))
+}
+
+func (r Worktrees) only(ctx context.Context, all []Worktree, branch, path string) error {
+	main, err := r.refs.branchOf(ctx, r.repo.Common)
+	if err != nil {
+		return err
+	}
+	for _, w := range append(all, Worktree{Path: r.repo.Main, Branch: main}) {
+		if w.Branch == branch && w.Path != path {
+			return &BranchError{Branch: branch, Taken: branch, Worktree: w.Path, Owner: w.Owner(), Gone: w.Gone}
+		}
+	}
+	return nil
 }
 
 // tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names it, and git keeps it until
@@ -222,7 +238,7 @@ func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (do
 	}
 	switch {
 	case here == nil:
-		return false, vacant(path)
+		return false, r.vacant(path)
 	case halfMade(here.admin):
 		return false, discard(here)
 	case here.Gone:
@@ -437,6 +453,45 @@ func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Wor
 		return nil, nil
 	}
 	return w, err
+}
+
+// Of is the worktree that was made for a task: the one that has its branch, or else the one at a place, whatever an agent has
+// checked out there. Nil when there is none.
+func (r Worktrees) Of(ctx context.Context, task, branch, at string) (found *Worktree, err error) {
+	all, err := r.List(ctx)
+	for _, w := range all {
+		switch {
+		case w.Gone || w.HalfMade() || w.Owner() != task:
+		case w.Branch == branch:
+			return &w, nil
+		case w.At(at):
+			found = &w
+		}
+	}
+	return found, err
+}
+
+// Resumable reports whether a worktree is at path in which work can go on. What is there instead is a *SwappedError or a *PathError, which
+// says what to do about it; nothing, and an empty folder, is none.
+func (r Worktrees) Resumable(ctx context.Context, path string) (bool, error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range all {
+		switch {
+		case !w.At(path):
+		case w.Gone || w.HalfMade():
+			return false, nil
+		case unlinked(w.Path):
+			err := r.unlinkedSame(w)
+			return err == nil, err
+		default:
+			err := r.Check(w)
+			return err == nil, err
+		}
+	}
+	return false, r.vacant(clean(path))
 }
 
 // branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds

@@ -81,6 +81,9 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 		return Job{}, err
 	}
 	j, err := cl.job(t, k, p, in, base)
+	if err == nil {
+		err = cl.place(ctx, t, &j)
+	}
 	if err != nil {
 		return j, err
 	}
@@ -105,7 +108,6 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 	if required(cfg, t, p) != "" {
 		j.Approval = j.Approvers
 	}
-	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))
 	for _, role := range Roles() {
 		c, err := cl.agents.Choose(role, t.Pipeline.Agent, in.Agent)
 		if err != nil {
@@ -127,6 +129,17 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too many or too long to be recorded: put them into a script", len(j.Preconditions))
 	}
 	return j, nil
+}
+
+// place says where the worktree is to be: where the settings say, or where the task's is already. It may have been made by other settings,
+// or moved since.
+func (cl *claimer) place(ctx context.Context, t *taskdir.Task, j *Job) error {
+	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
+	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
+	if w != nil {
+		j.Worktree = w.Path
+	}
+	return err
 }
 
 func limits(cfg *config.Config) Limits {
@@ -279,5 +292,8 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, 
 		return Job{}, nil, err
 	}
 	j, err := cl.job(t, k, rootPlan(k.plan), in, base)
+	if err == nil {
+		err = cl.place(ctx, t, &j)
+	}
 	return j, k, err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -266,10 +267,18 @@ func Coded(list []flow.Activity) []flow.Activity {
 			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
 				return out, err
 			}
-			return out, flow.Fail(string(code), "%v%s", err, where(err))
+			return out, flow.Fail(string(code), "%v%s%s", err, where(err), afresh(c, err))
 		}
 	}
 	return list
+}
+
+// afresh is the command that goes on without a branch that is gone.
+func afresh(c flow.Call, err error) string {
+	if !errors.As(err, new(*git.LostBranchError)) {
+		return ""
+	}
+	return fmt.Sprintf("; `trellis retry %s --fresh` saves what is in the worktree and begins again", path.Dir(c.Run))
 }
 
 // where is the checkout in which a git command failed, which git itself seldom says.

@@ -71,20 +71,27 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 // itself what there is, since the one before may have been the last before a crash.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := wt.task.backupRef(c)
+	if err := wt.repo.Worktrees().Only(ctx, j.Branch, j.Worktree); err != nil {
+		return nil, wt.failure(ctx, j, err)
+	}
 	if err := gitupdate.New(wt.repo).EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
 		return nil, err
 	}
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
-	if _, err := os.Stat(j.Worktree); err == nil {
+	there, err := wt.repo.Worktrees().Resumable(ctx, j.Worktree)
+	if err != nil {
+		return failed("backing up the worktree", err)
+	}
+	if there {
 		if _, err := snapshot.NewBackups(wt.repo).Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
 			return failed("backing up the worktree", err)
 		}
 		notes = append(notes, "the work so far is kept as "+ref)
-		if err := wt.repo.Worktrees().Remove(ctx, j.Worktree); err != nil {
-			return failed("removing the worktree", err)
-		}
+	}
+	if err := wt.repo.Worktrees().Remove(ctx, j.Worktree); err != nil && !errors.Is(err, git.ErrNoWorktree) { // an empty folder
+		return failed("removing the worktree", err)
 	}
 	kept, err := wt.modules.remove(ctx, j, ref+"-branch")
 	if notes = append(notes, kept...); err != nil {
@@ -122,27 +129,50 @@ func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn
 			err = wt.repo.Worktrees().Add(ctx, n)
 		}
 	}
-	return wt.failure(in.Job.Worktree, err)
+	return wt.failure(ctx, in.Job, err)
 }
 
 // failure is the failure of a worktree that can't be made.
-func (wt *worktrees) failure(worktree string, err error) error {
+func (wt *worktrees) failure(ctx context.Context, j Job, err error) error {
 	var taken *git.BranchError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, new(*git.SwappedError)):
 		return wt.guard.explain(err)
-	case !errors.As(err, &taken):
-		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	case errors.As(err, &taken):
+		return wt.taken(ctx, j, taken)
 	}
-	if taken.Owner == "" {
-		taken.Owner = wt.claimedBy(worktree)
+	return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+}
+
+// taken is the failure of a branch that something has already, with what gives it to the task. Another branch is no way out: the task
+// has begun on this one.
+func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error {
+	id := wt.task.id()
+	if e.Owner == "" {
+		e.Owner = wt.claimedBy(j.Worktree)
 	}
-	if taken.Owner != "" {
-		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: name another branch with `trellis task set-branch %s BRANCH`", taken, wt.task.id())
+	way := fmt.Sprintf("`git -C %s switch --detach` lets go of it", Typed(e.Worktree))
+	switch inPlace := (git.Worktree{Path: e.Worktree}).At(j.Worktree); {
+	case e.Tip != "", inPlace && e.Owner == "":
+		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: if it is this task's, `trellis retry %s`, then `trellis start %[2]s --adopt-branch`", e, id)
+	case e.Gone:
+		way = "if that was moved, `git worktree repair PATH` with where it is now leads there"
+	case e.Owner == id:
+		way = "the next run goes on there"
+	case wt.isTask(e.Owner):
+		way = fmt.Sprintf("`trellis cleanup %s` takes that away, once it is done with", e.Owner)
+	case e.Worktree == wt.repo.Main:
+		base, err := wt.repo.Refs().Branch(ctx, j.BaseBranch)
+		if err != nil {
+			return err
+		}
+		if base != "" {
+			way = fmt.Sprintf("`git -C %s switch %s` lets go of it", Typed(e.Worktree), Typed(j.BaseBranch))
+		}
 	}
-	return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, wt.task.id())
+	return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: %s; then `trellis retry %s`", e, way, id)
 }
 
 // mayAdopt reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
@@ -150,7 +180,7 @@ func (wt *worktrees) failure(worktree string, err error) error {
 // this call, was here, its pointer names the task, its branch has the task's commits, or a person said so. It is not when
 // another task names it.
 func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
-	if owner != "" && wt.isTask(owner) || wt.claimedBy(in.Job.Worktree) != "" {
+	if wt.isTask(owner) || wt.claimedBy(in.Job.Worktree) != "" {
 		return false
 	}
 	return ownBranch || in.Begun || c.Attempt > 1 || wt.namesTask(in.Job.Worktree)
@@ -167,7 +197,7 @@ func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) 
 			return wt.guard.explain(err)
 		}
 		if by := w.Owner(); by != wt.task.id() && !wt.mayAdopt(c, in, by, false) {
-			return wt.failure(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
+			return wt.failure(ctx, in.Job, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
 		}
 	}
 	return err
@@ -175,6 +205,9 @@ func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) 
 
 // isTask reports whether there is, or was, a task of that name. One that can't be looked for may be there.
 func (wt *worktrees) isTask(id string) bool {
+	if id == "" {
+		return false
+	}
 	if _, err := os.Lstat(filepath.Join(wt.store.Tasks(), filepath.Base(id))); err == nil {
 		return true
 	}

@@ -57,6 +57,9 @@ func TestWorktreeIsTakenAway(t *testing.T) {
 				if gits := res.Failure.Code == string(trellis.WorktreeFailed) || res.Failure.Code == string(trellis.CommitFailed); gits && !strings.Contains(res.Failure.Detail, w.Dir) && !strings.Contains(res.Failure.Detail, "repo-worktrees/feature/bye") {
 					t.Errorf("no path in %v", res.Failure)
 				}
+				if how == "its branch" && !strings.Contains(res.Failure.Detail, "`git update-ref refs/heads/feature/bye "+w.Git("rev-parse", "main")+"` brings it back; `trellis retry 02-01-bye --fresh`") {
+					t.Errorf("no way back in %v", res.Failure)
+				}
 			})
 		}
 	}

@@ -66,7 +66,7 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Failure == nil || got.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(got.Failure.Detail, "task 02-01-login") || !strings.Contains(got.Failure.Detail, "set-branch 02-02-auth") {
+				if got.Failure == nil || got.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(got.Failure.Detail, "task 02-01-login") || !strings.Contains(got.Failure.Detail, "`trellis cleanup 02-01-login`") || strings.Contains(got.Failure.Detail, "set-branch") {
 					t.Fatalf("got %s, %v", got.Status, got.Failure)
 				}
 				if err := w.Site.Orders().Retry(context.Background(), auth, c.afresh, c.o); err != nil {
@@ -81,7 +81,7 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 }
 
 // Edge F5: what is asked for is the task's own worktree, also when an older Trellis made it, its journal is gone, or the
-// task directory has another name by now.
+// task directory has another name by now, and where it is now, whatever the settings say.
 func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range soak.Rows(t, map[string]func(w *world, dir, tree string) string{
@@ -94,7 +94,12 @@ func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 		},
 		"another name":  func(w *world, dir, _ string) string { return w.rename(dir, "02-09-bye") },
 		"renamed again": func(w *world, dir, tree string) string { w.unmark(tree); return w.rename(dir, "02-09-bye") },
-	}, "no journal", "as it is", "unmarked") {
+		"by other settings": func(w *world, dir, _ string) string {
+			w.Site.Config.Worktree.Dir = filepath.Join(w.Dir, "../elsewhere")
+			return dir
+		},
+		"moved by git": func(w *world, dir, tree string) string { w.Git("worktree", "move", tree, tree+"-moved"); return dir },
+	}, "no journal", "as it is", "unmarked", "by other settings", "moved by git") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}, {answer: hm}, {files: {greet.sh: 'echo \"Hello, ${1:-world}!\"', notes.txt: x}, answer: done}]\n"+runnertest.Met))
@@ -114,6 +119,33 @@ func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 				t.Errorf("got %s, %v, kept.txt %q", res.Status, res.Failure, w.File(res.Report.Worktree, "kept.txt"))
 			}
 		})
+	}
+}
+
+// A begun task whose branch the main checkout has is told what gives it back, and goes on once that was typed.
+func TestBranchInTheMainCheckout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles(writesNote+noteDone+"check: [{answer: fine}]\n"))
+	w.Site.Config.Limits.Rounds = 1
+	dir := w.Hand("02-01-bye", lyingPRD)
+	res := w.Start(dir)
+	w.Git("worktree", "remove", "--force", res.Report.Worktree)
+	w.Git("switch", "-q", "feature/bye")
+	again := func(fresh bool) runner.Result {
+		if err := w.Site.Orders().Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return w.Start(dir)
+	}
+	for _, fresh := range []bool{false, true} {
+		res = again(fresh)
+		if way := "`git -C " + w.Dir + " switch main`"; res.Failure == nil || !strings.Contains(res.Failure.Detail, way) || strings.Contains(res.Failure.Detail, "set-branch") || strings.Contains(res.Failure.Detail, "--adopt-branch") {
+			t.Fatalf("got %s, %v", res.Status, res.Failure)
+		}
+	}
+	w.Git("switch", "-q", "main")
+	if res = again(true); res.Failure != nil && res.Failure.Code == string(trellis.WorktreeFailed) {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }
 

@@ -163,7 +163,7 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	if s.Head, err = r.Repo.Refs().Branch(ctx, s.Branch); err != nil {
 		return err
 	}
-	at, err := r.worktree(ctx, t)
+	at, err := r.Repo.Worktrees().Of(ctx, t.ID, s.Branch, t.WorktreePath)
 	switch {
 	case err != nil:
 		return err
@@ -212,18 +212,6 @@ func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 		s.Branch, s.Head, s.Work, s.Worker = old.Branch, old.Head, old.Work, old.Worker
 	}
 	return nil
-}
-
-// worktree is the task's own, whatever an agent has checked out in it; nil when there is none.
-func (r Remote) worktree(ctx context.Context, t *taskdir.Task) (*git.Worktree, error) {
-	all, err := r.Repo.Worktrees().List(ctx)
-	for _, w := range all {
-		own := w.Owner() == t.ID && (w.Branch == t.BranchName() || w.At(t.WorktreePath))
-		if own && !w.Gone && !w.HalfMade() {
-			return &w, nil
-		}
-	}
-	return nil, err
 }
 
 // Drop takes a task off the remote, with its work and its orders. It stays known that others had it. Errors are those of Save.
