@@ -331,6 +331,11 @@ func TestLeftAlone(t *testing.T) {
 	h.Git("worktree", "remove", "--force", filepath.Join(h.Trees, "feature/elsewhere"))
 	h.Git("worktree", "add", "-q", filepath.Join(h.Dir, "../mine"), "feature/elsewhere")
 	h.Keeps("02-01-elsewhere", false, "checked out in")
+	lost := h.Done("02-01-lost")
+	if err := os.RemoveAll(filepath.Join(h.Dir, ".git/worktrees/lost")); err != nil {
+		t.Fatal(err)
+	}
+	h.Keeps("02-01-lost", false, "`mv "+lost+" ")
 	h.Task("02-01-main", "review", map[string]any{"branch": "main", "commit": h.Git("rev-parse", "main")})
 	h.Keeps("02-01-main", false, "no branch of its own")
 }

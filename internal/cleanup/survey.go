@@ -205,6 +205,11 @@ func (s *survey) keeps(l *Leftover) {
 			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+t.ID
 		}
 	}
+	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
+		if lost := s.repo.Worktrees().Lost(t.WorktreePath); lost != nil {
+			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+t.ID
+		}
+	}
 	for _, w := range s.trees {
 		if l.Keeps == "" && l.Branch != "" && w.Branch == l.Branch && !w.Gone && !owns(s.folder, t, w) {
 			l.Keeps, l.Hint = fmt.Sprintf("its branch is checked out in %s", w.Path), "git worktree remove "+trellis.ShellWord(w.Path)
