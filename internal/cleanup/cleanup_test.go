@@ -3,6 +3,7 @@ package cleanup_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -227,6 +228,31 @@ func TestWorktreeMadeElsewhere(t *testing.T) {
 	h.cleared("02-01-far", dir)
 	if len(r.Saved) != 1 || h.Git("show", r.Saved[0]+":new.txt") != "unsaved" {
 		t.Errorf("saved is %v", r.Saved)
+	}
+}
+
+// A checkout that a run takes away while it is looked at is gone, and the others are told all the same.
+func TestCheckoutThatGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	work, final := h.Done("02-01-work"), filepath.Join(h.Trees, "feature/work~final")
+	h.Git("worktree", "add", "-q", "--detach", final, "feature/work")
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\n[ \"$PWD\" != " + final + " ] || " + real + " -C " + h.Dir + " worktree remove --force " + final + "\nexec " + real + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.Cleaner.Repo.Env = append(h.Env(), "PATH="+bin+":"+os.Getenv("PATH"))
+	l := h.look("02-01-work")
+	if h.There(final) {
+		t.Fatal("nothing took the checkout away")
+	}
+	if len(l.Trees) != 2 || l.Keeps != "" || l.Trees[0].Path == work && (l.Trees[0].Gone || !l.Trees[1].Gone) {
+		t.Errorf("got %+v", l)
 	}
 }
 

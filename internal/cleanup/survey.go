@@ -127,7 +127,7 @@ func (s *survey) loose(ctx context.Context, l *Leftover) error {
 			continue
 		}
 		head, err := s.repo.Refs().Head(ctx, tree.Path)
-		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip {
+		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip || err != nil && !durable.Exists(filepath.Join(tree.Path, ".git")) {
 			continue
 		}
 		if err != nil {
