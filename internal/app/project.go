@@ -54,9 +54,13 @@ func (e *Env) Open(ctx context.Context) (*Project, error) {
 // OpenRepository finds the repository alone.
 func (e *Env) OpenRepository() (*Project, error) {
 	repo, err := git.Open(e.Dir)
+	var bare *git.BareError
 	switch {
+	case errors.As(err, &bare):
+		beside := strings.TrimSuffix(strings.TrimSuffix(bare.GitDir, "/.git"), ".git") + "-checkout"
+		return nil, WithHints(AsKind(ErrUsage, err), fmt.Sprintf("git clone %s %s && cd %[2]s", trellis.ShellWord(bare.GitDir), trellis.ShellWord(beside)))
 	case errors.Is(err, git.ErrBare):
-		return nil, WithHints(AsKind(ErrUsage, err), "git worktree add ../main && cd ../main")
+		return nil, AsKind(ErrUsage, err)
 	case errors.Is(err, git.ErrNoRepository):
 		return nil, WithHints(AsKind(ErrUsage, err), "git init")
 	case err != nil:

@@ -3,6 +3,7 @@ package cleanup_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -230,6 +231,31 @@ func TestWorktreeMadeElsewhere(t *testing.T) {
 	}
 }
 
+// A checkout that a run takes away while it is looked at is gone, and the others are told all the same.
+func TestCheckoutThatGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	work, final := h.Done("02-01-work"), filepath.Join(h.Trees, "feature/work~final")
+	h.Git("worktree", "add", "-q", "--detach", final, "feature/work")
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\n[ \"$PWD\" != " + final + " ] || " + real + " -C " + h.Dir + " worktree remove --force " + final + "\nexec " + real + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.Cleaner.Repo.Env = append(h.Env(), "PATH="+bin+":"+os.Getenv("PATH"))
+	l := h.look("02-01-work")
+	if h.There(final) {
+		t.Fatal("nothing took the checkout away")
+	}
+	if len(l.Trees) != 2 || l.Keeps != "" || l.Trees[0].Path == work && (l.Trees[0].Gone || !l.Trees[1].Gone) {
+		t.Errorf("got %+v", l)
+	}
+}
+
 // Of the branch of a remote it is told; that stays until somebody types the command, and nobody has pushed to it since.
 func TestRemoteBranchIsTold(t *testing.T) {
 	t.Parallel()
@@ -331,6 +357,11 @@ func TestLeftAlone(t *testing.T) {
 	h.Git("worktree", "remove", "--force", filepath.Join(h.Trees, "feature/elsewhere"))
 	h.Git("worktree", "add", "-q", filepath.Join(h.Dir, "../mine"), "feature/elsewhere")
 	h.Keeps("02-01-elsewhere", false, "checked out in")
+	lost := h.Done("02-01-lost")
+	if err := os.RemoveAll(filepath.Join(h.Dir, ".git/worktrees/lost")); err != nil {
+		t.Fatal(err)
+	}
+	h.Keeps("02-01-lost", false, "`mv "+lost+" ")
 	h.Task("02-01-main", "review", map[string]any{"branch": "main", "commit": h.Git("rev-parse", "main")})
 	h.Keeps("02-01-main", false, "no branch of its own")
 }

@@ -127,7 +127,7 @@ func (s *survey) loose(ctx context.Context, l *Leftover) error {
 			continue
 		}
 		head, err := s.repo.Refs().Head(ctx, tree.Path)
-		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip {
+		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip || err != nil && !durable.Exists(filepath.Join(tree.Path, ".git")) {
 			continue
 		}
 		if err != nil {
@@ -203,6 +203,11 @@ func (s *survey) keeps(l *Leftover) {
 			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+trellis.ShellWord(tree.Path)
 		case len(tree.Nested) > 0:
 			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+t.ID
+		}
+	}
+	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
+		if lost := s.repo.Worktrees().Lost(t.WorktreePath); lost != nil {
+			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+t.ID
 		}
 	}
 	for _, w := range s.trees {

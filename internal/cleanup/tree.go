@@ -38,8 +38,19 @@ type inspector struct {
 	copied []string // what a run copies into them from the main checkout, see worktree.copy
 }
 
-// inspect looks at a worktree and changes nothing. One that was half removed counts as dirty.
-func (in inspector) inspect(ctx context.Context, w git.Worktree, all []git.Worktree) (t Tree, err error) {
+// inspect looks at a worktree and changes nothing. One that was half removed counts as dirty, and one that goes while it is looked
+// at, as the fresh checkouts of runs do, as gone.
+func (in inspector) inspect(ctx context.Context, w git.Worktree, all []git.Worktree) (Tree, error) {
+	t, err := in.lookInto(ctx, w, all)
+	if err == nil || durable.Exists(filepath.Join(w.Path, ".git")) {
+		return t, err
+	}
+	_, gone := os.Lstat(w.Path)
+	w.Gone = errors.Is(gone, fs.ErrNotExist)
+	return in.lookInto(ctx, w, all)
+}
+
+func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Worktree) (t Tree, err error) {
 	t = Tree{Path: w.Path, Branch: w.Branch, Gone: w.Gone, Nested: []string{}, Ignored: []string{}, Made: []string{}, at: w}
 	if why, locked := w.Locked(); locked {
 		t.Locked = why

@@ -63,6 +63,15 @@ type Repo struct {
 // command elsewhere.
 func (r *Repo) Harden() { r.hardened.Store(true) }
 
+// BareError says that a repository is bare: whatever worktrees it has, none of them is the main checkout, which holds the tasks.
+type BareError struct{ GitDir string }
+
+func (e *BareError) Error() string {
+	return "opening " + e.GitDir + ": " + ErrBare.Error() + ": tasks are kept in a main checkout, which a worktree of it is not"
+}
+
+func (e *BareError) Unwrap() error { return ErrBare }
+
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.
 // It runs nothing. Errors are ErrNoRepository, ErrBare, and those of the file system. An unborn HEAD is
 // no error here; [Refs.Head] tells.
@@ -92,7 +101,7 @@ func openAt(dir string) (*Repo, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if filepath.Base(dir) != ".git" && isGitDir(dir) {
-			return nil, fmt.Errorf("opening %s: %w", dir, ErrBare)
+			return nil, &BareError{dir}
 		}
 		return nil, nil
 	case err != nil:
@@ -127,7 +136,7 @@ func withMain(main, common string) (*Repo, error) {
 	}
 	c, err := ReadConfig(common)
 	if err == nil && c.bare {
-		return nil, fmt.Errorf("opening %s: %w", main, ErrBare)
+		return nil, &BareError{common}
 	}
 	return &Repo{Main: main, Common: common}, nil // what is wrong with the configuration, git tells best
 }
@@ -139,7 +148,7 @@ func fromCommon(common string) (*Repo, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", filepath.Join(common, "config"), err)
 	case c.bare:
-		return nil, fmt.Errorf("opening %s: %w", common, ErrBare)
+		return nil, &BareError{common}
 	case c.worktree != "":
 		main, err := filepath.EvalSymlinks(AbsFrom(common, c.worktree))
 		if err != nil {

@@ -79,34 +79,44 @@ func old(path string) bool {
 // vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
 func (r Worktrees) vacant(path string) error {
 	list, err := os.ReadDir(path)
-	away := "`mv " + trellis.ShellWord(path) + " " + trellis.ShellWord(path+"~kept") + "`"
+	if lost := r.Lost(path); lost != nil {
+		return lost
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return &PathError{path, "is there already and is no folder: " + away}
-	case r.astray(path):
-		return &PathError{path, "is a worktree that git lost the way to: `git worktree repair " + trellis.ShellWord(path) + "` leads there again"}
+		return &PathError{path, "is there already and is no folder: " + away(path)}
 	case len(list) > 0:
-		return &PathError{path, "is there already and is no worktree of this repository: " + away + " keeps what is in it"}
+		return &PathError{path, "is there already and is no worktree of this repository: " + away(path)}
 	}
 	return nil
 }
 
-// astray reports whether path was a worktree, and git still has its folder of it: it was moved, or the repository was, without
-// git.
-func (r Worktrees) astray(path string) bool {
+// Lost is a *PathError when path was a worktree of this repository that git does not know, with the command that keeps what is in it.
+// Git may have its folder of it still: it was moved, or the repository was, without git.
+func (r Worktrees) Lost(path string) error {
 	link, err := readLink(filepath.Join(path, ".git"))
 	if err != nil {
-		return false
+		return nil
 	}
 	admin := filepath.Join(r.repo.Common, "worktrees", filepath.Base(link))
 	data, err := durable.ReadBelow(admin, "gitdir", maxPointer)
 	if err != nil {
-		return false
+		if link != admin {
+			return nil
+		}
+		return &PathError{path, "was a worktree, and git has lost its folder of it: " + away(path)}
 	}
-	_, err = os.Lstat(AbsFrom(admin, strings.TrimSpace(string(data))))
-	return errors.Is(err, fs.ErrNotExist)
+	if _, err = os.Lstat(AbsFrom(admin, strings.TrimSpace(string(data)))); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &PathError{path, "is a worktree that git lost the way to: `git worktree repair " + trellis.ShellWord(path) + "` leads there again"}
+}
+
+// away names the command that makes room at path. No branch can be called as what that makes, so nothing is in its place.
+func away(path string) string {
+	return "`mv " + trellis.ShellWord(path) + " " + trellis.ShellWord(path+"~kept") + "` keeps what is there"
 }
 
 // halfMade reports whether git was killed while it made the worktree: until it is done, it keeps it locked.

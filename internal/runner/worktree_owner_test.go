@@ -149,6 +149,31 @@ func TestBranchInTheMainCheckout(t *testing.T) {
 	}
 }
 
+// Work in a folder that git has lost is kept by the command that each run names, also one that was to begin afresh.
+func TestWorktreeThatGitLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles(writesNote+noteDone+"check: [{answer: fine}]\n"))
+	w.Site.Config.Limits.Rounds = 1
+	dir := w.Hand("02-01-bye", lyingPRD)
+	tree := w.Start(dir).Report.Worktree
+	w.Write("../repo-worktrees/feature/bye/kept.txt", "kept\n")
+	if err := os.RemoveAll(filepath.Join(w.Dir, ".git", "worktrees")); err != nil {
+		t.Fatal(err)
+	}
+	for _, fresh := range []bool{false, true} {
+		if err := w.Site.Orders().Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		res := w.Start(dir)
+		if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "`mv "+tree+" ") {
+			t.Fatalf("fresh %v: got %s, %v", fresh, res.Status, res.Failure)
+		}
+	}
+	if w.File(tree, "kept.txt") != "kept\n" {
+		t.Error("it is gone")
+	}
+}
+
 // unmark makes a worktree look as one that an older Trellis made.
 func (w *world) unmark(tree string) {
 	w.Helper()
