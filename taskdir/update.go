@@ -191,7 +191,7 @@ func (s Store) RunDir(dir string) (string, error) {
 }
 
 // Look runs look while no command of Trellis changes the files of the task in dir.
-func (s Store) Look(dir string, look func() error) error {
+func Look(s Store, dir string, look func() error) error {
 	return s.locked(dir, func(func() bool) error { return look() })
 }
 

@@ -38,7 +38,7 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 	return func(who string) ([]string, error) {
 		now, changed, err := sw.changedByHand(before)
 		if err == nil && len(changed) > 0 { // or a command of a person's has replaced a file, and not yet said so
-			err = sw.store.Look(sw.task.dir, func() (err error) {
+			err = taskdir.Look(sw.store, sw.task.dir, func() (err error) {
 				now, changed, err = sw.changedByHand(before)
 				return err
 			})

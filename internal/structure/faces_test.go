@@ -36,7 +36,7 @@ var faces = map[string][]string{
 	"internal/plan":           {"runfile"},                                                                                                                // reads a file of steps
 	"internal/planner":        {"", "eval", "outcome"},                                                                                                    // Report, its roles
 	"internal/proc":           {"", "command", "doctor", "editing", "runfile", "watch"},                                                                   // signals, the guard; demo and doctor run programs
-	"internal/proof":          {""},                                                                                                                       // verify and decisions: keys, approvals, findings
+	"internal/proof":          {"", "runfile"},                                                                                                            // verify and decisions: keys, approvals, findings; lines that are no decision
 	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher lives
 	"internal/ready":          {"task", "validate"},                                                                                                       // what is missing from a task
 	"internal/research":       {"doctor"},                                                                                                                 // whether a check command can run
