@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,8 +171,10 @@ func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn,
 	if err != nil && !errors.As(err, new(*flow.Failure)) {
 		return note, err // it was cut off, and begins anew
 	}
-	left := pp.restorer.refuseLeft(ctx, c, in.Job, was)
-	return note, cmp.Or(err, left)
+	if left := pp.restorer.refuseLeft(ctx, c, in.Job, was); err == nil || left != nil && !errors.As(left, new(*flow.Failure)) {
+		err = left
+	}
+	return note, err
 }
 
 // beforeSetup is where the worktree stood before worktree.setup, as beforeSetupFile in the folder of the call has it.

@@ -256,8 +256,9 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 		return v, nil // the run waits for it and takes it from the file
 	}
 	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
-			return nil // a person called it off, or it was begun meanwhile
+		undecided := t.Status == trellis.Waiting || t.Status == trellis.Ready || t.Status == trellis.Planning && v.State == proof.Rejected
+		if !undecided {
+			return nil // a person called it off or took it back, or it was begun meanwhile
 		}
 		if v.State == proof.Approved {
 			e.Set("status", trellis.Ready)

@@ -54,6 +54,13 @@ func TestApprovedMeanwhile(t *testing.T) {
 		want  trellis.Status
 	}{
 		"cancelled": {func(s *runner.Site, dir string) error { return s.Orders().Cancel(dir) }, trellis.Cancelled},
+		"taken back": {func(s *runner.Site, dir string) error {
+			_, err := s.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+				e.Set("status", trellis.Planning)
+				return nil
+			})
+			return err
+		}, trellis.Planning},
 		"run and failed": {func(s *runner.Site, dir string) error {
 			if _, err := s.Approvals().Approve(dir, "bob", ""); err != nil {
 				return err
