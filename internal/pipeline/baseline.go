@@ -149,7 +149,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	}
 	head, err := v.repo.Refs().Head(ctx, in.Job.Worktree)
 	if err == nil {
-		err = m.write(allCommitted)
+		err = m.write(allCommitted + " " + head)
 	}
 	if err != nil {
 		return out, err

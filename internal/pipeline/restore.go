@@ -95,7 +95,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 	switch {
 	case err != nil:
 		return nil, err
-	case was == allCommitted:
+	case strings.HasPrefix(was, allCommitted):
 		var out Checks
 		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
@@ -117,13 +117,20 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 	return notes, m.clear()
 }
 
-// strayPaths are the paths that are not committed. Those that the commands of an entry left that was cut off are taken away.
-func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpoint, out *Checks) ([]string, error) {
-	left, err := r.uncommitted(ctx, j)
-	if err != nil || len(left) == 0 {
+// strayPaths are the paths that are not committed. What the commands of an entry left that was cut off is taken away, with their commits.
+func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpoint, out *Checks) (left []string, err error) {
+	was, err := m.read()
+	if err != nil {
 		return nil, err
 	}
-	if was, err := m.read(); err != nil || was != allCommitted {
+	head, cutOff := strings.CutPrefix(was, allCommitted)
+	if head = strings.TrimSpace(head); head != "" {
+		out.Notes, err = r.uncommit(ctx, c, j, head, "the checks", out.Notes)
+	}
+	if err == nil {
+		left, err = r.uncommitted(ctx, j)
+	}
+	if err != nil || len(left) == 0 || !cutOff {
 		return left, err
 	}
 	notes, err := r.backUp(ctx, c, j)
@@ -148,7 +155,7 @@ func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err 
 	return paths, err
 }
 
-// allCommitted is what baseline notes when nothing stands in the worktree that is not committed.
+// allCommitted is what baseline notes, before the commit, when nothing stands in the worktree that is not committed.
 const allCommitted = "committed"
 
 // uncommit takes commits away that commands of the project made since the branch ended in head, and notes it. What they hold stands in

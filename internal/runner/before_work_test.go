@@ -1,22 +1,27 @@
 package runner_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// idle is an agent that says that it is done and does nothing, and isDone what is met without it.
+// idle is an agent that says that it is done and does nothing, sneaky a command that commits, and isDone what is met without either.
 const (
 	idle   = "roles:\n  implement: [{answer: done}]\n  check: [{answer: ALL_CHECKS_FINISH}]\n"
+	sneaky = "echo junk >> greet.sh; echo x > new.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm sneaky"
 	isDone = "# Bye\n\n## Acceptance Criteria\n\n- [ ] there is a program\n  verify: `test -f greet.sh`\n"
 )
 
 // What the project's own commands commit or leave before agents work is nobody's work: with an agent that does nothing there is none.
 func TestCommandsBeforeTheWork(t *testing.T) {
 	t.Parallel()
-	const sneaky = "echo junk >> greet.sh; echo x > new.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm sneaky"
 	for name, c := range map[string]struct {
 		verify, setup, says string
 	}{
@@ -53,5 +58,31 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 				t.Errorf("its branch has %s", made)
 			}
 		})
+	}
+}
+
+// A check that is cut off behind its commit leaves none, whoever goes on.
+func TestCommitOfACheckThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, idle)
+	w.Site.Config.Verify = []string{"test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 60"}
+	w.Write(".git/info/exclude", "/begun\n/go\n")
+	dir := w.Hand("02-01-bye", isDone)
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+	defer interrupt()
+	go func() {
+		w.Until("the commit", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "begun")); return err == nil })
+		interrupt()
+	}()
+	res, err := w.Site.Starter().Start(ctx, dir, runner.RunOptions{})
+	if err != nil || !res.Interrupted {
+		t.Fatalf("it ended with %+v, %v", res, err)
+	}
+	w.Write("go", "")
+	if res := w.Start(dir); res.Status == trellis.Review {
+		t.Error("there is no work to review")
+	}
+	if made := w.Git("log", "--format=%s", "--branches=feature/*", "--not", "main"); made != "" {
+		t.Errorf("its branch has %s", made)
 	}
 }
