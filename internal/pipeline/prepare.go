@@ -148,7 +148,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if p.BaselineBeside, err = pp.passes.beside(ctx, in.Job); err != nil {
 		return p, err
 	}
-	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
+	p.Results, p.Notes, err = pp.checkPreconditions(ctx, c, in.Job, p.Notes)
 	return p, err
 }
 
@@ -205,28 +205,35 @@ func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (n
 }
 
 // checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
-// change there is undone.
-func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) (held []CommandResult, err error) {
+// change or commit there is undone; commits are noted.
+func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job, notes []string) (held []CommandResult, _ []string, err error) {
 	if len(j.Preconditions) == 0 {
-		return nil, nil
+		return nil, notes, nil
 	}
 	snap, _, end, err := pp.restorer.begin(ctx, c, j)
 	if err != nil {
-		return nil, err
+		return nil, notes, err
 	}
 	defer end(&err)
+	head, err := atFirst(pp.task, c, "head.json", maxStandards, func() (string, error) { return pp.repo.Refs().Head(ctx, j.Worktree) })
+	if err != nil {
+		return nil, notes, err
+	}
 	for i, line := range j.Preconditions {
 		res, err := pp.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
 		if err != nil {
-			return nil, err
+			return nil, notes, err
+		}
+		if notes, err = pp.restorer.uncommit(ctx, c, j, head, "a precondition", notes); err != nil {
+			return nil, notes, err
 		}
 		if _, err := snap.Restore(ctx, pp.task.backupRef(c)); err != nil {
-			return nil, err
+			return nil, notes, err
 		}
 		if res.Code != 0 {
-			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` exited with %d: %s", line, res.Code, res.Tail)
+			return nil, notes, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` exited with %d: %s", line, res.Code, res.Tail)
 		}
 		held = append(held, res)
 	}
-	return held, nil
+	return held, notes, nil
 }

@@ -23,10 +23,11 @@ const (
 func TestCommandsBeforeTheWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		verify, setup, says string
+		verify, setup, demand, says string
 	}{
 		"a check that commits":      {verify: sneaky},
 		"a check that switches":     {verify: "git checkout -q -b elsewhere; " + sneaky},
+		"a demand that commits":     {demand: sneaky},
 		"a setup that commits":      {setup: sneaky, says: "worktree.setup made commits"},
 		"a setup that leaves files": {setup: "echo junk >> greet.sh; echo x > new.txt", says: "worktree.setup left what would be committed as the work, which was undone: greet.sh, new.txt"},
 		"a setup that fails":        {setup: sneaky + "; echo more >> greet.sh; false", says: "exited with 1"},
@@ -42,6 +43,9 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 				w.Site.Config.Worktree.Setup = []string{c.setup}
 			}
 			dir := w.Hand("02-01-bye", isDone)
+			if c.demand != "" {
+				dir = w.handPlan(isDone, planJSON(`"preconditions": [{"command": "`+c.demand+`"}],`))
+			}
 			res := w.Start(dir)
 			if c.says == "" && (res.Status == trellis.Review || res.Failure != nil && res.Failure.Code == string(trellis.HookFailed)) {
 				t.Errorf("it is %s, %v", res.Status, res.Failure)
