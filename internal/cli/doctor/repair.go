@@ -100,9 +100,11 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 			}
 		}
 	}
-	for _, path := range append(durable.Glob(runtime, "removed-*"), durable.Glob(runtime, "probe-*")...) {
-		if d.old(path) {
-			d.leftover(p, path, "a folder that was half removed", os.RemoveAll)
+	for _, name := range []string{"removed-*", "probe-*", "edit-*", "undo-*"} {
+		for _, path := range durable.Glob(runtime, name) {
+			if d.old(path) {
+				d.leftover(p, path, "a folder that was half removed", os.RemoveAll)
+			}
 		}
 	}
 	if beat := pulse.File(p.Root); d.old(beat) && !durable.Held(pulse.Lock(p.Root)) {
