@@ -12,6 +12,7 @@ import (
 type Facts struct {
 	MaxSteps  int
 	Exists    func(path string) (bool, error) // whether the repository has the path
+	GlobFault func(glob string) string        // why no path can match a glob, "" when one may
 	Missing   func(command string) string     // why a command can't run here, "" when it can
 	Confirmed *[]string                       // commands that a person named or the research confirmed, in their order; an empty list: this project has none
 	Spec      *TaskSpec                       // whose acceptance items must be covered
@@ -180,8 +181,13 @@ func (c *checker) files() {
 		c.exists(at, f, clean)
 	}
 	for i, glob := range c.p.Touches {
+		at := fmt.Sprintf("/touches/%d", i)
 		if why := outside(glob); why != "" {
-			c.add(fmt.Sprintf("/touches/%d", i), "%s %s", glob, why)
+			c.add(at, "%s %s", glob, why)
+		} else if c.GlobFault == nil {
+			continue
+		} else if why := c.GlobFault(glob); why != "" {
+			c.add(at, "%s", why).Hint = "write a path or a glob, such as api/**"
 		}
 	}
 }

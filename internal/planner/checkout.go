@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -24,6 +25,8 @@ type checkout struct {
 func (c checkout) missing(command string) string {
 	return research.Project{Root: c.repo.Main, LookPath: c.lookPath}.Missing(command)
 }
+
+func (c checkout) globFault(glob string) string { return config.GlobFault(c.repo.Main, glob) }
 
 // exists reports whether the main checkout has a path.
 func (c checkout) exists(path string) (bool, error) {

@@ -146,7 +146,7 @@ type drafter struct {
 
 // facts are what a plan is checked against in this project.
 func (dr drafter) facts(g ground) (plan.Facts, error) {
-	f := plan.Facts{MaxSteps: dr.config.Planning.MaxSteps, Exists: dr.exists, Missing: dr.missing, Confirmed: &g.Commands}
+	f := plan.Facts{MaxSteps: dr.config.Planning.MaxSteps, Exists: dr.exists, GlobFault: dr.globFault, Missing: dr.missing, Confirmed: &g.Commands}
 	if g.TaskSpec == nil {
 		return f, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -65,7 +66,7 @@ func (c *check) taskSpec() {
 
 // facts are what a plan can be held against here. What other tasks are to bring first can't be looked for yet.
 func (c *check) facts(root *os.Root) plan.Facts {
-	f := plan.Facts{MaxSteps: c.MaxSteps}
+	f := plan.Facts{MaxSteps: c.MaxSteps, GlobFault: func(glob string) string { return config.GlobFault(c.Store.Root, glob) }}
 	if len(c.task.Pipeline.DependsOn) > 0 {
 		return f
 	}
