@@ -214,7 +214,7 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State, befo
 		}
 		return err
 	}
-	if one, ok := f.sightings.of(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && f.lapsed(one) && f.lapsedOf[s.Task] != s.Commit {
+	if one, ok := f.sightings.of(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && one.lapsed(f.Silence) && f.lapsedOf[s.Task] != s.Commit {
 		f.lapsedOf[s.Task] = s.Commit
 		f.tell(s.Task, fmt.Sprintf("nothing was heard of %s for %v: %s is free again", one.Host, f.Silence, s.Task))
 		f.look(dir)

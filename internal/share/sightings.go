@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,6 +27,8 @@ type sighting struct {
 	Since   time.Time      `json:"since,omitzero"`    // by that machine's clock
 	Worker  string         `json:"worker,omitempty"`  // machine that was at work on it last
 	Status  trellis.Status `json:"status,omitempty"`
+
+	asked time.Time // when the remote was asked last
 }
 
 // sightings are those of all tasks, which all processes of a clone know by a file.
@@ -38,6 +41,7 @@ type sightings struct {
 
 	mu       sync.Mutex
 	read     time.Time // change time of the file when it was read
+	asked    time.Time // when the remote was asked last
 	tasks    map[string]sighting
 	spending taskref.Spending // of all machines, as far as was heard
 }
@@ -45,6 +49,7 @@ type sightings struct {
 type sightingsText struct {
 	Remote  string        `json:"remote"`
 	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
+	Asked   time.Time     `json:"asked,omitzero"`
 	Tasks   []sighting    `json:"tasks"`
 
 	Spending taskref.Spending `json:"spending,omitempty"`
@@ -79,7 +84,7 @@ func NewKnown(root, machine string, now func() time.Time) *Known {
 // Elsewhere says which other machine has the task of a directory, nil when none has.
 func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 	s, ok := k.heard.of(filepath.Base(dir))
-	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.heard.now(), k.heard.silence) {
+	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.heard.silence) {
 		return nil
 	}
 	return s.held()
@@ -91,10 +96,14 @@ func (k *Known) Given(dir string) bool {
 	return ok && filepath.Dir(dir) == filepath.Join(k.root, ".trellis", "tasks")
 }
 
-// elsewhere reports whether another machine has the task, of which something was heard within the last silence.
-func (s sighting) elsewhere(machine string, now time.Time, silence time.Duration) bool {
-	return s.Machine != "" && s.Machine != machine && now.Sub(s.Seen) <= silence
+// elsewhere reports whether another machine has the task, as far as was heard.
+func (s sighting) elsewhere(machine string, silence time.Duration) bool {
+	return s.Machine != "" && s.Machine != machine && !s.lapsed(silence)
 }
+
+// lapsed reports whether nothing was heard of the machine that has the task for too long. It goes by this machine's clock alone: what
+// counts is how long the state of the task had not moved when the remote was asked. Who does not ask hears nothing of those that live.
+func (s sighting) lapsed(silence time.Duration) bool { return s.asked.Sub(s.Seen) > silence }
 
 func (s sighting) held() *runner.ElsewhereError {
 	return &runner.ElsewhereError{Task: s.Task, Host: s.Host, Since: s.Since}
@@ -105,6 +114,7 @@ func (s *sightings) of(task string) (sighting, bool) {
 	defer s.mu.Unlock()
 	s.load()
 	one, ok := s.tasks[task]
+	one.asked = s.asked
 	return one, ok
 }
 
@@ -121,19 +131,19 @@ func (s *sightings) load() {
 	if s.remote == "" {
 		s.silence = text.Silence
 	}
-	s.tasks, s.read = map[string]sighting{}, info.ModTime()
+	s.tasks, s.read, s.asked = map[string]sighting{}, info.ModTime(), text.Asked
 	for _, one := range text.Tasks {
 		s.tasks[one.Task] = one
 	}
 	s.learn(text.Spending)
 }
 
-// learn takes in what agents used, and reports whether that was news.
-func (s *sightings) learn(heard taskref.Spending) bool {
+// learn takes in what agents used.
+func (s *sightings) learn(heard taskref.Spending) {
 	if s.spending == nil {
 		s.spending = taskref.Spending{}
 	}
-	return s.spending.Learn(s.lately(heard))
+	s.spending.Learn(s.lately(heard))
 }
 
 // lately is of a table what was used from yesterday on, and not on days that have begun nowhere yet.
@@ -151,50 +161,42 @@ func (s *sightings) spent() taskref.Spending {
 
 // all takes in how all tasks stand now: others are not on the remote any more.
 func (s *sightings) all(states []taskref.State) error {
-	there := map[string]bool{}
-	for _, st := range states {
-		there[st.Task] = true
-	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.load()
-	var gone []string
-	for task := range s.tasks {
-		if !there[task] {
-			gone = append(gone, task)
-		}
-	}
-	s.mu.Unlock()
-	return s.take(states, gone...)
+	s.asked = s.now()
+	maps.DeleteFunc(s.tasks, func(task string, _ sighting) bool { return stateOf(states, task).Commit == "" })
+	s.note(states)
+	return s.write()
 }
 
-// take takes in how tasks stand now. Those that were seen as they are keep the time of that.
+// take takes in how some tasks stand now.
 func (s *sightings) take(states []taskref.State, gone ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
-	if s.tasks == nil {
-		s.tasks = map[string]sighting{}
-	}
-	changed := len(gone) > 0
 	for _, task := range gone {
 		delete(s.tasks, task)
 	}
+	s.note(states)
+	return s.write()
+}
+
+// note has these be how tasks stand. Those that were seen as they are keep the time of that.
+func (s *sightings) note(states []taskref.State) {
+	if s.tasks == nil {
+		s.tasks = map[string]sighting{}
+	}
 	for _, st := range states {
-		changed = s.learn(st.Spending) || changed
-		if old, ok := s.tasks[st.Task]; ok && old.Commit == st.Commit {
-			continue
+		s.learn(st.Spending)
+		if s.tasks[st.Task].Commit != st.Commit {
+			s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Worker: st.Worker, Status: st.Status}
 		}
-		s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Worker: st.Worker, Status: st.Status}
-		changed = true
 	}
-	if _, err := os.Stat(s.path); changed || errors.Is(err, fs.ErrNotExist) {
-		return s.write()
-	}
-	return nil
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Silence: s.silence, Spending: s.lately(s.spending)}
+	text := sightingsText{Remote: s.remote, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending)}
 	for _, one := range s.tasks {
 		text.Tasks = append(text.Tasks, one)
 	}

@@ -322,3 +322,25 @@ func TestOwnTaskStaysOwn(t *testing.T) {
 		t.Errorf("the remote has %s", got)
 	}
 }
+
+// Who has not asked for long hears nothing of a machine, whether that lives or not: it has its task until it was silent between two looks.
+func TestNotAskedForLong(t *testing.T) {
+	t.Parallel()
+	a := net(t, runnertest.Quickly, time.Minute)
+	if _, err := a.team.Take(t.Context(), a.lay(task), fits); err != nil {
+		t.Fatal(err)
+	}
+	b := a.beside("b", time.Minute)
+	now := time.Now()
+	b.Site.Now = func() time.Time { return now }
+	b.pull()
+	known := share.NewKnown(b.Dir, "b", b.Site.Now)
+	now = now.Add(time.Hour)
+	if b.team.Elsewhere(b.dir()) == nil || known.Elsewhere(b.dir()) == nil {
+		t.Error("the machine was taken for dead before it was asked for")
+	}
+	b.pull()
+	if by := b.team.Elsewhere(b.dir()); by != nil || known.Elsewhere(b.dir()) != nil {
+		t.Errorf("nothing was heard for an hour: %v", by)
+	}
+}

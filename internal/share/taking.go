@@ -109,7 +109,7 @@ func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
 func (g taking) twin(ctx context.Context, s taskref.State) error {
 	t := g.t
 	one, heard := t.sightings.of(s.Task)
-	if s.Claim.Machine != t.Machine || heard && t.lapsed(one) {
+	if s.Claim.Machine != t.Machine || heard && one.lapsed(t.Silence) {
 		return nil
 	}
 	known, err := t.Remote.Known(ctx, s.Task)

@@ -67,7 +67,7 @@ func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
 }
 
 func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
-	if !s.elsewhere(t.Machine, t.Now(), t.Silence) || t.granted(s.Task) {
+	if !s.elsewhere(t.Machine, t.Silence) || t.granted(s.Task) {
 		return nil
 	}
 	return s.held()
@@ -79,15 +79,11 @@ func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
 	if s.Claim.Machine == "" || s.Claim.Machine == t.Machine || t.granted(s.Task) {
 		return nil
 	}
-	if one, ok := t.sightings.of(s.Task); ok && one.Commit == s.Commit && t.lapsed(one) {
+	if one, ok := t.sightings.of(s.Task); ok && one.Commit == s.Commit && one.lapsed(t.Silence) {
 		return nil
 	}
 	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host, Since: s.Claim.Since}
 }
-
-// lapsed reports whether nothing was heard of the machine that has a task for too long. It goes by this machine's clock alone: what
-// counts is how long the state of the task has not moved.
-func (t *Team) lapsed(s sighting) bool { return t.Now().Sub(s.Seen) > t.Silence }
 
 // Last reports whether this machine was the last to have a task, or none had it.
 func (t *Team) Last(dir string) bool {
@@ -211,7 +207,7 @@ func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 		return fmt.Errorf("bringing %s as %s left it: %w", s.Task, s.From, err)
 	}
 	if kept != "" {
-		t.tell(s.Task, fmt.Sprintf("what this machine had of %s is kept as %s: %s went on with it meanwhile", s.Task, kept, s.From))
+		t.tell(s.Task, fmt.Sprintf("what this machine had of %s is kept as %s: %s went on with it meanwhile\nnext: git show %[2]s", s.Task, kept, s.From))
 	}
 	return t.Adopt(dir)
 }

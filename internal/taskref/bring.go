@@ -53,23 +53,36 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 // put has a task directory hold just these files, unless it does, and keeps what it held.
 func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kept string, err error) {
 	dir := filepath.Join(r.Store.Tasks(), task)
-	if err := os.RemoveAll(besideOf(dir)); err != nil { // of who was killed here
+	beside := besideOf(dir)
+	if err := os.RemoveAll(beside); err != nil { // of who was killed here
 		return "", err
 	}
-	there := durable.Exists(dir)
-	if there {
-		if err := durable.RealFolder(dir); err != nil {
-			return "", err
-		}
-		now, err := read(dir)
-		if err != nil || r.whole(now, files) {
-			return "", err
-		}
-		if kept, err = r.keep(ctx, task, now); err != nil {
-			return "", err
-		}
+	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
+	d := directories{r.Store, r.Disk}
+	if !durable.Exists(dir) {
+		return "", d.place(dir, false, files)
 	}
-	return kept, directories{r.Store, r.Disk}.replace(dir, there, files)
+	if err := durable.RealFolder(dir); err != nil {
+		return "", err
+	}
+	now, err := read(dir)
+	if err != nil || r.whole(now, files) {
+		return "", err
+	}
+	if kept, err = r.keep(ctx, task, now); err != nil {
+		return "", err
+	}
+	if err = d.place(dir, true, files); err != nil {
+		return kept, err
+	}
+	late, err := read(beside) // what people wrote since
+	if err == nil && len(r.differing(now, late)) > 0 {
+		kept, err = r.keep(ctx, task, late)
+	}
+	if err != nil {
+		err = errors.Join(err, r.Disk.Exchange(beside, dir))
+	}
+	return kept, err
 }
 
 // whole reports whether a directory says what a state does, and has all its files.

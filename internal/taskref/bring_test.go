@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -122,5 +123,29 @@ func thereAndBack(t *testing.T, n *net) {
 	}
 	if known, err := a.remote.Known(t.Context(), task); err != nil || known != back.Commit {
 		t.Errorf("known is %s (%v), want %s", known, err, back.Commit)
+	}
+}
+
+// What a person writes while a state is brought is kept, too.
+func TestEditWhileBringing(t *testing.T) {
+	t.Parallel()
+	n := newNet(t)
+	a, b := n.machine("a"), n.machine("b")
+	a.file("task.json", "{}")
+	first := a.save("")
+	b.fetch()
+	b.bring(first)
+	a.file("prd.md", "of the other machine\n")
+	a.save(first.Commit)
+	second := b.fetch()
+	disk := &durable.Disk{Fault: func(step, path string) error {
+		if step == "rename" && path == b.taskDir() {
+			b.file("prd.md", "mine\n")
+		}
+		return nil
+	}}
+	kept, err := b.with(disk).Bring(t.Context(), second)
+	if err != nil || kept == "" || b.Git("show", kept+":.trellis/tasks/"+task+"/prd.md") != "mine" || b.read("prd.md") != "of the other machine\n" {
+		t.Errorf("kept %q (%v), prd.md is %q", kept, err, b.read("prd.md"))
 	}
 }

@@ -21,15 +21,14 @@ type directories struct {
 	disk  *durable.Disk
 }
 
-// besideOf is where a task directory is made before it gets its name.
+// besideOf is where a task directory is made before it gets its name, and stands what had that.
 func besideOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir)+"-brought")
 }
 
-// replace gives a task directory other files. Who reads it sees the old ones or the new ones.
-func (d directories) replace(dir string, there bool, files []git.TreeFile) (err error) {
+// place gives a task directory other files, and has the old ones beside it. Who reads it sees these or those.
+func (d directories) place(dir string, there bool, files []git.TreeFile) error {
 	beside := besideOf(dir)
-	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
 	if err := d.lay(beside, files); err != nil {
 		return err
 	}
