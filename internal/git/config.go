@@ -22,6 +22,7 @@ type Config struct {
 	hooks    string
 	includes []string // as they are written, whatever they depend on
 	tabled   bool     // refs and their logs are not kept in files
+	partial  bool     // a remote has objects that are not here
 	remotes  []string
 }
 
@@ -63,7 +64,9 @@ func parseConfig(data []byte) (s Config, err error) {
 	s.tabled = s.extended && strings.EqualFold(c.Section("extensions").Option("refstorage"), "reftable")
 	for _, remote := range c.Section("remote").Subsections {
 		s.remotes = append(s.remotes, remote.Name)
+		s.partial = s.partial || remote.HasOption("promisor") || remote.HasOption("partialclonefilter")
 	}
+	s.partial = s.partial || c.Section("extensions").HasOption("partialclone")
 	s.sha256 = strings.EqualFold(c.Section("extensions").Option("objectformat"), "sha256")
 	return s, nil
 }

@@ -118,7 +118,17 @@ func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object
 	if len(names) == 0 {
 		return found, nil
 	}
-	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Env: unfetched, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
+	ask := func(args ...string) (string, error) {
+		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Env: unfetched, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
+		return out, err
+	}
+	if c, err := ReadConfig(r.Common); err == nil && c.partial { // where git cat-file ends at the first object that a remote has alone
+		out, err := ask("rev-list", "--no-walk", "--objects", "--no-object-names", "--missing=allow-any", "--ignore-missing", "--stdin")
+		if names = strings.Fields(out); err != nil || len(names) == 0 {
+			return found, err
+		}
+	}
+	out, err := ask("cat-file", "--batch-check")
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) == 3 {
 			size, _ := strconv.ParseInt(f[2], 10, 64) // git's own number

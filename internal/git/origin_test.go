@@ -40,6 +40,29 @@ func TestTouchesOfOddNames(t *testing.T) {
 	}
 }
 
+// A partial clone lacks what is only in its history, and git ends at the first such object that it is asked about.
+func TestBlobsOfAPartialClone(t *testing.T) {
+	b := gittest.New(t)
+	b.Git("config", "uploadpack.allowFilter", "true")
+	var blobs []string
+	for _, text := range []string{"here\n", "of the remote alone\n", "here too\n"} {
+		b.Write("file", text)
+		b.Git("add", "-A")
+		b.Git("commit", "-q", "-m", text)
+		blobs = append(blobs, git.BlobID([]byte(text), ""))
+	}
+	clone := b.Tree("clone")
+	b.Git("clone", "-q", "--filter=blob:none", "file://"+b.Dir, clone)
+	b.GitIn(clone, "cat-file", "-p", "HEAD~2:file")
+	text, err := b.Open(clone).Provenance().Blobs(t.Context(), 100, blobs...)
+	if err != nil || len(text) != 2 || string(text[blobs[0]]) != "here\n" || string(text[blobs[2]]) != "here too\n" {
+		t.Errorf("blobs are %q, %v", text, err)
+	}
+	if out, err := b.Try(clone, "rev-list", "--objects", "--all", "--missing=print"); err != nil || !strings.Contains(out, "?"+blobs[1]) {
+		t.Errorf("what was not here was fetched: %v\n%s", err, out)
+	}
+}
+
 // Reflogs of checkouts that Trellis made are not a person's.
 func TestLogged(t *testing.T) {
 	b := gittest.New(t)
