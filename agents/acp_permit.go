@@ -124,6 +124,9 @@ func (c *acp) inside(call *acpTool) bool {
 		if path == "" {
 			return false
 		}
+		if path = strings.TrimPrefix(path, "file://"); path == "~" || strings.HasPrefix(path, "~/") { // home, to tools that read it so
+			return true
+		}
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(c.r.Dir, path)
 		}

@@ -208,6 +208,8 @@ func TestACPPermissions(t *testing.T) {
 		{trellis.PermitRead, "unheard-of x" + all, no},
 		{trellis.PermitRead, "read /etc/passwd" + all, no},
 		{trellis.PermitRead, "read a/../../x" + all, no},
+		{trellis.PermitRead, "read ~/.netrc" + all, no},
+		{trellis.PermitRead, "read file:///etc/passwd" + all, no},
 		{trellis.PermitEdit, "read x" + all, once},
 		{trellis.PermitEdit, "edit new/folder/x" + all, once},
 		{trellis.PermitEdit, "edit away/x" + all, no}, // a link that leads out

@@ -43,7 +43,7 @@ func (e *Env) InsideRun() bool {
 // OnlyPeople refuses what a task or a run that goes on may not do by itself.
 func (e *Env) OnlyPeople(can string) error {
 	if e.InsideRun() {
-		return Usagef("this runs inside a task or a run: only a person can %s", can)
+		return WithHints(Usagef("this runs inside a task or a run: only a person can %s", can), "leave it to who started the run")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -113,6 +114,33 @@ func (e *hintError) Unwrap() error { return e.err }
 // WithHints adds to an error what to do about it, best as a command to type.
 func WithHints(err error, hints ...string) error { return &hintError{err, hints} }
 
+// PlacesError is an error about places in files, and perhaps warnings beside it.
+type PlacesError struct {
+	Err    error
+	Places []trellis.Problem
+}
+
+func (e *PlacesError) Error() string { return e.Err.Error() }
+
+// Unwrap are the error and the first place that it is about.
+func (e *PlacesError) Unwrap() []error {
+	list := []error{e.Err}
+	if wrong := trellis.Errors(e.Places); len(wrong) > 0 {
+		list = append(list, &wrong[0])
+	}
+	return list
+}
+
+// hints say what to do about each place, once.
+func (e *PlacesError) hints() (list []string) {
+	for _, p := range trellis.Errors(e.Places) {
+		if p.Hint != "" && !slices.Contains(list, p.Hint) {
+			list = append(list, p.Hint)
+		}
+	}
+	return list
+}
+
 // WithNearest adds to an error about a word that nobody knows which of the known ones may be meant, if one is near.
 func WithNearest(err error, word string, known []string) error {
 	if near := trellis.Nearest(word, known); near != "" {
@@ -126,6 +154,10 @@ func HintsOf(err error) []string {
 	var given *hintError
 	if errors.As(err, &given) {
 		return given.hints
+	}
+	var several *PlacesError
+	if errors.As(err, &several) && len(several.hints()) > 0 {
+		return several.hints()
 	}
 	var problem *trellis.Problem
 	if errors.As(err, &problem) && problem.Hint != "" {

@@ -114,10 +114,11 @@ func (p *Project) harden(c *config.Config) {
 func (p *Project) ValidConfig() (*config.Config, error) {
 	c, problems := p.Config()
 	if errs := trellis.Errors(problems); len(errs) > 0 {
-		for _, problem := range errs[1:] {
-			p.Env.say("%v", &problem)
+		err := error(&PlacesError{errors.New(errs[0].Error()), errs})
+		if len(HintsOf(err)) == 0 {
+			err = WithHints(err, "trellis doctor")
 		}
-		return nil, &errs[0]
+		return nil, err
 	}
 	return c, nil
 }

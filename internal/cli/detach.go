@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -30,13 +32,20 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return false, fmt.Errorf("making the folder of %s: %w", log, err)
 	}
-	out, err := durable.OpenOwn(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, err := durable.OpenOwn(log, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("opening the log: %w", err)
 	}
 	defer out.Close()
+	before, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, fmt.Errorf("opening the log: %w", err)
+	}
 	cmd := exec.Command(self, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = a.Dir, a.Env, out, out
+	if a.JSONErrors {
+		cmd.Stdout = nil // the document is printed here
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return false, fmt.Errorf("starting in the background: %w", err)
@@ -48,9 +57,7 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 	for {
 		select {
 		case err := <-gone:
-			if data, rerr := durable.Read(log, durable.MaxRecords); rerr == nil {
-				fmt.Fprintf(a.Stderr, "%s", data)
-			}
+			_, _ = io.Copy(a.Stderr, io.NewSectionReader(out, before, durable.MaxRecords))
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
 				return false, command.ExitStatus(exit.ExitCode())
@@ -91,24 +98,35 @@ func startDetached(a *command.Console, c *cli.Context) error {
 		}
 		a.SayProblems(res.Warnings)
 		if !runs {
-			return outcome.EndRun(a, p, res, false)
+			return outcome.EndRun(a, p, res, c.Bool("json"))
 		}
 		if h, ok := s.Starter().Watcher(); ok {
-			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
-			return nil
+			return sayDetached(a, c, p, dir, fmt.Sprintf("%s is queued with the watcher (pid %d)", id, h.PID))
 		}
 	}
 	log := filepath.Join(dir, taskdir.Run, "start.log")
-	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs")...)
+	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs", "json")...)
 	begun, err := inBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
-	switch {
-	case !begun && plain:
-		return unlessItWaits(err)
-	case !begun:
-		return err // it may have begun nothing
+	if !begun && plain { // else it may have begun nothing
+		err = unlessItWaits(err)
 	}
-	a.Say("%s runs in the background; next: trellis logs -f %s", id, id)
-	return nil
+	if err != nil || !begun && !c.Bool("json") {
+		return err
+	}
+	return sayDetached(a, c, p, dir, fmt.Sprintf("%s runs in the background; next: trellis logs -f %s", id, id))
+}
+
+// sayDetached says what is done for a task elsewhere, or with --json how the task stands.
+func sayDetached(a *command.Console, c *cli.Context, p *app.Project, dir, text string) error {
+	if !c.Bool("json") {
+		a.Say("%s", text)
+		return nil
+	}
+	t, err := p.Reader().Task(dir)
+	if err != nil {
+		return err
+	}
+	return terminal.JSON(a.Stdout, t)
 }
 
 // planDetached makes the folder to plan in and plans in the background.

@@ -296,6 +296,22 @@ func TestClosedOrMerged(t *testing.T) {
 	})
 }
 
+// What is open is brought up to date although its base was renamed: whoever did that renamed it for the pull request too.
+func TestRenamedBase(t *testing.T) {
+	everywhere(t, func(t *testing.T, at place) {
+		b := newBenchAt(t, at)
+		b.git("-C ../bare.git config receive.denyDeleteCurrent ignore")
+		b.deliver()
+		b.git("push -q origin main:master :main")
+		b.Host.Change(t, func(s *githubtest.State) { s.PRs[0]["baseRefName"] = "master" })
+		b.commit("one more")
+		b.Work.Report.Commit = b.rev("HEAD")
+		if got := b.deliver(); got.Number != 1 || len(got.Commands) != 0 || !strings.Contains(b.prs()[0]["body"].(string), b.Work.Report.Commit) {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 func TestStacked(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		b := newBenchAt(t, at)

@@ -51,8 +51,13 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 	if err != nil {
 		return out, err
 	}
-	if err := d.into(ctx, f, w, &out); err != nil || out.Into == "" {
+	base, err := d.into(ctx, f, w, &out)
+	if err != nil {
 		return out, err
+	}
+	if base == "" && w.PR == "" {
+		d.nowhere(f, w, &out)
+		return out, nil
 	}
 	out.Body = d.Redact.hide(body(d.Repo.Main, w))
 	if out.PRURL = w.PR; w.PR == "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
-// one that was mended when somebody closed it: whoever did that gets no other one.
+// one that was mended when somebody closed it: whoever did that gets no other one. Without a base none is made: it is nil then.
 func request(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
@@ -21,6 +21,8 @@ func request(ctx context.Context, f Forge, n forge.NewPR, commits []string, mend
 		return nil, err
 	case there != nil && (there.State == forge.Open || slices.Contains(commits, there.HeadSHA) || there.State == forge.Closed && there.URL == mended):
 		return there, nil
+	case n.Base == "":
+		return nil, nil
 	case there != nil:
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
 	}
@@ -29,20 +31,22 @@ func request(ctx context.Context, f Forge, n forge.NewPR, commits []string, mend
 
 // open finds or makes the pull request of the work.
 func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (Delivered, error) {
-	if err := d.into(ctx, f, w, &out); err != nil {
+	base, err := d.into(ctx, f, w, &out)
+	if err != nil {
 		return out, d.Redact.prFailure(ctx, err)
-	}
-	if out.Into == "" {
-		return out, nil
 	}
 	out.Body = d.Redact.hide(body(d.Repo.Main, w))
 	mended := ""
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := request(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
+	pr, err := request(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
 	if err != nil {
 		return d.without(ctx, f, w, out, err)
+	}
+	if pr == nil {
+		d.nowhere(f, w, &out)
+		return out, nil
 	}
 	out.PRURL, out.Number = pr.URL, pr.Number
 	if pr.State != forge.Open {
@@ -56,9 +60,16 @@ func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (D
 	return out, d.Redact.prFailure(ctx, d.adorn(ctx, f, w.Job.Delivery, &out))
 }
 
+// nowhere is the end without a pull request as there is no branch that it could be for.
+func (d *Deliverer) nowhere(f typed, w Work, out *Delivered) {
+	out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, out.Into))
+	out.Commands = append(out.Commands, push(out.Remote, out.Into), create(f, w, *out))
+	out.Into = ""
+}
+
 // into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
-// base. It is "" when the remote has neither.
-func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) error {
+// base. It returns "" when the remote has neither.
+func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) (string, error) {
 	base := strings.TrimPrefix(w.Job.BaseBranch, out.Remote+"/")
 	names := []string{base}
 	if w.StackedBranch != "" {
@@ -66,7 +77,7 @@ func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) e
 	}
 	tips, err := d.Repo.Remotes().RemoteBranches(ctx, out.Remote, names...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if out.Into = base; w.StackedBranch != "" && tips[w.StackedBranch] != "" {
 		out.Into = w.StackedBranch
@@ -75,15 +86,12 @@ func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) e
 	}
 	tip := tips[out.Into]
 	if tip == "" {
-		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
-		out.Commands = append(out.Commands, push(out.Remote, base), create(f, w, *out))
-		out.Into = ""
-		return nil
+		return "", nil
 	}
 	if within, err := has(ctx, d.Repo, tip, w.Report.Commit); err != nil || within {
-		return orEmpty(err, w, out.Remote+"/"+out.Into)
+		return "", orEmpty(err, w, out.Remote+"/"+out.Into)
 	}
-	return nil
+	return out.Into, nil
 }
 
 // has reports whether the tip of a remote's branch has a commit. Of one that others pushed, and that is not here, nobody

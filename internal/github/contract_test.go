@@ -265,7 +265,7 @@ func TestOutOfOrder(t *testing.T) {
 					continue // one of each kind will do
 				}
 				err, failed := do(), (*github.Error)(nil)
-				if c.is != nil && !errors.Is(err, c.is) || c.is == nil && (!errors.As(err, &failed) || failed.Code != 1) || !strings.Contains(err.Error(), c.says) {
+				if c.is != nil && !errors.Is(err, c.is) || c.is == nil && (!errors.As(err, &failed) || failed.Code != 1) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 					w.Errorf("%s, %s: got %v", name, call, err)
 				}
 			}

@@ -112,7 +112,7 @@ func (t thread) remarks() (list []forge.Remark) {
 		return nil
 	}
 	for _, c := range t.Comments.Nodes {
-		list = append(list, forge.Remark{ID: c.ID, Author: c.Author.Login, Path: t.Path, Text: c.Body, Line: cmp.Or(t.Line, t.OriginalLine), Trusted: trusted(c.AuthorAssociation)})
+		list = append(list, forge.Remark{ID: c.ID, Author: nameOf(c.Author.Login), Path: t.Path, Text: c.Body, Line: cmp.Or(t.Line, t.OriginalLine), Trusted: trusted(c.AuthorAssociation)})
 	}
 	return list
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 var (
@@ -58,10 +59,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	said := strings.TrimSpace(e.Said)
+	said := text.OneLine(e.Said)
 	switch {
 	case e.Code == proc.CodeTimeout:
-		said = strings.TrimSpace("it gave no answer in time\n" + said)
+		said = strings.TrimRight("it gave no answer in time; "+said, "; ")
 	case said == "":
 		said = fmt.Sprintf("exit code %d", e.Code)
 	}
@@ -202,9 +203,9 @@ func (gh *Client) call(ctx context.Context, args []string, stdin string) (string
 	case err != nil:
 		return "", fmt.Errorf("running gh: %w", err)
 	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
-		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, text.OneLine(said.String()))
 	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
-		return "", fmt.Errorf("%w: %s", ErrNoRemote, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%w: %s", ErrNoRemote, text.OneLine(said.String()))
 	case res.Code != 0:
 		return "", &Error{withoutTexts(args), res.Code, said.String()}
 	case out.Cut():

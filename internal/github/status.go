@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,7 +27,7 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 	for _, r := range lastWords(answer.Reviews) {
 		trusted := trusted(r.AuthorAssociation)
 		if r.State == changesRequested {
-			s.Wanted = append(s.Wanted, forge.Review{ID: r.ID, Author: r.Author.Login, Text: r.Body, Trusted: trusted})
+			s.Wanted = append(s.Wanted, forge.Review{ID: r.ID, Author: nameOf(r.Author.Login), Text: r.Body, Trusted: trusted})
 		}
 		refused = refused || trusted && r.State == changesRequested
 		approved = approved || trusted && r.State == "APPROVED"
@@ -119,6 +120,9 @@ func lastWords(list []review) (words []review) {
 	}
 	return words
 }
+
+// nameOf is who wrote something. Of an account that is gone GitHub tells none, and shows this one.
+func nameOf(login string) string { return cmp.Or(login, "ghost") }
 
 // trusted reports whether an author belongs to the repository, as GitHub says.
 func trusted(association string) bool {

@@ -218,6 +218,9 @@ func TestControl(t *testing.T) {
 	c.refused("task_plan", `{}`, "what is wanted")
 	c.refused("task_plan", `{"task": "hello"}`, "what should be different")
 	c.refused("task_plan", `{"requirement": "x", "task": "hello"}`, "plan one again")
+	for _, field := range []string{"name", "type", "priority", "package"} {
+		c.refused("task_plan", `{"task": "hello", "feedback": "x", "`+field+`": "x"}`, "stays what it is")
+	}
 	var did struct{ Task, Status, Says, Next string }
 	if c.ok("task_control", `{"task": "hello", "action": "retry"}`, &did); did.Status != "ready" || did.Task != "02-01-hello" || !strings.Contains(did.Next, "trellis start") {
 		t.Errorf("got %+v", did)
@@ -255,7 +258,7 @@ func TestFilesOfATask(t *testing.T) {
 	long := strings.Repeat("ü\"\n", 9000)
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)
-	w.task("02-01-hello", w.Read(".trellis/tasks/02-01-hello/task.json"), map[string]string{"notes/a b.txt": "noted", "notes/100% long?.md": long, "run/journal.jsonl": "secret", "image.bin": "\xff\xfe"})
+	w.task("02-01-hello", w.Read(".trellis/tasks/02-01-hello/task.json"), map[string]string{"notes/a b.txt": "noted", "notes/empty.md": "", "notes/100% long?.md": long, "run/journal.jsonl": "secret", "image.bin": "\xff\xfe"})
 	w.Write("outside.md", "outside")
 	c := connect(t, w.options(mcpserver.Read))
 	read := func(uri string) (string, error) {
@@ -285,6 +288,11 @@ func TestFilesOfATask(t *testing.T) {
 	}
 	if text, err := read("trellis://task/hello/notes/a%20b.txt"); text != "noted" || err != nil {
 		t.Errorf("got %q, %v", text, err)
+	}
+	for _, rest := range []string{"notes/empty.md", "prd.md?from=9999"} { // a text that is empty is none for clients
+		if text, err := read("trellis://task/hello/" + rest); !strings.HasPrefix(text, "[nothing from byte ") || err != nil {
+			t.Errorf("%s: got %q, %v", rest, text, err)
+		}
 	}
 	for _, uri := range []string{"trellis://task/02-01-hello/../../../outside.md", "trellis://task/02-01-hello/%2e%2e/%2e%2e/%2e%2e/outside.md", "trellis://task/../outside.md", "trellis://task/%2e%2e/outside.md",
 		"trellis://task/02-01-hello/run/journal.jsonl", "trellis://task/02-01-hello/", "trellis://task/02-01-hello//etc/passwd", "trellis://task/02-01-hello/prd.md?from=-1", "trellis://task/02-01-hello/image.bin",

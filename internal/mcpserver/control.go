@@ -25,6 +25,8 @@ func (s *Server) plan(_ context.Context, p *app.Project, in planArguments) (any,
 	switch {
 	case again && in.Requirement != "":
 		return nil, app.WithHints(app.Usagef("a requirement makes a new task; task and feedback plan one again"), "leave out one of them")
+	case again && (in.Name != "" || in.Type != "" || in.Priority != "" || in.Package != ""):
+		return nil, app.Usagef("a task that is planned again stays what it is: leave out name, type, priority and package")
 	case again:
 		dir, err := find(p, in.Task)
 		if err != nil {

@@ -65,6 +65,9 @@ func readFile(p *app.Project, uri string) (string, error) {
 		from++
 	}
 	part, next := pageOf(text, from)
+	if part == "" { // which clients take for no text
+		part = fmt.Sprintf("[nothing from byte %d on, of %d bytes]\n", from, len(text))
+	}
 	if next > 0 {
 		part += fmt.Sprintf("\n[%d of %d bytes; next: %s%s/%s?from=%d]\n", next, len(text), scheme, nameOf(dir), (&url.URL{Path: name}).EscapedPath(), next)
 	}

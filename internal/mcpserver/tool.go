@@ -47,21 +47,24 @@ func reading[In any](s *Server, name, says string, do func(context.Context, *app
 func newTool[In any](s *Server, level Level, name, says string, do func(context.Context, *app.Project, In) (any, error)) tool {
 	schema := schemaOf[In]()
 	handle := func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in, err := arguments[In](name, schema, r.Params.Arguments)
-		if err != nil {
-			return refused(err), nil
+		in, err := arguments[In](r.Params.Arguments)
+		var answer any
+		if err == nil {
+			answer, err = s.within(ctx, name, func(ctx context.Context) (any, error) {
+				p, err := s.project(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return do(ctx, p, in)
+			})
 		}
-		answer, err := s.within(ctx, name, func(ctx context.Context) (any, error) {
-			p, err := s.project(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return do(ctx, p, in)
-		})
-		if err != nil {
-			return refused(err), nil
+		switch {
+		case err == nil:
+			return answered(answer)
+		case errors.Is(err, app.ErrUsage) && len(app.HintsOf(err)) == 0:
+			err = app.WithHints(err, name+" takes "+strings.Join(schema.PropertyOrder, ", "))
 		}
-		return answered(answer)
+		return refused(err), nil
 	}
 	return tool{&mcp.Tool{Name: name, Description: says, InputSchema: schema}, level, handle}
 }
@@ -81,12 +84,9 @@ func schemaOf[In any]() *jsonschema.Schema {
 }
 
 // arguments reads the arguments of a call. A field that the tool does not take is refused, and not passed over.
-func arguments[In any](name string, schema *jsonschema.Schema, raw json.RawMessage) (in In, err error) {
-	takes := func(err error) error {
-		return app.WithHints(err, name+" takes "+strings.Join(schema.PropertyOrder, ", "))
-	}
+func arguments[In any](raw json.RawMessage) (in In, err error) {
 	if len(raw) > maxArguments {
-		return in, takes(app.Usagef("the arguments are %d bytes long, at most %d are taken", len(raw), maxArguments))
+		return in, app.Usagef("the arguments are %d bytes long, at most %d are taken", len(raw), maxArguments)
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
@@ -94,10 +94,10 @@ func arguments[In any](name string, schema *jsonschema.Schema, raw json.RawMessa
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return in, takes(app.Usagef("%s", strings.TrimPrefix(err.Error(), "json: ")))
+		return in, app.Usagef("%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return in, takes(app.Usagef("there is more than one value in the arguments"))
+		return in, app.Usagef("there is more than one value in the arguments")
 	}
 	return in, nil
 }

@@ -156,7 +156,7 @@ func (c *client) refused(tool, arguments string, says ...string) {
 	if !refused || len(said) > 2000 {
 		c.Errorf("%s %.200s: got %.300s, want it refused in few words", tool, arguments, said)
 	}
-	for _, one := range says {
+	for _, one := range append(says, "; next: ") {
 		if !strings.Contains(said, one) {
 			c.Errorf("%s %.200s: says %s, want %q", tool, arguments, said, one)
 		}

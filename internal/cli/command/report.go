@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -29,37 +28,11 @@ type errorObject struct {
 	Problems []trellis.Problem `json:"problems,omitempty"` // all places that it is about, where there are several
 }
 
-// problemsError is an error about places in files, and perhaps warnings beside it.
-type problemsError struct {
-	error
-	problems []trellis.Problem
-}
-
-// Unwrap are the error and the first place that it is about.
-func (e *problemsError) Unwrap() []error {
-	list := []error{e.error}
-	if wrong := trellis.Errors(e.problems); len(wrong) > 0 {
-		list = append(list, &wrong[0])
-	}
-	return list
-}
-
-// hints say what to do about each place, once.
-func (e *problemsError) hints() []string {
-	list := []string{}
-	for _, p := range trellis.Errors(e.problems) {
-		if p.Hint != "" && !slices.Contains(list, p.Hint) {
-			list = append(list, p.Hint)
-		}
-	}
-	return list
-}
-
 // Because is err, which problems are the reason for. People are told them by tell at once; who asked for JSON gets them with the
 // error.
 func Because(c *Console, err error, problems []trellis.Problem, tell func([]trellis.Problem)) error {
 	if c.JSONErrors {
-		return &problemsError{err, problems}
+		return &app.PlacesError{Err: err, Places: problems}
 	}
 	tell(problems)
 	return err
@@ -90,6 +63,14 @@ func (c *Console) Report(err error) {
 		return
 	}
 	c.Say("%v", err)
+	var several *app.PlacesError
+	if errors.As(err, &several) {
+		for i, p := range trellis.Errors(several.Places) {
+			if i > 0 { // the first is in the message
+				c.Say("%v", &p)
+			}
+		}
+	}
 	for _, h := range app.HintsOf(err) {
 		c.Say("next: %s", h)
 	}
@@ -109,12 +90,9 @@ func objectOf(err error) errorObject {
 	if errors.As(err, &p) {
 		o.File, o.Line, o.Column = p.File, p.Line, p.Column
 	}
-	var several *problemsError
+	var several *app.PlacesError
 	if errors.As(err, &several) {
-		o.Problems = several.problems
-		if len(app.HintsOf(several.error)) == 0 {
-			o.Next = several.hints()
-		}
+		o.Problems = several.Places
 	}
 	return o
 }

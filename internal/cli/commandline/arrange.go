@@ -77,12 +77,12 @@ func (l *Line) flag(at *cli.Command, rest []string) (int, error) {
 	words := 1
 	if !assigned {
 		if len(rest) < 2 {
-			return 0, app.Usagef("flag %s needs a value", rest[0])
+			return 0, app.WithHints(app.Usagef("flag %s needs a value", rest[0]), l.helpFor())
 		}
 		value, words = rest[1], 2
 	}
 	if _, err := time.ParseDuration(value); err != nil && isDuration(known) {
-		return 0, app.Usagef("%s needs a unit, e.g. 5s", first)
+		return 0, app.WithHints(app.Usagef("%s needs a unit, e.g. 5s", first), l.helpFor())
 	}
 	l.Args = append(l.Args, first+"="+value)
 	return words, nil

@@ -67,7 +67,11 @@ func (p Program) dispatch(ctx context.Context, a *command.Console, args []string
 	if line.Help || line.Command == nil && !line.Version {
 		return ShowHelp(a.Stdout, p.root, line.Path...)
 	}
-	return p.parser(a).RunContext(ctx, append([]string{p.root.Name}, line.Args...))
+	err = p.parser(a).RunContext(ctx, append([]string{p.root.Name}, line.Args...))
+	if errors.Is(err, app.ErrUsage) && err.Error() != "" && len(app.HintsOf(err)) == 0 {
+		return app.WithHints(err, line.helpFor())
+	}
+	return err
 }
 
 // asksJSON reports whether --json is among the flags, also of a command line that is wrong.

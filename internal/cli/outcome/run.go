@@ -85,7 +85,7 @@ func AgentError(err error) error {
 			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
 	}
 	if errors.Is(err, agents.ErrUnknown) {
-		return app.AsKind(app.ErrUsage, err)
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis doctor")
 	}
 	var f *flow.Failure
 	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
