@@ -51,8 +51,7 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 			if data, rerr := durable.Read(log, durable.MaxRecords); rerr == nil {
 				fmt.Fprintf(a.Stderr, "%s", data)
 			}
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				return false, command.ExitStatus(exit.ExitCode())
 			}
 			return false, err

@@ -54,7 +54,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 		return nil, fmt.Errorf("%w: %s", taskdir.ErrNotFound, in.Store.Rel(in.Dir))
 	}
 	t, err := in.Store.Load(in.Dir)
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return []trellis.Problem{*p}, nil
 	}
 	if err != nil {

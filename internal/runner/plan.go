@@ -293,13 +293,13 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		res.Report, err = soFar(dir, h)
 		return res, err
 	}
-	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
+	if parked, ok := errors.AsType[*journal.Parked](err); ok {
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
 		_, res.Failure = SleepingCall(dir)
 		res.Report, err = soFar(dir, h)
 		return res, err
 	}
-	if untrusted := (*trust.UntrustedError)(nil); errors.As(err, &untrusted) {
+	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {

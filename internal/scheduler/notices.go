@@ -93,7 +93,7 @@ func (n *notices) over(about string) { delete(n.said, about) }
 
 // errorText is an error with what to do about it, where that is known.
 func errorText(err error) string {
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return problemText([]trellis.Problem{*p})
 	}
 	return err.Error()

@@ -210,11 +210,11 @@ func (l *lease) successor(ctx context.Context) error {
 func (l *lease) end(ctx context.Context, r runner.Result) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(l.lost, &elsewhere) {
+	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](l.lost); ok {
 		return elsewhere
 	}
 	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status), Work: true})
-	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(err, &elsewhere) {
+	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return elsewhere
 	}
 	if err != nil && l.lost == nil { // what can't be given is left out

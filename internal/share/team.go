@@ -160,7 +160,7 @@ func (e *unfitError) Error() string { return e.why.Error() }
 
 // sleeps has a run sleep for an error that may pass. That another machine has the task is said as it is.
 func sleeps(err error) error {
-	if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
 	}
 	if errors.As(err, new(*runner.ElsewhereError)) || errors.Is(err, flow.ErrSuspended) {

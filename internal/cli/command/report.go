@@ -97,20 +97,16 @@ func (c *Console) Report(err error) {
 
 func objectOf(err error) errorObject {
 	o := errorObject{Message: err.Error(), Kind: app.KindOf(err), Exit: ExitCode(err), Next: append([]string{}, app.HintsOf(err)...)}
-	var failure *flow.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*flow.Failure](err); ok {
 		o.Code = trellis.Code(failure.Code)
 	}
-	var file *durable.FileError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*durable.FileError](err); ok {
 		o.File = file.Path
 	}
-	var p *trellis.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		o.File, o.Line, o.Column = p.File, p.Line, p.Column
 	}
-	var several *problemsError
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[*problemsError](err); ok {
 		o.Problems = several.problems
 		if len(app.HintsOf(several.error)) == 0 {
 			o.Next = several.hints()
