@@ -134,7 +134,7 @@ func (c *check) missing(name, hint, format string, args ...any) {
 
 // unread notes a file that can't be read.
 func (c *check) unread(name string, err error) {
-	c.problems = append(c.problems, trellis.Unread(c.file(name), err))
+	c.problems = append(c.problems, *trellis.Unread(c.file(name), err))
 }
 
 // documents looks at the other files that a run reads: one that it can't read would end it in the midst.
