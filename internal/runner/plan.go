@@ -308,7 +308,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	return s.publish(ctx, dir, final, res)
 }
 
-// soFar is what a planning in dir took that is not at its end, calls without an answer included.
+// soFar is what a planning in dir took up to where its journal stands, calls without an answer included.
 func soFar(dir string, h *journal.History) (planner.Report, error) {
 	rep, err := planner.SoFar(h)
 	rep.Usage = rep.Usage.Add(lost(dir, h))

@@ -100,15 +100,12 @@ func errorText(err error) string {
 }
 
 func problemText(list []trellis.Problem) string {
-	var b strings.Builder
-	for i, p := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.Error())
+	var lines []string
+	for _, p := range list {
+		lines = append(lines, p.Error())
 		if p.Hint != "" {
-			b.WriteString("\nnext: " + p.Hint)
+			lines = append(lines, "next: "+p.Hint)
 		}
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
