@@ -159,8 +159,7 @@ func (c *acp) line(line string, t *tally) bool {
 // answered goes on with what follows an answer.
 func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	number, _ := m.ID.Raw().(int64)
-	var refusal *jsonrpc.Error
-	if errors.As(m.Error, &refusal) {
+	if refusal, ok := errors.AsType[*jsonrpc.Error](m.Error); ok {
 		c.refused(number, refusal, t)
 		return
 	}

@@ -92,7 +92,6 @@ func (c *chat) failure(err error) error {
 	var known *flow.Failure
 	var refused *refusal
 	var broken *brokenOff
-	var syntax *json.SyntaxError
 	f := fail(trellis.AgentExit, "asking the model: %s", lastLines(err.Error()))
 	switch {
 	case errors.As(err, &known):
@@ -103,7 +102,7 @@ func (c *chat) failure(err error) error {
 		f = broken.failure()
 	case unreachable(err):
 		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
-	case errors.As(err, &syntax):
+	case errors.As(err, new(*json.SyntaxError)):
 		f = fail(trellis.AgentProtocol, "the answer is not what the protocol says: %s", err)
 	}
 	f.Detail = c.redact(f.Detail)
@@ -112,12 +111,10 @@ func (c *chat) failure(err error) error {
 
 // unreachable reports whether the network failed.
 func unreachable(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var network net.Error
 	switch {
-	case errors.As(err, &certificate):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
-	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return true
 	}
 	return false

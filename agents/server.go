@@ -113,8 +113,7 @@ func event(data []byte, e any) error {
 	}
 	var failed struct{ Error json.RawMessage }
 	for _, into := range []any{&failed, e} {
-		var other *json.UnmarshalTypeError
-		if err := json.Unmarshal(data, into); err != nil && !errors.As(err, &other) {
+		if err := json.Unmarshal(data, into); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 			return err
 		}
 	}

@@ -140,9 +140,8 @@ func (t *tally) goesOn() {
 // decode reads a line that is a JSON object. A field that is not of the type we know is left empty: the
 // rest of the event still counts.
 func decode(line string, into any) bool {
-	var wrongType *json.UnmarshalTypeError
 	err := json.Unmarshal([]byte(line), into)
-	return strings.HasPrefix(line, "{") && (err == nil || errors.As(err, &wrongType))
+	return strings.HasPrefix(line, "{") && (err == nil || errors.As(err, new(*json.UnmarshalTypeError)))
 }
 
 // brief is a tool's input on one line, shortened. Of an object with one telling value it is that value.

@@ -42,8 +42,7 @@ func (s *site) serve() (*served, error) {
 // end ends it, which it says by its exit code.
 func (v *served) end() error {
 	err := v.cmd.Process.Signal(syscall.SIGTERM)
-	var exit *exec.ExitError
-	if ended := v.cmd.Wait(); !errors.As(ended, &exit) {
+	if ended := v.cmd.Wait(); !errors.As(ended, new(*exec.ExitError)) {
 		err = errors.Join(err, ended)
 	}
 	return err

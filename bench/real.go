@@ -29,7 +29,7 @@ func (b *bench) real(what string, fetch func() ([]project, error)) error {
 		return nil
 	}
 	list, err := fetch()
-	if not := (*unreachable)(nil); errors.As(err, &not) {
+	if not, ok := errors.AsType[*unreachable](err); ok {
 		b.skip(not.what, not.err.Error())
 		return nil
 	}

@@ -46,8 +46,7 @@ func (w *watcher) stop() error {
 		return fmt.Errorf("ending the watcher: %w", err)
 	}
 	err := w.cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 128+int(syscall.SIGTERM) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 128+int(syscall.SIGTERM) {
 		return nil
 	}
 	return fmt.Errorf("the watcher ended with %v, it said:\n%s", err, &w.said)

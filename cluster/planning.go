@@ -100,8 +100,7 @@ func madeOf(dir string, in Wanted) error {
 func (s *serving) planHere(ctx context.Context, in Wanted) error {
 	o := runner.PlanOptions{New: in.New, Requirement: in.Requirement, Agent: in.Agent}
 	res, err := s.site.PlanRunner().Plan(ctx, o)
-	var draft *runner.DraftError
-	if errors.As(err, &draft) {
+	if draft, ok := errors.AsType[*runner.DraftError](err); ok {
 		dir := filepath.Join(s.site.Store.Root, filepath.FromSlash(draft.Dir))
 		if madeOf(dir, in) == nil { // nothing of what was paid for is asked again
 			o = runner.PlanOptions{Agent: in.Agent}

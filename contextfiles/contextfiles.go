@@ -105,22 +105,39 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 // doubled is the key of ours that stands in an object for the second time: which of two was meant, nobody knows. It is
 // nil when there is none.
 func doubled(object []byte) *trellis.Problem {
-	d, seen := json.NewDecoder(bytes.NewReader(object)), map[string]bool{}
+	seen := map[string]bool{}
+	for _, m := range members(object) {
+		if seen[m.key] && slices.Contains([]string{"file", "path", "reason", "type"}, m.key) {
+			at := bytes.LastIndexByte(object[:m.keyEnd-1], '"') + 1 // they have no quotes in them
+			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q stands in this row for the second time", m.key), Hint: "remove one of the two, or write two rows"}
+		}
+		seen[m.key] = true
+	}
+	return nil
+}
+
+// member is a key of an object and where it ends, and from where to where its value stands.
+type member struct {
+	key              string
+	keyEnd, from, to int
+}
+
+// members are those of an object that can be read, in their order.
+func members(object []byte) (list []member) {
+	d := json.NewDecoder(bytes.NewReader(object))
 	_, _ = d.Token() // its brace
 	for d.More() {
 		token, _ := d.Token()
 		key, _ := token.(string)
-		if seen[key] && slices.Contains([]string{"file", "path", "reason", "type"}, key) {
-			at := bytes.LastIndexByte(object[:int(d.InputOffset())-1], '"') + 1 // they have no quotes in them
-			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q stands in this row for the second time", key), Hint: "remove one of the two, or write two rows"}
-		}
-		seen[key] = true
+		keyEnd := int(d.InputOffset())
 		var value json.RawMessage
 		if d.Decode(&value) != nil {
-			return nil
+			break
 		}
+		to := int(d.InputOffset())
+		list = append(list, member{key, keyEnd, to - len(value), to})
 	}
-	return nil
+	return list
 }
 
 func notObject(err error) *trellis.Problem {
@@ -137,10 +154,7 @@ func notObject(err error) *trellis.Problem {
 
 func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Problem) {
 	path, ok := keys["file"]
-	var second json.RawMessage
-	if ok {
-		second = keys["path"]
-	} else {
+	if !ok {
 		path, ok = keys["path"]
 	}
 	if _, seed := keys["_example"]; seed && !ok {
@@ -164,7 +178,7 @@ func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Prob
 	case row.Type == "":
 		row.Type = File
 	}
-	if json.Unmarshal(second, &row.Unread) == nil && row.Unread == row.Path {
+	if json.Unmarshal(keys["path"], &row.Unread) == nil && row.Unread == row.Path {
 		row.Unread = ""
 	}
 	return &row, nil

@@ -2,11 +2,13 @@ package contextfiles
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -66,8 +68,8 @@ func (m mender) mend(at [][]byte) []byte {
 	} else if object == nil {
 		object = commas().ReplaceAll(was, []byte("$1"))
 	}
-	row, wrong := parseLine(object)
-	if row == nil || wrong != nil {
+	row, _ := parseLine(object)
+	if row == nil {
 		return nil
 	}
 	object = m.meant(*row).written(object, *row)
@@ -88,8 +90,9 @@ var commas = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`,
 // meant is the path and type that a row means, by what there is.
 func (m mender) meant(row Row) Row {
 	p := strings.ReplaceAll(row.Path, `\`, "/")
-	for _, root := range m.roots() {
-		p = strings.TrimPrefix(p, root+"/")
+	real, _ := filepath.EvalSymlinks(m.Root)
+	for _, root := range []string{m.Root, cmp.Or(real, m.Root)} {
+		p = strings.TrimPrefix(p, filepath.ToSlash(root)+"/")
 	}
 	clean, wrong := cleanPath(p)
 	if wrong != "" {
@@ -104,57 +107,31 @@ func (m mender) meant(row Row) Row {
 	return row
 }
 
-// roots are the names of the repository's folder.
-func (m mender) roots() []string {
-	roots := []string{filepath.ToSlash(m.Root)}
-	if real, err := filepath.EvalSymlinks(m.Root); err == nil && real != m.Root {
-		roots = append(roots, filepath.ToSlash(real))
-	}
-	return roots
-}
-
 // written is an object, which says what old is, with the path and the type of r.
 func (r Row) written(object []byte, old Row) []byte {
 	if r.Path == old.Path && r.Type == old.Type {
 		return object
 	}
-	kind, said := valueOf(object, "type")
-	if said {
-		object = kind.replaced(object, quote(r.Type))
-	}
-	path, ok := valueOf(object, "file")
-	if !ok {
-		path, _ = valueOf(object, "path")
-	}
-	with := quote(r.Path)
+	path := quote(r.Path)
+	typed, said := replaceValue(object, "type", quote(r.Type))
 	if !said && r.Type == Directory {
-		with = append(with, `, "type": "directory"`...)
+		path = append(path, `, "type": "directory"`...)
 	}
-	return path.replaced(object, with)
+	written, ok := replaceValue(typed, "file", path)
+	if !ok {
+		written, _ = replaceValue(typed, "path", path)
+	}
+	return written
 }
 
-// place is where a value stands in an object.
-type place struct{ from, to int }
-
-func (p place) replaced(object, with []byte) []byte {
-	return bytes.Join([][]byte{object[:p.from], with, object[p.to:]}, nil)
-}
-
-// valueOf is where the value of a key stands, in an object that can be read.
-func valueOf(object []byte, key string) (p place, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	_, _ = d.Token() // its brace
-	for d.More() {
-		token, _ := d.Token()
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return place{}, false
-		}
-		if to := int(d.InputOffset()); token == key {
-			return place{to - len(value), to}, true
+// replaceValue puts another value into the place of that of a key, and reports whether the object has the key.
+func replaceValue(object []byte, key string, value []byte) ([]byte, bool) {
+	for _, m := range members(object) {
+		if m.key == key {
+			return slices.Concat(object[:m.from], value, object[m.to:]), true
 		}
 	}
-	return place{}, false
+	return object, false
 }
 
 // maxSpread is how long a row may be that stands on several lines.
@@ -180,7 +157,7 @@ func spread(at [][]byte) (object []byte, n int) {
 	n = 1 + bytes.Count(object[:end], []byte("\n"))
 	var line bytes.Buffer
 	_ = json.Compact(&line, whole) // it was just read
-	if row, wrong := parseLine(line.Bytes()); n == 1 || row == nil || wrong != nil || len(bytes.Trim(behind, ", \t\r")) > 0 {
+	if row, _ := parseLine(line.Bytes()); n == 1 || row == nil || len(bytes.Trim(behind, ", \t\r")) > 0 {
 		return nil, 1
 	}
 	return line.Bytes(), n

@@ -57,7 +57,7 @@ func linesOf(doc *yaml.Node) map[string]int {
 
 // yamlProblem says where in the page the YAML is bad.
 func yamlProblem(block []byte, err error) *trellis.Problem {
-	if types := (*yaml.TypeError)(nil); errors.As(err, &types) {
+	if types, ok := errors.AsType[*yaml.TypeError](err); ok {
 		err = errors.New(types.Errors[0])
 	}
 	p := frontmatter.Wrong(block, err)

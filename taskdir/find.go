@@ -66,8 +66,7 @@ func (s Store) children(folder string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		unread := trellis.Unread(rel, err)
-		return nil, &unread
+		return nil, trellis.Unread(rel, err)
 	}
 	var dirs []string
 	for _, e := range list {
@@ -85,21 +84,17 @@ func (s Store) children(folder string) ([]string, error) {
 // MakeFolder makes the folder that the task directories lie in, unless it is there. Where a file stands, or a link that leads
 // elsewhere, the error is a *trellis.Problem.
 func (s Store) MakeFolder() error {
-	if err := (home{s}).unfit(); err != nil {
+	if err := unfitFolder(s); err != nil {
 		return err
 	}
 	return s.Disk.MkdirAll(s.Tasks(), 0o755)
 }
 
-// home is a store as the folder that the task directories lie in.
-type home struct{ Store }
-
-// unfit is the problem that keeps it from being read. None at all is no problem.
-func (s home) unfit() error {
+// unfitFolder is the problem that keeps that folder from being read. That there is none is no problem.
+func unfitFolder(s Store) error {
 	rel := s.Rel(s.Tasks())
 	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		unread := trellis.Unread(rel, err)
-		return &unread
+		return trellis.Unread(rel, err)
 	}
 	return nil
 }
@@ -177,7 +172,7 @@ func (e *AmbiguousError) Error() string {
 // .trellis/tasks, by links neither. Errors match ErrNotFound, or are an *AmbiguousError, or the *trellis.Problem of
 // that folder.
 func (s Store) Find(ref string) (string, error) {
-	if err := (home{s}).unfit(); err != nil {
+	if err := unfitFolder(s); err != nil {
 		return "", err
 	}
 	name := strings.TrimRight(ref, "/")

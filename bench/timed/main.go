@@ -25,8 +25,7 @@ func run(log, kind, line string) (code int, err error) {
 	began := time.Now().UnixNano()
 	err = cmd.Run()
 	ended := time.Now().UnixNano()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code, err = exit.ExitCode(), nil
 	}
 	if err != nil {

@@ -45,14 +45,10 @@ func KindOf(err error) Kind {
 			return k
 		}
 	}
-	var problem *trellis.Problem
-	var file *durable.FileError
-	var refused *runner.RefusedError
-	var signal *proc.SignalError
 	switch {
-	case errors.As(err, &signal):
+	case errors.As(err, new(*proc.SignalError)):
 		return ErrInterrupted
-	case errors.As(err, &refused):
+	case errors.As(err, new(*runner.RefusedError)):
 		return ErrUsage
 	case errors.Is(err, trust.ErrUntrusted):
 		return ErrWaiting
@@ -60,7 +56,7 @@ func KindOf(err error) Kind {
 		return ErrNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return ErrLocked
-	case errors.As(err, &problem), errors.As(err, &file):
+	case errors.As(err, new(*trellis.Problem)), errors.As(err, new(*durable.FileError)):
 		return ErrUsage
 	}
 	return kindOfFailure(err)
@@ -151,40 +147,31 @@ func WithNearest(err error, word string, known []string) error {
 
 // HintsOf are the hints of an error; where nobody gave one, those of the problem or the failure in it.
 func HintsOf(err error) []string {
-	var given *hintError
-	if errors.As(err, &given) {
+	if given, ok := errors.AsType[*hintError](err); ok {
 		return given.hints
 	}
-	var several *PlacesError
-	if errors.As(err, &several) && len(several.hints()) > 0 {
+	if several, ok := errors.AsType[*PlacesError](err); ok && len(several.hints()) > 0 {
 		return several.hints()
 	}
-	var problem *trellis.Problem
-	if errors.As(err, &problem) && problem.Hint != "" {
+	if problem, ok := errors.AsType[*trellis.Problem](err); ok && problem.Hint != "" {
 		return []string{problem.Hint}
 	}
-	var file *durable.FileError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*durable.FileError](err); ok {
 		return []string{file.Mend()}
 	}
-	var held *durable.HeldError
-	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
+	if held, ok := errors.AsType[*durable.HeldError](err); ok && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
 	}
-	var elsewhere *runner.ElsewhereError
-	if errors.As(err, &elsewhere) {
+	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return []string{"trellis pull", "trellis logs " + elsewhere.Task}
 	}
-	var refused *runner.RefusedError
-	if errors.As(err, &refused) && refused.Hint != "" {
+	if refused, ok := errors.AsType[*runner.RefusedError](err); ok && refused.Hint != "" {
 		return []string{refused.Hint}
 	}
-	var untrusted *trust.UntrustedError
-	if errors.As(err, &untrusted) {
+	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return []string{untrusted.Next()}
 	}
-	var failure *flow.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*flow.Failure](err); ok {
 		if info, known := trellis.Code(failure.Code).Info(); known {
 			return []string{info.Todo}
 		}

@@ -215,8 +215,7 @@ func (p *Project) TrustedNow(ctx context.Context) error {
 
 // withNext has an error say what to do about it where nobody prints hints.
 func withNext(err error) error {
-	var untrusted *trust.UntrustedError
-	if errors.As(err, &untrusted) {
+	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return fmt.Errorf("%w; next: %s", err, untrusted.Next())
 	}
 	return err

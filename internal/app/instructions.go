@@ -85,8 +85,7 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 		}
 		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			p := trellis.Unread(name, err)
-			return nil, &p
+			return nil, trellis.Unread(name, err)
 		}
 		w[name] = data
 	}

@@ -17,8 +17,7 @@ import (
 func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, error) {
 	cfg, _ := p.Config() // what is wrong with it is said before anything is planned
 	ref, err := tracker.Parse(named, (&tracker.Access{Settings: cfg.Trackers}).Sites())
-	var none *tracker.RefError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*tracker.RefError](err); ok {
 		return nil, WithHints(Usagef("--from-issue %w", err), none.Next...)
 	}
 	settings, err := TrackerSettings(ctx, p)
@@ -29,8 +28,7 @@ func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, erro
 		return nil, err
 	}
 	i, err := (&tracker.Access{Settings: settings, Env: p.Env.CommandEnv(), Dir: p.Root}).Read(ctx, ref)
-	var told *tracker.Error
-	if errors.As(err, &told) && len(told.Next) > 0 {
+	if told, ok := errors.AsType[*tracker.Error](err); ok && len(told.Next) > 0 {
 		err = WithHints(err, told.Next...)
 	}
 	if err != nil && ctx.Err() == nil {

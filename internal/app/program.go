@@ -140,8 +140,7 @@ func saidBy(out string, err error) (s Said, _ error) {
 		}
 	}
 	s.Says = strings.Join(said, "; ")
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || s.Says == "" {
+	if !errors.As(err, new(*exec.ExitError)) || s.Says == "" {
 		return s, err
 	}
 	err = AsKind(ErrUnmet, errors.New(s.Says))

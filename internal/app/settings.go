@@ -44,7 +44,7 @@ func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
 	read := func(name string) config.File {
 		data, err := durable.ReadBelow(s.Dir(), ".trellis/"+name, durable.MaxDocument) // none: the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, trellis.Unread(".trellis/"+name, err))
+			problems = append(problems, *trellis.Unread(".trellis/"+name, err))
 		}
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}
@@ -72,8 +72,7 @@ func readUser(path string) (config.File, *trellis.Problem) {
 		f.Data, err = durable.Read(real, durable.MaxDocument)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		problem := trellis.Unread(path, err)
-		return f, &problem
+		return f, trellis.Unread(path, err)
 	}
 	return f, nil
 }

@@ -133,7 +133,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 			Host: host, Limit: max(cfg.Shared.Silence/2, leastSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
 		Adopt: func(dir string) error { s.Brought(dir); return nil },
-		Apply: func(ctx context.Context, dir string, o taskref.Order) error { return obey(ctx, s, dir, o) },
+		Apply: func(dir string, o taskref.Order) error { return obey(s, dir, o) },
 		Used:  s.Budgets().Today,
 		Tell:  func(task, message string) { s.Tell(runner.Event{Task: task, Message: message}) },
 	})
@@ -167,37 +167,30 @@ func (h Sharing) Team(s *runner.Site) (*Team, error) {
 // UnbroughtError says which tasks could not be brought up to what other machines made of them. All others were.
 type UnbroughtError = share.UnbroughtError
 
-// The orders that machines send each other.
+// The orders that machines send each other, beside decisions.
 const (
-	orderStop    = "stop"
-	orderCancel  = "cancel"
-	orderApprove = "approve"
-	orderReject  = "reject"
+	orderStop   = "stop"
+	orderCancel = "cancel"
 )
 
 // obey does here what a person asked for at another machine.
-func obey(ctx context.Context, s *runner.Site, dir string, o taskref.Order) (err error) {
-	switch o.What {
-	case orderStop:
+func obey(s *runner.Site, dir string, o taskref.Order) (err error) {
+	decision := proof.Decision(o.What)
+	switch {
+	case o.What == orderStop:
 		return s.Orders().Stop(dir)
-	case orderCancel:
+	case o.What == orderCancel:
 		return s.Orders().Cancel(dir)
-	case orderApprove, orderReject:
-		decision := proof.Approve
-		if o.What == orderReject {
-			decision = proof.Reject
-		}
-		if o.Step != "" {
-			_, _, err = s.Approvals().DecideStep(dir, proof.Approval{Decision: decision, Step: o.Step, Reason: o.Reason, By: o.By, Hash: o.Hash})
-			return err
-		}
-		if decision == proof.Reject {
-			return s.Approvals().Reject(dir, o.By, o.Reason, o.Hash)
-		}
+	case decision != proof.Approve && decision != proof.Reject:
+		return fmt.Errorf("nobody here knows what %q is", o.What)
+	case o.Step != "":
+		_, _, err = s.Approvals().DecideStep(dir, proof.Approval{Decision: decision, Step: o.Step, Reason: o.Reason, By: o.By, Hash: o.Hash})
+	case decision == proof.Reject:
+		err = s.Approvals().Reject(dir, o.By, o.Reason, o.Hash)
+	default:
 		_, err = s.Approvals().Approve(dir, o.By, o.Hash)
-		return err
 	}
-	return fmt.Errorf("nobody here knows what %q is", o.What)
+	return err
 }
 
 // shared does something to a task that a person asks for: here, and then the team is told; or, when another machine is at work on

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -49,7 +48,7 @@ type segment struct {
 // way are the phases of a run, in the order in which they are.
 var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
 
-func newCard(t *status.Task, now time.Time) card {
+func newCard(t *status.Task) card {
 	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
 		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}
 	c.Title = cmp.Or(c.Title, c.ID)
@@ -59,7 +58,7 @@ func newCard(t *status.Task, now time.Time) card {
 	if t.Usage.Seconds > 0 {
 		c.Took = text.Seconds(t.Usage.Seconds)
 	}
-	c.Column, c.Waits = columnOf(t), clip(waitsOf(t, now), 240)
+	c.Column, c.Waits = columnOf(t), clip(waitsOf(t), 240)
 	c.Bar = barOf(t)
 	c.order = fmt.Sprintf("%2s%s", orLast(t.Priority), c.ID)
 	if c.Column == "done" {
@@ -118,7 +117,7 @@ func columnOf(t *status.Task) string {
 }
 
 // waitsOf says what a task waits for, or what is wrong with it.
-func waitsOf(t *status.Task, now time.Time) string {
+func waitsOf(t *status.Task) string {
 	switch {
 	case len(t.Problems) > 0 && t.Status == "":
 		return t.Problems[0].Error()

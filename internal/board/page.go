@@ -129,9 +129,8 @@ type trouble struct {
 
 // codeOf is the code by which a browser is told of an error.
 func codeOf(err error) int {
-	var large *http.MaxBytesError
 	switch kind := app.KindOf(err); {
-	case errors.As(err, &large):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
 	case kind == app.ErrNotFound:
 		return http.StatusNotFound

@@ -45,7 +45,7 @@ func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Serve
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{p: p, o: o, name: base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
 	s.logs.p, s.took, s.count = p, p.Stats(), app.Metrics(p, o.Version)
-	s.tasks = newTasks(p, o.Now)
+	s.tasks = newTasks(p)
 	feed, err := p.Events(ctx)
 	if err != nil {
 		cancel()

@@ -182,7 +182,7 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &taskPage{Task: task, Tab: t.tab, Reads: s.o.ReadOnly, Card: newCard(&task, s.o.Now())}
+	p := &taskPage{Task: task, Tab: t.tab, Reads: s.o.ReadOnly, Card: newCard(&task)}
 	p.ID = p.Card.ID
 	p.Next, _ = s.p.Next(ctx, dir) // where nothing comes next, nothing is said
 	p.Orders = ordersFor(&task)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/events"
@@ -19,8 +18,7 @@ import (
 
 // tasks is what is known of all tasks, kept up to date by what happens.
 type tasks struct {
-	p   *app.Project
-	now func() time.Time
+	p *app.Project
 
 	known map[string]trellis.Status // of all tasks, for the one goroutine that reads them
 
@@ -49,8 +47,8 @@ type tab struct {
 	whole bool // more than what its agent says and does
 }
 
-func newTasks(p *app.Project, now func() time.Time) *tasks {
-	return &tasks{p: p, now: now, known: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
+func newTasks(p *app.Project) *tasks {
+	return &tasks{p: p, known: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
 }
 
 // follow reads all tasks, and then again those to which something happens.
@@ -95,7 +93,7 @@ func (t *tasks) load() {
 	defer t.mu.Unlock()
 	t.failed, t.watcher = err, r.Watcher.String()
 	for i := range list {
-		c := newCard(&list[i], t.now()).kept()
+		c := newCard(&list[i]).kept()
 		t.cards[c.ID], t.known[c.ID] = c, c.Status
 	}
 	t.order = slices.SortedFunc(maps.Values(t.cards), inOrder)
@@ -154,7 +152,7 @@ func (t *tasks) read(r status.Reader, id string) *card {
 		return nil
 	}
 	r.Known[id] = task.Status
-	c := newCard(&task, t.now())
+	c := newCard(&task)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if was := t.cards[id]; was != nil {

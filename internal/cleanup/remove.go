@@ -136,8 +136,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if err == nil && sha == "" {
 		sha, err = snapshot.NewBackups(c.Repo).Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
-	var inner *git.NestedError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*git.NestedError](err); ok {
 		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + l.ID}
 	}
 	return sha, err

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -112,7 +113,7 @@ func (d *demo) rejected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(d.dir, lastLine(out), "REJECTED.md"))
+	_, err = os.Stat(filepath.Join(d.dir, text.LastLine(out), "REJECTED.md"))
 	return err
 }
 
@@ -122,7 +123,7 @@ func (d *demo) accepted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.task = lastLine(out)
+	d.task = text.LastLine(out)
 	if err := d.print(filepath.Join(d.task, "prd.md")); err != nil {
 		return err
 	}
@@ -185,9 +186,4 @@ func (d *demo) print(name string) error {
 	}
 	fmt.Fprintf(d.app.Stdout, "$ cat %s\n%s\n", name, data)
 	return nil
-}
-
-func lastLine(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return lines[len(lines)-1]
 }

@@ -89,7 +89,7 @@ func runLogs(c *cli.Context, a *command.Console) error {
 	l.text.W = &l.out
 	l.due = func() bool { return !isRun && run <= 0 && nextRunIsDue(p, l.log.Dir) }
 	err = l.show(c.Context)
-	if none := (*status.NoRunError)(nil); errors.As(err, &none) {
+	if none, ok := errors.AsType[*status.NoRunError](err); ok {
 		if none.Last == 0 {
 			return app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err))
 		}

@@ -58,8 +58,7 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 		select {
 		case err := <-gone:
 			_, _ = io.Copy(a.Stderr, io.NewSectionReader(out, before, durable.MaxRecords))
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				return false, command.ExitStatus(exit.ExitCode())
 			}
 			return false, err

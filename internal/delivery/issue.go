@@ -33,7 +33,7 @@ func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error
 		return context.Cause(ctx)
 	case err != nil:
 		note := fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.words(err))
-		if told := (*tracker.Error)(nil); errors.As(err, &told) && len(told.Next) > 0 {
+		if told, ok := errors.AsType[*tracker.Error](err); ok && len(told.Next) > 0 {
 			note += "; next: " + told.Next[0]
 		}
 		out.Notes = append(out.Notes, note)

@@ -24,13 +24,12 @@ func (m mask) pushFailure(ctx context.Context, w Work, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	var hook *git.HookError
 	var theirs *git.DivergedError
 	fail := flow.Fail(string(trellis.PushFailed), "%s", m.words(err))
 	if errors.As(err, &theirs) && theirs.Tip != "" {
 		fail.Detail += fmt.Sprintf("; `%s pull --no-rebase %s %s` takes it in, and then `trellis deliver %s` checks both and pushes", inTree(w), trellis.ShellWord(theirs.Remote), trellis.ShellWord(theirs.Branch), w.Task)
 	}
-	fail.Retryable = !errors.As(err, &hook) && theirs == nil
+	fail.Retryable = !errors.As(err, new(*git.HookError)) && theirs == nil
 	return fail
 }
 
@@ -39,8 +38,7 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 		return err
 	}
 	fail := flow.Fail(string(trellis.PRFailed), "%s", m.words(err))
-	var no *rest.Error
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*rest.Error](err); ok {
 		fail.Retryable = no.Passing()
 		if no.Wait > 0 {
 			fail.At = time.Now().UTC()

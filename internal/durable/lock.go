@@ -220,8 +220,7 @@ func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	l, err := WaitLock(ctx, path, h)
-	var held *HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*HeldError](err); ok {
 		err = fmt.Errorf("%w, and was waited for %v", held, wait)
 	}
 	return l, err

@@ -223,7 +223,7 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
 // fail says to the program why it does not get what it asked for, and keeps what was not let through.
 func (g *Gateway) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
-	if no := (*refusal)(nil); errors.As(err, &no) {
+	if no, ok := errors.AsType[*refusal](err); ok {
 		code = http.StatusForbidden
 		g.note(no.Error())
 	}

@@ -47,8 +47,7 @@ func (r Author) Identity(ctx context.Context) (string, error) {
 
 func (r Author) identity(ctx context.Context, who string) (string, error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: append(named[:len(named):len(named)], "var", who)})
-	var failed *Error
-	if errors.As(err, &failed) && unknownIdentity.MatchString(failed.Stderr) {
+	if failed, ok := errors.AsType[*Error](err); ok && unknownIdentity.MatchString(failed.Stderr) {
 		return "", &IdentityError{err}
 	}
 	if end := strings.LastIndexByte(out, '>'); end >= 0 {

@@ -116,8 +116,7 @@ func (r Remotes) pushRefs(ctx context.Context, remote string, limit time.Duratio
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: slices.Concat(args, []string{"--", remote}, specs), Env: r.signIn(), Write: true, Once: true})
-	var failed *Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*Error](err); ok {
 		failed.Args = append([]string{"push", remote}, refsOf(moves)...)
 		failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
 	}

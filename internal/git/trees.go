@@ -162,7 +162,7 @@ func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[stri
 	asked[strings.Join(args, " ")] = true
 	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: args, Write: true}) // which may take long
 	const wrong, fatal = 1, 128
-	if failed := (*Error)(nil); errors.As(err, &failed) && (failed.Code == wrong || failed.Code == fatal) {
+	if failed, ok := errors.AsType[*Error](err); ok && (failed.Code == wrong || failed.Code == fatal) {
 		if _, gone := os.Stat(filepath.Join(r.repo.Common, "objects", name)); gone != nil {
 			return gone
 		}

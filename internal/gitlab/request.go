@@ -88,8 +88,7 @@ func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	if err == nil {
 		return made.checked()
 	}
-	var no *forge.Obstacle
-	if errors.As(err, &no) || ctx.Err() != nil {
+	if errors.As(err, new(*forge.Obstacle)) || ctx.Err() != nil {
 		return nil, err
 	}
 	if pr, findErr := c.Find(ctx, n.Head); findErr == nil && pr != nil && pr.State == forge.Open {

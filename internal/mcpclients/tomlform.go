@@ -121,8 +121,7 @@ func (tomlForm) holds(was, now []byte) error {
 func decodeTOML(data []byte) (map[string]any, error) {
 	doc := map[string]any{}
 	_, err := toml.Decode(string(data), &doc)
-	var at toml.ParseError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, fmt.Errorf("line %d: %s", at.Position.Line, at.Message)
 	}
 	return doc, err

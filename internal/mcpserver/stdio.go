@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,10 +60,7 @@ func (m *messages) Read(p []byte) (int, error) {
 				m.left = line
 				break
 			}
-			err = errors.Join(m.answers.refuse(code, why), err)
-		}
-		if errors.Is(err, io.EOF) {
-			return 0, io.EOF
+			err = cmp.Or(m.answers.refuse(code, why), err)
 		}
 		if err != nil {
 			return 0, err

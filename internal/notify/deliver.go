@@ -168,8 +168,7 @@ func (n *Notifier) send(ctx context.Context, p pending) {
 		}
 		r.Kind, r.Name, r.Error = kindSent, h.name, ""
 		if err := h.send(ctx, n, p.event); err != nil {
-			var none unreachable
-			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, &none)
+			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, new(unreachable))
 			if p.tries+1 >= Tries {
 				r.Kind = kindDropped
 			}

@@ -174,8 +174,7 @@ func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
 	r := record{Kind: kindSent, IDs: ids, Hook: h.key, Name: h.name}
 	if err := h.people.send(ctx, n, compose(digest(ids), events)); err != nil {
 		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstPause<<(2*(min(tries, Tries-1)-1)))
-		var wait later
-		if errors.As(err, &wait) && n.Now().Add(wait.after).After(r.Until) {
+		if wait, ok := errors.AsType[later](err); ok && n.Now().Add(wait.after).After(r.Until) {
 			r.Until = n.Now().UTC().Add(wait.after)
 		}
 		if errors.As(err, new(refused)) || errors.As(err, new(uncertain)) {

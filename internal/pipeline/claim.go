@@ -80,10 +80,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	if err := cl.trust.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
 		return Job{}, err
 	}
-	j, err := cl.job(t, k, p, in, base)
-	if err == nil {
-		err = cl.place(ctx, t, &j)
-	}
+	j, err := cl.job(ctx, t, k, p, in, base)
 	if err != nil {
 		return j, err
 	}
@@ -96,7 +93,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 }
 
 // job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
-func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input, base bases.Base) (Job, error) {
+func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input, base bases.Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := cl.config
 	commands, assumed := Preconditions(p)
@@ -116,6 +113,9 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 		j.Choices[role] = c
 	}
 	var err error
+	if j.Worktree, err = cl.place(ctx, t); err != nil {
+		return j, err
+	}
 	if j.Verify, j.VerifySource, err = cl.decidingCommands(t, k, p); err != nil {
 		return j, err
 	}
@@ -133,13 +133,12 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 
 // place says where the worktree is to be: where the settings say, or where the task's is already. It may have been made by other settings,
 // or moved since.
-func (cl *claimer) place(ctx context.Context, t *taskdir.Task, j *Job) error {
-	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
-	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
+func (cl *claimer) place(ctx context.Context, t *taskdir.Task) (string, error) {
+	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), t.Branch, t.WorktreePath)
 	if w != nil {
-		j.Worktree = w.Path
+		return w.Path, err
 	}
-	return err
+	return filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(t.Branch)), err
 }
 
 func limits(cfg *config.Config) Limits {
@@ -291,9 +290,6 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, 
 	if err != nil {
 		return Job{}, nil, err
 	}
-	j, err := cl.job(t, k, rootPlan(k.plan), in, base)
-	if err == nil {
-		err = cl.place(ctx, t, &j)
-	}
+	j, err := cl.job(ctx, t, k, rootPlan(k.plan), in, base)
 	return j, k, err
 }

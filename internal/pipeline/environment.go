@@ -100,7 +100,7 @@ func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if why := (*durable.FileError)(nil); errors.As(err, &why) {
+	if why, ok := errors.AsType[*durable.FileError](err); ok {
 		data, err = []byte(why.Error()), nil // that is what it is like
 	}
 	f[ofFile+" "+name] = brief(data)

@@ -124,10 +124,10 @@ func (g *worktreeGuard) checkSame(m git.WorktreeID) error { return g.explain(m.S
 
 // explain adds to an error that says so, or that objects of git are not what they are to be, what to do.
 func (g *worktreeGuard) explain(err error) error {
-	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
+	if damaged, ok := errors.AsType[*git.DamagedError](err); ok {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, g.task.id())
 	}
-	if borrowed := (*git.AlternatesError)(nil); errors.As(err, &borrowed) {
+	if borrowed, ok := errors.AsType[*git.AlternatesError](err); ok {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, g.task.id())
 	}
 	var e *git.SwappedError

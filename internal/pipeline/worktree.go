@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -236,11 +235,8 @@ func (wt *worktrees) namesTask(worktree string) bool {
 // leftBranch reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
 // switched away, and the run ended before that was put right.
 func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
-	all, err := wt.repo.Worktrees().List(ctx)
-	main, merr := wt.repo.Refs().CurrentBranch(ctx, wt.repo.Main)
-	now, nerr := wt.repo.Refs().CurrentBranch(ctx, in.Job.Worktree)
-	free := main != in.Job.Branch && !slices.ContainsFunc(all, func(w git.Worktree) bool { return w.Branch == in.Job.Branch })
-	return in.Begun && free && now != in.Job.Branch && errors.Join(err, merr, nerr) == nil
+	now, err := wt.repo.Refs().CurrentBranch(ctx, in.Job.Worktree)
+	return in.Begun && err == nil && now != in.Job.Branch && wt.repo.Worktrees().Only(ctx, in.Job.Branch, in.Job.Worktree) == nil
 }
 
 // discard takes away the worktree and the branch of a run that changed nothing against its base. What is not

@@ -117,7 +117,7 @@ func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
 
 // unlessFailed is an error that stops the run. A failure is for the flow to decide on.
 func unlessFailed(err error) error {
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+	if errors.As(err, new(*flow.Failure)) {
 		return nil
 	}
 	return err

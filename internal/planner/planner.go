@@ -73,7 +73,7 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
 	p.rep.Warnings = agentcall.TruncateList(p.rep.Warnings, maxWarned)
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
 			return p.rep, err
 		}

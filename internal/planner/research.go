@@ -90,7 +90,7 @@ func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error)
 	}
 	ref := &reply.Text
 	noAnswer := []trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput} // other failures end the planning
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && slices.Contains(noAnswer, trellis.Code(fail.Code)) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok && slices.Contains(noAnswer, trellis.Code(fail.Code)) {
 		t.warn("the research gave nothing usable (" + fail.Error() + "): base context only")
 		ref, err = nil, nil
 	}

@@ -46,7 +46,7 @@ type Spec struct {
 func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 	reply, err := p.askInto(f, t, trellis.TaskSpec, 1, about{})
 	in := settleIn{Answer: reply.Answer, Constraints: p.in.Constraints}
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		t.warn("there is no TaskSpec but a stub (" + fail.Error() + ")")
 		in.Answer, err = nil, nil
 	}

@@ -54,7 +54,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 		return nil, fmt.Errorf("%w: %s", taskdir.ErrNotFound, in.Store.Rel(in.Dir))
 	}
 	t, err := in.Store.Load(in.Dir)
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return []trellis.Problem{*p}, nil
 	}
 	if err != nil {
@@ -128,13 +128,15 @@ func (c *check) at(keys, hint, format string, args ...any) *trellis.Problem {
 }
 
 // missing notes a file that is not there or says nothing, which planning is still to write.
-func (c *check) missing(name, hint, format string, args ...any) {
-	c.add(name, hint, format, args...).Warning = c.Status == trellis.Planning
+func (c *check) missing(name, hint, format string, args ...any) *trellis.Problem {
+	p := c.add(name, hint, format, args...)
+	p.Warning = c.Status == trellis.Planning
+	return p
 }
 
 // unread notes a file that can't be read.
 func (c *check) unread(name string, err error) {
-	c.problems = append(c.problems, trellis.Unread(c.file(name), err))
+	c.problems = append(c.problems, *trellis.Unread(c.file(name), err))
 }
 
 // documents looks at the other files that a run reads: one that it can't read would end it in the midst.
@@ -232,9 +234,8 @@ func (c *check) contexts(ctx context.Context) error {
 			continue
 		}
 		if err := taskdir.CheckFile(c.Dir, name); errors.Is(err, fs.ErrNotExist) {
-			c.missing(name, c.initContext(), "there is no %s", name)
-			last := &c.problems[len(c.problems)-1]
-			last.Warning = last.Warning || name == taskdir.DebugContext
+			p := c.missing(name, c.initContext(), "there is no %s", name)
+			p.Warning = p.Warning || name == taskdir.DebugContext
 		} else if err != nil { // a folder
 			c.unread(name, err)
 		}
@@ -243,30 +244,23 @@ func (c *check) contexts(ctx context.Context) error {
 		if near := contextfiles.Misspelled(name); near != "" {
 			c.add(name, "did you mean: "+near, "no phase reads this").Warning = true
 		}
-		if err := c.context(checker, name); err != nil {
-			return err
-		}
+		c.context(checker, name)
 	}
 	return nil
 }
 
-func (c *check) context(checker contextfiles.Checker, name string) error {
+func (c *check) context(checker contextfiles.Checker, name string) {
 	data, err := taskdir.ReadFile(c.Dir, name)
 	if err != nil {
 		c.unread(name, err)
-		return nil
+		return
 	}
 	rows, wrong := contextfiles.Parse(c.file(name), data)
-	valid, found := checker.Check(c.file(name), rows)
+	_, found := checker.Check(c.file(name), rows)
 	c.problems = append(append(c.problems, wrong...), found...)
-	if len(valid) > 0 || len(rows) > 0 || len(wrong) > 0 {
-		return nil
-	}
-	switch name {
-	case taskdir.ImplementContext, taskdir.CheckContext:
+	if len(rows)+len(wrong) == 0 && (name == taskdir.ImplementContext || name == taskdir.CheckContext) {
 		c.missing(name, c.initContext(), "names no file yet")
 	}
-	return nil
 }
 
 // initContext is the command that fills the context files.

@@ -79,8 +79,7 @@ func (e *Error) Passing() bool {
 
 // StatusOf is the status of the answer in an error, 0 when there is none.
 func StatusOf(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
 	}
 	return 0
@@ -182,8 +181,7 @@ func (s *Server) away(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	return fmt.Errorf("%w of %s at %s: %w", ErrAway, s.Name, u.Host, err)

@@ -95,8 +95,7 @@ func Read(root, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
 	if err != nil {
-		problem := trellis.Unread(File(name), err)
-		return nil, &problem
+		return nil, trellis.Unread(File(name), err)
 	}
 	return src, nil
 }

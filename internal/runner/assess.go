@@ -60,7 +60,7 @@ func (l Assessment) WithProblem(msg, hint string) Assessment {
 
 // foreign is the assessment of a task whose journal is not ours; other errors are returned.
 func (l Assessment) foreign(err error) (Assessment, error) {
-	if not := (*ForeignError)(nil); errors.As(err, &not) {
+	if not, ok := errors.AsType[*ForeignError](err); ok {
 		l.Problems, err = []trellis.Problem{not.Problem}, nil
 	}
 	return l, err
@@ -105,7 +105,7 @@ func (as Assessor) assess(ctx context.Context, l Assessment) (Assessment, error)
 // runnableNow decides whether a task could run, whoever it is from.
 func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
 	t, err := as.store.Load(l.Dir)
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		l.Problems = []trellis.Problem{*p}
 		return l, nil
 	}
@@ -175,7 +175,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 		return l, err
 	}
 	if l.Warnings, err = as.check(ctx, l.Dir, l.Adopt); err != nil {
-		if not := (*NotReadyError)(nil); errors.As(err, &not) {
+		if not, ok := errors.AsType[*NotReadyError](err); ok {
 			l.Problems = not.Problems
 			return l, nil
 		}

@@ -287,7 +287,7 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 		return err
 	}
 	wanted, err := workflow.Wanted(b, o.Steps)
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		return &RefusedError{fail.Detail, ""}
 	}
 	seen := map[string]bool{}

@@ -167,7 +167,7 @@ func (s Objectives) reconcile(ctx context.Context, name string, o ReconcileOptio
 		if res.Task != "" {
 			r.Planned = append(r.Planned, res)
 		}
-		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+		if busy, ok := errors.AsType[*BusyError](err); ok {
 			r.Busy = append(r.Busy, busy)
 			continue
 		}

@@ -97,8 +97,7 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 // PlanOne plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
 func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
 	claim, err := s.roadmaps().Claim(name, o.Step)
-	var held *durable.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*durable.HeldError](err); ok {
 		return res, &BusyError{name, o.Step, held}
 	}
 	if err != nil {

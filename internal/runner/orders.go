@@ -168,7 +168,7 @@ func (s Orders) retries(ctx context.Context, dir string, o retrying) error {
 		return nil // what is wrong with it is told by who checks it
 	}
 	err = o.refuses(t)
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		refused.Hint, _ = s.Assessor().Next(ctx, dir) // it is refused with or without
 	}
 	return err

@@ -293,13 +293,13 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		res.Report, err = soFar(dir, h)
 		return res, err
 	}
-	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
+	if parked, ok := errors.AsType[*journal.Parked](err); ok {
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
 		_, res.Failure = SleepingCall(dir)
 		res.Report, err = soFar(dir, h)
 		return res, err
 	}
-	if untrusted := (*trust.UntrustedError)(nil); errors.As(err, &untrusted) {
+	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
@@ -308,7 +308,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	return s.publish(ctx, dir, final, res)
 }
 
-// soFar is what a planning in dir took that is not at its end, calls without an answer included.
+// soFar is what a planning in dir took up to where its journal stands, calls without an answer included.
 func soFar(dir string, h *journal.History) (planner.Report, error) {
 	rep, err := planner.SoFar(h)
 	rep.Usage = rep.Usage.Add(lost(dir, h))

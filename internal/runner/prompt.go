@@ -29,14 +29,11 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 	case slices.Contains(planner.Roles(), role):
 		o := PlanOptions{}
 		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-		switch {
-		case errors.Is(err, journal.ErrNone): // nobody planned it here
-		case err != nil:
+		if err == nil {
+			err = o.remember(h)
+		}
+		if err != nil && !errors.Is(err, journal.ErrNone) { // which says that nobody planned it here
 			return p, who, nil, err
-		default:
-			if err := o.remember(h); err != nil {
-				return p, who, nil, err
-			}
 		}
 		slots, err := s.PlanRunner().planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
 		if err != nil {

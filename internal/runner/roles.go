@@ -59,7 +59,7 @@ func (e wordsError) Unwrap() []error { return []error{flow.ErrSuspended, e.Probl
 
 // sleeps has a run sleep until what a project says of its roles is trusted, and free of mistakes.
 func sleeps(err error) error {
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return wordsError{p}
 	}
 	return suspended(err)

@@ -220,20 +220,16 @@ func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline
 
 // usedBy is what agents used for a task so far, its plannings included: by the journal, or without one by task.json. What its run
 // will not go on with counts too.
-func usedBy(t *taskdir.Task, h *journal.History) (used trellis.Usage, err error) {
+func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 	switch {
 	case h.Run == "":
 		return t.Pipeline.Usage, nil
 	case h.Flow == planner.Flow:
-		var rep planner.Report
-		rep, err = planner.SoFar(h)
-		used = rep.Usage
-	default:
-		var p pipeline.Progress
-		p, err = pipeline.ReadProgress(h)
-		used = p.Used
+		rep, err := soFar(t.Dir, h)
+		return rep.Usage, err
 	}
-	return used.Add(lost(t.Dir, h)), err
+	p, err := pipeline.ReadProgress(h)
+	return p.Used.Add(lost(t.Dir, h)), err
 }
 
 // lost is what calls of a run used that came to no reply.

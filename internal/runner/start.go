@@ -72,7 +72,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 
 // tellHeld says who is at work on a task, when that is not a watcher, whose doing is shown.
 func (st Starter) tellHeld(t *taskdir.Task, err error) {
-	if held := (*durable.HeldError)(nil); errors.As(err, &held) {
+	if held, ok := errors.AsType[*durable.HeldError](err); ok {
 		st.tell(Event{Task: t.ID, Message: t.ID + " is at work in " + held.By() + ": waiting for what comes of it"})
 	}
 }

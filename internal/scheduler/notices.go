@@ -93,22 +93,19 @@ func (n *notices) over(about string) { delete(n.said, about) }
 
 // errorText is an error with what to do about it, where that is known.
 func errorText(err error) string {
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return problemText([]trellis.Problem{*p})
 	}
 	return err.Error()
 }
 
 func problemText(list []trellis.Problem) string {
-	var b strings.Builder
-	for i, p := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.Error())
+	var lines []string
+	for _, p := range list {
+		lines = append(lines, p.Error())
 		if p.Hint != "" {
-			b.WriteString("\nnext: " + p.Hint)
+			lines = append(lines, "next: "+p.Hint)
 		}
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }

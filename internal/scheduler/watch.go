@@ -310,20 +310,16 @@ func (w *watch) untilNext() time.Duration {
 		return 0
 	}
 	next := w.inspector.next(time.Until(w.heartbeat.next()))
-	if !w.startDeadline.IsZero() {
-		next = min(next, time.Until(w.startDeadline))
-	}
-	if !w.reloadAt.IsZero() {
-		next = min(next, time.Until(w.reloadAt))
+	for _, at := range []time.Time{w.startDeadline, w.reloadAt, w.objectives.next()} {
+		if !at.IsZero() {
+			next = min(next, time.Until(at))
+		}
 	}
 	if w.pulls.due() {
 		next = min(next, time.Until(w.pulls.next))
 	}
 	if w.inspector.free() {
 		next = w.schedule.next(next, w.inspector.at) // what is being looked at is due again when that is done
-	}
-	if at := w.objectives.next(); !at.IsZero() {
-		next = min(next, time.Until(at))
 	}
 	return max(next, 0)
 }

@@ -377,7 +377,7 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 	if err := f.bring(ctx, dir, s); err != nil {
 		return err
 	}
-	f.apply(ctx, dir, o)
+	f.apply(dir, o)
 	if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
 		err = nil
 	}
@@ -386,8 +386,8 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 }
 
 // apply carries out an order. One that can't be is told of here, and is over.
-func (t *Team) apply(ctx context.Context, dir string, o taskref.Order) {
-	if err := t.Apply(ctx, dir, o); err != nil {
+func (t *Team) apply(dir string, o taskref.Order) {
+	if err := t.Apply(dir, o); err != nil {
 		t.tell(o.Task, fmt.Sprintf("%s of %s by %s was not carried out: %v", o.What, o.Task, o.By, err))
 		return
 	}

@@ -108,7 +108,7 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 	var done []taskref.Order
 	for _, o := range orders {
 		if o.Task == s.Task {
-			t.apply(ctx, dir, o)
+			t.apply(dir, o)
 			done = append(done, o)
 		}
 	}

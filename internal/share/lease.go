@@ -210,11 +210,11 @@ func (l *lease) successor(ctx context.Context) error {
 func (l *lease) end(ctx context.Context, r runner.Result) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(l.lost, &elsewhere) {
+	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](l.lost); ok {
 		return elsewhere
 	}
 	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status), Work: true})
-	if elsewhere := (*runner.ElsewhereError)(nil); errors.As(err, &elsewhere) {
+	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return elsewhere
 	}
 	if err != nil && l.lost == nil { // what can't be given is left out
@@ -243,7 +243,7 @@ func (l *lease) attend(ctx context.Context) {
 func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	var did []string
 	for _, o := range orders {
-		if o.Task == l.task() && l.carryOut(ctx, o) {
+		if o.Task == l.task() && l.carryOut(o) {
 			did = append(did, o.What)
 		}
 	}
@@ -255,7 +255,7 @@ func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 
 // carryOut does what an order asks, unless it was done. Nothing is given meanwhile: the state that takes the order off the remote has what
 // came of it.
-func (l *lease) carryOut(ctx context.Context, o taskref.Order) bool {
+func (l *lease) carryOut(o taskref.Order) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost != nil || l.asked[o.ID] {
@@ -265,7 +265,7 @@ func (l *lease) carryOut(ctx context.Context, o taskref.Order) bool {
 		l.asked = map[string]bool{}
 	}
 	l.asked[o.ID] = true
-	l.t.apply(ctx, l.dir, o)
+	l.t.apply(l.dir, o)
 	l.done = append(l.done, o)
 	return true
 }

@@ -67,7 +67,7 @@ func join(site *runner.Site, silence time.Duration) *share.Team {
 			Places: taskref.Places{Main: site.Repo.Main, Worktrees: site.Config.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: silence, Now: site.Clock,
 		Adopt: func(dir string) error { site.Brought(dir); return nil },
-		Apply: func(_ context.Context, dir string, o taskref.Order) error {
+		Apply: func(dir string, o taskref.Order) error {
 			if o.What == "stop" {
 				return site.Orders().Stop(dir)
 			}

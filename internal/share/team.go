@@ -30,7 +30,7 @@ type Options struct {
 	// Adopt is told that what is in a task directory came from a machine of the team.
 	Adopt func(dir string) error
 	// Apply does in a task directory what a person asked for elsewhere.
-	Apply func(ctx context.Context, dir string, o taskref.Order) error
+	Apply func(dir string, o taskref.Order) error
 	// Used is what the agents of this clone used today, for the others to know; nil: they are not told.
 	Used func() (trellis.Usage, error)
 	// Tell is told what happens to a task; nil: nobody is.
@@ -156,7 +156,7 @@ func (e *unfitError) Error() string { return e.why.Error() }
 
 // sleeps has a run sleep for an error that may pass. That another machine has the task is said as it is.
 func sleeps(err error) error {
-	if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
 	}
 	if errors.As(err, new(*runner.ElsewhereError)) || errors.Is(err, flow.ErrSuspended) {

@@ -97,7 +97,7 @@ func ReadReview(store taskdir.Store, dir string, cfg *config.Config) (r Review, 
 
 func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Review, err error) {
 	b, err := pipeline.LoadPlan(store, t.Dir)
-	if bad := (*flow.Failure)(nil); errors.As(err, &bad) {
+	if errors.As(err, new(*flow.Failure)) {
 		b, err = nil, nil // its problems say so
 	}
 	if err != nil {

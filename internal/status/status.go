@@ -301,8 +301,7 @@ func busySlots(b pulse.Beat) string {
 
 // problem is an error as one; what is none names the directory.
 func problem(err error, dir string) trellis.Problem {
-	var p *trellis.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return *p
 	}
 	return trellis.Problem{File: dir, Message: err.Error()}

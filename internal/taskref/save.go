@@ -226,7 +226,7 @@ func (r Remote) Drop(ctx context.Context, s State) error {
 		moves = append(moves, git.RefMove{Ref: git.OwnPrefix + o.ref[len(remoteRefs):], Any: true})
 	}
 	err = r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), moves...)
-	if moved := (*git.RefMovedError)(nil); errors.As(err, &moved) {
+	if moved, ok := errors.AsType[*git.RefMovedError](err); ok {
 		err = &LostError{s.Task, moved.Now}
 	}
 	for _, refs := range []string{pendingRefs, wipRefs} {

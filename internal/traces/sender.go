@@ -2,8 +2,10 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -98,12 +100,7 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 }
 
 // inner is an error without the address that was asked, which may hold a key.
-func inner(err error) error {
-	if wrapped, ok := err.(interface{ Unwrap() error }); ok && wrapped.Unwrap() != nil {
-		return wrapped.Unwrap()
-	}
-	return err
-}
+func inner(err error) error { return cmp.Or(errors.Unwrap(err), err) }
 
 // retryAfter is how long a server wants to be left alone, in seconds or until a date; 0 when it does not say.
 func retryAfter(said string) time.Duration {

@@ -172,8 +172,7 @@ func (t *Tracer) send(dir string) error {
 	left := slices.DeleteFunc(spansOf(h, t.redact), func(s span) bool { return sent.has(s.ID) })
 	for batch := range slices.Chunk(left, maxSpans) {
 		err := t.to.send(t.ctx, t.over, batch)
-		var refused *refusedError
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && !errors.As(err, new(*refusedError)) {
 			return err
 		}
 		for _, s := range batch {

@@ -148,8 +148,7 @@ func (a *Access) hasGH() bool {
 
 // explain says of an error what is wrong with doing something about an issue, and what to type. from is where the token comes from.
 func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string, err error) error {
-	var told *Error
-	if err == nil || errors.As(err, &told) || ctx.Err() != nil {
+	if err == nil || errors.As(err, new(*Error)) || ctx.Err() != nil {
 		return err
 	}
 	name, variable := names[ref.Kind].name, names[ref.Kind].vars[0]

@@ -64,8 +64,8 @@ func Errors(problems []Problem) []Problem {
 }
 
 // Unread is the problem of a file that can't be read; err says why, and what to do about it where it knows.
-func Unread(file string, err error) Problem {
-	p := Problem{File: file, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"}
+func Unread(file string, err error) *Problem {
+	p := &Problem{File: file, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"}
 	var unfit interface {
 		Reason() string
 		Mend() string

@@ -138,8 +138,7 @@ func (p *project) order(ctx context.Context, args ...string) (Answer, error) {
 		}
 	}
 	a.Said = strings.Join(said, "; ")
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && a.Said != "" {
+	if errors.As(err, new(*exec.ExitError)) && a.Said != "" {
 		err = errors.New(a.Said)
 		if a.Next != "" {
 			err = app.WithHints(err, a.Next)

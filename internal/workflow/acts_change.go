@@ -77,7 +77,7 @@ func (a *Acts) change(ctx context.Context, c flow.Call, d About) (diff string, n
 		diff = head([]byte(stat), statCap) + "\n" + diff
 		notes = append(notes, fmt.Sprintf("the change of %s is not shown in full: it has more than %d bytes", d.Path, diffCap))
 	}
-	if said := (*git.Error)(nil); errors.As(err, &said) && ctx.Err() == nil {
+	if errors.As(err, new(*git.Error)) && ctx.Err() == nil {
 		return "", []string{fmt.Sprintf("the change of %s is not shown: %v", d.Path, err)}, nil
 	}
 	return diff, notes, err

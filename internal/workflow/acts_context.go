@@ -66,10 +66,10 @@ func begins(dir, name string, n int) ([]byte, int64, error) {
 
 // why is an error without what the sentence around it says already.
 func why(err error) string {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
-	if unfit := (*durable.FileError)(nil); errors.As(err, &unfit) {
+	if unfit, ok := errors.AsType[*durable.FileError](err); ok {
 		return "it " + unfit.Reason()
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -46,14 +46,14 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 	for n := 1; ; n++ {
 		a.Attempt = n
 		reply, err := r.work(f, s, sc, a)
-		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
 			return "", givenUp(sc.path, "the agent failed: ", fail), nil
 		}
 		if err != nil || !s.LLMAsJudge {
 			return reply.Session, bad, err
 		}
 		g, err := r.grade(f, s, sc, b, reply, n)
-		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) {
 			return reply.Session, givenUp(sc.path, "nobody could judge it: ", fail), nil
 		}
 		if err != nil || g.Pass {

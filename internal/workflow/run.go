@@ -253,7 +253,7 @@ func (r *run) whole(s plan.Step, sc scope) string {
 func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	if s.Asks() {
 		err := r.host.Wait(f, r.request(s, sc))
-		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.ApprovalRejected) {
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && fail.Code == string(trellis.ApprovalRejected) {
 			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail, Refused: true}, nil
 		}
 		if err != nil {

@@ -76,7 +76,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 		}
 		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.about(sc, About{Ran: &ran, Tries: tries, Attempt: n})})
 		said := reply.Excerpt
-		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) {
 			said, err = "the agent failed: "+fail.Error(), nil
 		}
 		if err != nil {
@@ -88,7 +88,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 
 // own makes what is the fault of a step its failure.
 func own(path string, o Outcome, err error) (Outcome, error) {
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.StepFailed) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok && fail.Code == string(trellis.StepFailed) {
 		return Outcome{Path: path, State: Failed, Detail: fail.Detail}, nil
 	}
 	return o, err

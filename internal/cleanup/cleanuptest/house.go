@@ -136,9 +136,7 @@ func (h *House) Keeps(id string, merged bool, why string) {
 	h.Helper()
 	before := h.Git("for-each-ref") + h.Git("worktree", "list")
 	_, err := h.Cleaner.Remove(h.Context(), h.TaskDir(id), merged)
-	var kept *cleanup.KeptError
-	var held *durable.HeldError
-	if !errors.As(err, &kept) && !errors.As(err, &held) || !strings.Contains(err.Error(), why) {
+	if !errors.As(err, new(*cleanup.KeptError)) && !errors.As(err, new(*durable.HeldError)) || !strings.Contains(err.Error(), why) {
 		h.Errorf("%s: got %v, want %q", id, err, why)
 	}
 	if after := h.Git("for-each-ref") + h.Git("worktree", "list"); after != before {

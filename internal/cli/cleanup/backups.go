@@ -63,9 +63,8 @@ func (cmd *call) cleanBackups(ctx context.Context) error {
 // prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
 func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []cleanup.Backup) (deleted []cleanup.Backup, err error) {
 	for _, b := range list {
-		var moved *git.MovedError
 		switch err := backups.Prune(ctx, b); {
-		case errors.As(err, &moved):
+		case errors.As(err, new(*git.MovedError)):
 			cmd.Say("%v; it stays", err)
 			continue
 		case err != nil:

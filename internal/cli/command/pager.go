@@ -38,8 +38,7 @@ func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() == 126 || exit.ExitCode() == 127) {
 		err = app.WithHints(fmt.Errorf("the pager %q can't be run: %w", program, err), "export GIT_PAGER=less, or cat for none")
 	}
 	return err

@@ -63,8 +63,7 @@ func (c *Console) Report(err error) {
 		return
 	}
 	c.Say("%v", err)
-	var several *app.PlacesError
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[*app.PlacesError](err); ok {
 		for i, p := range trellis.Errors(several.Places) {
 			if i > 0 { // the first is in the message
 				c.Say("%v", &p)
@@ -78,20 +77,16 @@ func (c *Console) Report(err error) {
 
 func objectOf(err error) errorObject {
 	o := errorObject{Message: err.Error(), Kind: app.KindOf(err), Exit: ExitCode(err), Next: append([]string{}, app.HintsOf(err)...)}
-	var failure *flow.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*flow.Failure](err); ok {
 		o.Code = trellis.Code(failure.Code)
 	}
-	var file *durable.FileError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*durable.FileError](err); ok {
 		o.File = file.Path
 	}
-	var p *trellis.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		o.File, o.Line, o.Column = p.File, p.Line, p.Column
 	}
-	var several *app.PlacesError
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[*app.PlacesError](err); ok {
 		o.Problems = several.Places
 	}
 	return o

@@ -180,7 +180,7 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 		return
 	}
 	f := finding{Check: check, State: stateError, Detail: err.Error(), Hint: strings.Join(app.HintsOf(err), "; ")}
-	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		f.File, f.Line, f.Column = p.File, p.Line, p.Column
 	}
 	d.findings = append(d.findings, f)
@@ -197,7 +197,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	}
 	d.add(stateOK, "repository", p.Root, "")
 	_, err = p.Repo.Author().Identity(ctx)
-	if nobody := (*git.IdentityError)(nil); errors.As(err, &nobody) {
+	if errors.As(err, new(*git.IdentityError)) {
 		err = app.WithHints(errors.New("git does not know who you are, and so can't commit"), `git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
 	}
 	d.verdict("identity", "git knows who commits", err)

@@ -96,8 +96,7 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (
 
 // notPlanned says why a step is not planned, or not all of it done.
 func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
-	var not *runner.StepError
-	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
+	if not, ok := errors.AsType[*runner.StepError](err); ok && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.Planning{}.Document("")}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
 		if err := terminal.JSON(cmd.Stdout, d); err != nil {
@@ -207,7 +206,6 @@ func (e stepEnd) dead() error {
 // stepError gives the errors of planning a step their exit codes and hints.
 func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	var not *runner.StepError
-	var held *durable.HeldError
 	var problem *trellis.Problem
 	switch {
 	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
@@ -223,7 +221,7 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
 		return app.WithHints(err, "trellis objective check "+name)
-	case errors.As(err, &held), errors.As(err, &problem):
+	case errors.As(err, new(*durable.HeldError)), errors.As(err, &problem):
 		return err
 	}
 	return forgeError(outcome.PlanError(p, err))

@@ -316,10 +316,7 @@ func SayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
 // PlanError gives the errors of planning their exit codes and hints.
 func PlanError(p *app.Project, err error) error {
 	var draft *runner.DraftError
-	var held *durable.HeldError
-	var move *trellis.MoveError
-	var untrusted *trust.UntrustedError
-	if errors.As(err, &untrusted) {
+	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
 			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
 		}
@@ -329,9 +326,9 @@ func PlanError(p *app.Project, err error) error {
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
 	case errors.Is(err, taskdir.ErrExists):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "choose another --name, or add --force-new")
-	case errors.As(err, &move):
+	case errors.As(err, new(*trellis.MoveError)):
 		return app.AsKind(app.ErrUsage, err)
-	case errors.As(err, &held):
+	case errors.As(err, new(*durable.HeldError)):
 		return err
 	}
 	return AgentError(err)

@@ -63,13 +63,12 @@ func exitOf(res runner.Result) error {
 func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
 	var not *runner.NotReadyError
-	var held *durable.HeldError
 	switch {
 	case errors.As(err, &not):
 		return command.Because(a, app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id)), not.Problems, a.PrintProblems)
 	case errors.Is(err, runner.ErrPlanning):
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
-	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
+	case errors.As(err, new(*durable.HeldError)), errors.Is(err, journal.ErrFenced):
 		return err
 	case durable.Unfit(err):
 		return app.WithHints(err, "put the disk right; then trellis start "+id)
@@ -79,16 +78,14 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 
 // AgentError marks a failure that was found before anything was claimed: no agent, or not signed in.
 func AgentError(err error) error {
-	var nobody *git.IdentityError
-	if errors.As(err, &nobody) {
+	if errors.As(err, new(*git.IdentityError)) {
 		return app.WithHints(app.AsKind(app.ErrUsage, errors.New("git does not know who you are, and so can't commit")),
 			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
 	}
 	if errors.Is(err, agents.ErrUnknown) {
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis doctor")
 	}
-	var f *flow.Failure
-	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
+	if f, ok := errors.AsType[*flow.Failure](err); ok && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
 		return app.WithHints(app.AsKind(app.ErrNoAgent, err), "trellis doctor")
 	}
 	return err

@@ -156,7 +156,7 @@ func dryRun(a *command.Console, c *cli.Context) error {
 		return app.Usagef("--dry-run needs FILE")
 	}
 	chosen, err := workflow.Chosen(o.Bundle, o.Steps)
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		return app.Usagef("%s", fail.Detail)
 	}
 	lines := []plan.Line{}

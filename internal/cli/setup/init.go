@@ -98,7 +98,7 @@ func (cmd setups) room(p *app.Project) error {
 	for _, name := range []string{".trellis", ".trellis/spec", p.Store.Rel(p.Store.Tasks())} {
 		if err := durable.FolderBelow(p.Root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			unfit := trellis.Unread(name, err)
-			return app.WithHints(&unfit, unfit.Hint, "trellis init")
+			return app.WithHints(unfit, unfit.Hint, "trellis init")
 		}
 	}
 	return nil

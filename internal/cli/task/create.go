@@ -108,8 +108,7 @@ func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n 
 // makeTask makes the directory, and links it to its parent.
 func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
-	var taken *taskdir.ExistsError
-	if errors.As(err, &taken) {
+	if taken, ok := errors.AsType[*taskdir.ExistsError](err); ok {
 		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
 			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
 		}

@@ -147,8 +147,7 @@ func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir str
 	v.Checked = append(v.Checked, p.Store.Rel(dir))
 	if o.fix {
 		fixed, err := cmd.fix(p, dir)
-		var problem *trellis.Problem
-		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, &problem) {
+		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, new(*trellis.Problem)) {
 			return err
 		}
 		others.Changed(dir)

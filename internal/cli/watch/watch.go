@@ -273,8 +273,7 @@ func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err err
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
-	var held *durable.HeldError
-	if errors.As(err, &held) && held.Path == pulse.Lock(p.Root) {
+	if held, ok := errors.AsType[*durable.HeldError](err); ok && held.Path == pulse.Lock(p.Root) {
 		return app.WithHints(app.AsKind(app.ErrLocked, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
 	}
 	if err != nil {

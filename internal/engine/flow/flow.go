@@ -90,8 +90,7 @@ func Fail(code, format string, args ...any) *Failure {
 
 // AsFailure is err as a *Failure; what was none becomes code "internal".
 func AsFailure(err error) *Failure {
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
 	return &Failure{Code: "internal", Detail: err.Error()}

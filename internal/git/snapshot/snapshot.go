@@ -209,8 +209,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--"}, git.Pathspec(exclude)...)}
 	started := time.Now()
 	err := s.r.repo.Do(ctx, add)
-	var failed *git.Error
-	if errors.As(err, &failed) {
+	if errors.As(err, new(*git.Error)) {
 		unborn, lookErr := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
 			add.Args = append([]string{"add", "--all", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
