@@ -160,7 +160,7 @@ func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Durat
 // FetchRefs brings refs of a remote to names of this repository, and takes away what is gone there. Specs are those of git
 // (+refs/a/*:refs/b/*); no other ref changes. It is given limit.
 func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Duration, specs ...string) error {
-	args := []string{"fetch", "--quiet", "--no-tags", "--prune", "--no-prune-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=", "--end-of-options", remote}
+	args := []string{"fetch", "--quiet", "--no-tags", "--prune", "--no-prune-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=", "--no-filter", "--end-of-options", remote}
 	return r.fetch(ctx, remote, limit, append(args, specs...))
 }
 

@@ -83,6 +83,24 @@ func TestFetchRefs(t *testing.T) {
 	}
 }
 
+// A partial clone gets all that the refs hold, too: it would ask for each file alone later.
+func TestFetchRefsWhole(t *testing.T) {
+	t.Parallel()
+	b := gittest.New(t)
+	bare := remote(b)
+	b.GitIn(bare, "config", "uploadpack.allowFilter", "true")
+	part := filepath.Join(t.TempDir(), "part")
+	b.Git("clone", "-q", "--filter=blob:none", "file://"+bare, part)
+	b.Git("push", "-q", "origin", "work:refs/x/a")
+	repo := gittest.Must(git.Open(part))(t)
+	if err := repo.Remotes().FetchRefs(t.Context(), "origin", time.Minute, "+refs/x/*:refs/got/*"); err != nil {
+		t.Fatal(err)
+	}
+	if lacks := b.GitIn(part, "rev-list", "--objects", "--missing=print", "refs/got/a", "^main"); strings.Contains(lacks, "?") {
+		t.Errorf("it has not all:\n%s", lacks)
+	}
+}
+
 // What a remote does not answer within the limit is an error that says so.
 func TestRefsTakeTooLong(t *testing.T) {
 	t.Parallel()

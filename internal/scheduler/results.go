@@ -35,10 +35,13 @@ func (r *results) begin(key string) {
 // drop lets go of what is known of something.
 func (r *results) drop(key string) { delete(r.last, key) }
 
-// unable reports whether a task was not started when it was tried last, as an agent could not work: that is said once, and
-// not at every try.
+// unable reports whether a task was not started when it was tried last, as an agent could not work, or as it is left to others: that is said
+// once, and not at every try.
 func (r *results) unable(l runner.Assessment) bool {
 	last := r.last[l.Dir]
+	if last.Status == trellis.Ready && len(last.Waits) > 0 {
+		return true
+	}
 	if last.Failure == nil || last.Status != l.Task.Status {
 		return false
 	}

@@ -389,6 +389,9 @@ func (w *watch) end(r ran) {
 		w.schedule.put(r.Dir, time.Now().Add(crowdedPause), false)
 	case errors.As(r.err, &refused):
 		w.results.drop(r.Dir) // it is left to others
+		if !w.options.Once {
+			w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready, Waits: []string{refused.Why}})
+		}
 		w.notices.inform(r.Dir, refused.Error()+"\nnext: "+refused.Hint)
 	case runlock.Busy(r.err):
 		w.results.drop(r.Dir) // someone else runs it

@@ -334,7 +334,7 @@ func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
 	b := a.beside("b", silence)
 	saved, carried := make(chan error, 1), make(chan struct{})
 	var lease runner.Lease
-	a.team.Apply = func(context.Context, string, taskref.Order) error {
+	a.team.Apply = func(string, taskref.Order) error {
 		defer close(carried)
 		go func() { saved <- lease.Save(t.Context(), "meanwhile") }()
 		select {

@@ -2,11 +2,16 @@ package share_test
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -22,8 +27,10 @@ func TestMachineWithoutAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := a.beside("b", silence)
+	var looks atomic.Int32
 	b.Site.LookPath = func(program string) error {
 		if program == "sh" {
+			looks.Add(1)
 			return exec.ErrNotFound
 		}
 		return nil
@@ -37,6 +44,20 @@ func TestMachineWithoutAProgram(t *testing.T) {
 	}
 	b.follow()
 	b.Until("the watcher to say so", func() bool { return b.Heard("the checks run sh, which is not installed here") > 0 })
+	b.Until("its beat to say so", func() bool {
+		beat, _ := pulse.Left(b.Dir)
+		return slices.ContainsFunc(beat.Waiting, func(w pulse.Wait) bool {
+			return w.Task == task && strings.HasPrefix(w.For, "somebody: "+task+" is left to other machines")
+		})
+	})
+	said, tried := b.Heard("the checks run sh"), looks.Load()
+	b.Until("another try", func() bool {
+		now := time.Now()
+		return os.Chtimes(filepath.Join(b.dir(), "task.json"), now, now) != nil || looks.Load() > tried+1
+	})
+	if again := b.Heard("the checks run sh"); again != said {
+		t.Errorf("it was said %d times, and then %d times", said, again)
+	}
 	if after, got := a.Git("ls-remote", "origin", "refs/trellis/*"), b.Task(b.dir()).Status; after != before || got != trellis.Ready {
 		t.Errorf("it is %s, and others were told something:\n%s\nwas\n%s", got, after, before)
 	}
