@@ -193,9 +193,13 @@ func (h *hosted) longNames() {
 	}
 }
 
-// perWorktree gives the main checkout settings that no worktree has.
+// perWorktree gives the main checkout settings that no worktree has, and the agent work in what a sparse checkout leaves out.
 func (h *hosted) perWorktree() {
 	h.Helper()
+	h.write("left-out/old.txt", "old\n")
+	h.git("add", "left-out")
+	h.git("commit", "-q", "-m", "more")
+	h.write(".trellis/rehearsal.yaml", strings.Replace(plainRoles, "new.txt:", `left-out/old.txt: "changed\n", left-out/new.txt: "new\n", new.txt:`, 1))
 	h.git("config", "extensions.worktreeConfig", "true")
 	h.git("config", "--worktree", "core.sparseCheckout", "true")
 	h.git("config", "--worktree", "user.name", "Only Here")
@@ -207,7 +211,7 @@ func (h *hosted) keptPerWorktree() {
 	if got := h.git("config", "--worktree", "user.name"); got != "Only Here" {
 		h.Errorf("the main checkout's name is %q", got)
 	}
-	if got := h.git("show", "feature/bye:new.txt"); got != "new" {
+	if got := h.git("show", "feature/bye:new.txt", "feature/bye:left-out/old.txt", "feature/bye:left-out/new.txt"); got != "new\nchanged\nnew" {
 		h.Errorf("committed is %q", got)
 	}
 }

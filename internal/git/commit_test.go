@@ -229,3 +229,22 @@ func TestBackupOfUnborn(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// What a sparse checkout leaves out is committed where there is work in it, and is not taken for deleted elsewhere.
+func TestCommitInASparseCheckout(t *testing.T) {
+	b := gittest.New(t)
+	for _, name := range []string{"out/kept", "out/changed"} {
+		b.Write(name, "old\n")
+	}
+	b.Git("add", "-A")
+	b.Git("commit", "-q", "-m", "old")
+	b.Git("sparse-checkout", "set", "--no-cone", "/*", "!/out/")
+	b.Write("out/changed", "changed\n")
+	b.Write("out/new", "new\n")
+	if _, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Git("diff-tree", "-r", "--name-status", "HEAD^", "HEAD"); got != "M\tout/changed\nA\tout/new" {
+		t.Errorf("committed is\n%s", got)
+	}
+}

@@ -158,7 +158,7 @@ func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOption
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
-	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, Pathspec(o.Exclude)...), Write: true})
+	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--sparse", "--"}, Pathspec(o.Exclude)...), Write: true})
 	if err != nil {
 		return nil, r.orNested(ctx, dir, o.Exclude, err)
 	}

@@ -109,10 +109,30 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "commit", "-q", "--allow-empty", "-m", "two"}, true},
 		{[]string{"-C", inner, "branch", "side"}, true},
 		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
+		{[]string{"-C", inner, "tag", "mine", "side"}, true},
+		{[]string{"-C", inner, "branch", "-q", "-D", "side"}, true},
+		{[]string{"-C", inner, "checkout", "-q", "mine"}, true},
+		{[]string{"clone", "-q", inner, b.Path("theirs")}, true},
+		{[]string{"-C", inner, "reflog", "expire", "--expire=all", "--all"}, false}, // as it is with a tag that a clone brought
 	} {
 		b.Git(c.do...)
 		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
+		}
+	}
+}
+
+// The repository of a submodule in a submodule goes with the worktree that the outer one is.
+func TestUnsavedInASubmodule(t *testing.T) {
+	b := gittest.New(t)
+	b.Write(".git/modules/lib/worktrees/x/commondir", "../..\n")
+	for common, want := range map[string]bool{"lib/worktrees/x/modules/deep": true, "worktrees/deep": false} {
+		tree := b.Tree(filepath.Base(filepath.Dir(common)))
+		b.Mkdir(filepath.Dir(b.Path(".git/modules/" + common)))
+		b.Git("init", "-q", "--separate-git-dir", b.Path(".git/modules/"+common), filepath.Join(tree, "inner"))
+		b.GitIn(filepath.Join(tree, "inner"), "commit", "-q", "--allow-empty", "-m", "one")
+		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), tree, "inner"))(t); got != want {
+			t.Errorf("in modules/%s: got %v", common, got)
 		}
 	}
 }

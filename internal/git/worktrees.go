@@ -521,19 +521,19 @@ func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	return err
 }
 
-// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that none of its remotes
-// had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
+// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that did not come from a remote, that
+// none of its remotes had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
 func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
 	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
-		if common, err := commonDir(link); err == nil && !inside(dir, common) && !inside(filepath.Join(r.repo.Common, "worktrees"), common) {
+		if common, err := commonDir(link); err == nil && !inside(dir, common) && !r.goesWithOne(common) {
 			return false, nil // its objects are elsewhere
 		}
 	}
 	unborn := false
-	for _, refs := range [][]string{{"--all"}, {"HEAD"}} {
-		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
-		if refs[0] == "HEAD" {
+	for _, tips := range [][]string{{"--exclude=refs/tags/*", "--all"}, {"HEAD"}} {
+		args := slices.Concat([]string{"rev-list", "--max-count=1"}, tips, []string{"--not", "--remotes", "--tags"})
+		if tips[0] == "HEAD" {
 			if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 				unborn = true
 				continue
@@ -545,9 +545,36 @@ func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error)
 		}
 	}
 	if !unborn {
-		return false, nil
+		return r.taggedHere(ctx, inner)
 	}
 	return hasFiles(inner)
+}
+
+// goesWithOne reports whether a folder of the repository is below git's of a worktree, be it that of a submodule.
+func (r Worktrees) goesWithOne(dir string) bool {
+	for inside(r.repo.Common, dir) && dir != r.repo.Common {
+		if _, err := os.Lstat(filepath.Join(dir, "commondir")); err == nil {
+			return true
+		}
+		dir = filepath.Dir(dir)
+	}
+	return false
+}
+
+// taggedHere reports whether a commit that tags alone name was made here: they came with a clone unless the log of HEAD says so.
+func (r Worktrees) taggedHere(ctx context.Context, inner string) (bool, error) {
+	tagged, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "--not", "--remotes"}, Env: unfetched})
+	if err != nil || tagged == "" {
+		return false, err
+	}
+	log, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"log", "--walk-reflogs", "--format=%H %gs", "HEAD"}, Env: unfetched})
+	for line := range strings.Lines(log) {
+		commit, what, _ := strings.Cut(line, " ")
+		if !strings.HasPrefix(what, "checkout:") && !strings.HasPrefix(what, "clone:") && strings.Contains(tagged, commit) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // hasFiles reports whether there is anything in the folder of a repository.

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
@@ -171,6 +173,9 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 		return out, err
 	}
 	stray, err := fv.restorer.uncommitted(ctx, in.Job)
+	if err == nil && len(stray) == 0 {
+		stray, err = fv.unsavedModules(ctx, in.Job)
+	}
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
@@ -195,6 +200,24 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 		out.Notes = append(out.Notes, at.keep(out.Results)...)
 	}
 	return out, err
+}
+
+// unsavedModules are the submodules of which the commit names a commit that is in the worktree alone: nobody could check it out.
+func (fv *finalVerifier) unsavedModules(ctx context.Context, j Job) (list []string, err error) {
+	_, changes, err := fv.committed(ctx, j, "")
+	for _, ch := range changes {
+		if !ch.Submodule() || !durable.Exists(filepath.Join(j.Worktree, ch.Path, ".git")) {
+			continue
+		}
+		unsaved, err := fv.repo.Worktrees().Unsaved(ctx, j.Worktree, ch.Path)
+		if err != nil {
+			return nil, err
+		}
+		if unsaved {
+			list = append(list, ch.Path+" (a submodule with commits that no remote of it has, and that is not the task's package)")
+		}
+	}
+	return list, err
 }
 
 func (fv *finalVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {

@@ -110,6 +110,32 @@ roles:
 	}
 }
 
+// A commit that an agent made in a submodule which is not the task's package is in the worktree alone: nobody could check out what
+// names it.
+func TestSubmoduleThatIsNotThePackage(t *testing.T) {
+	t.Parallel()
+	const change = "git -c protocol.file.allow=always submodule --quiet update --init && cd libs/cli && echo two > main.txt && git -c user.name=A -c user.email=a@example.org commit -qam two"
+	w := modular(t, `
+roles:
+  implement: [{run: ["`+change+`"], answer: done}]
+  check: [{answer: fine}]
+  debug: [{answer: what}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}}]
+`)
+	w.Site.Config.Verify = []string{"true"}
+	dir := w.Hand("02-01-two", twoPRD)
+	if res := w.Start(dir); res.Status != trellis.Failed || !strings.Contains(fmt.Sprint(res.Failure), "libs/cli (a submodule with commits that no remote of it has") {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	w.Git("-C", w.Task(dir).WorktreePath+"/libs/cli", "push", "-q", "origin", "HEAD:refs/heads/two")
+	if err := w.retry(dir); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("once it is pushed: got %s, %v", res.Status, res.Failure)
+	}
+}
+
 // A secret in a submodule is not committed either, and is said to stand there.
 func TestSubmoduleSecret(t *testing.T) {
 	t.Parallel()

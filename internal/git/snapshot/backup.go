@@ -120,7 +120,7 @@ func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
 }
 
 func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, except []string) (string, error) {
-	args := []string{"add", "--all", "--force", "--", git.Literal(folder)}
+	args := []string{"add", "--all", "--sparse", "--force", "--", git.Literal(folder)}
 	for _, path := range except {
 		args = append(args, ":(top,exclude,literal)"+folder+"/"+path)
 	}

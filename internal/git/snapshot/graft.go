@@ -17,7 +17,7 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 		return err
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
-	if err := m.Do(ctx, git.Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--"}, git.Pathspec(m.Below(s.exclude))...)}); err != nil {
+	if err := m.Do(ctx, git.Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(m.Below(s.exclude))...)}); err != nil {
 		return err
 	}
 	tree, err := m.Line(ctx, git.Command{Dir: dir, Env: env, Args: []string{"write-tree"}})

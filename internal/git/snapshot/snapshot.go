@@ -206,13 +206,13 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	for _, m := range s.inner {
 		exclude = append(exclude, m.Path)
 	}
-	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--"}, git.Pathspec(exclude)...)}
+	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(exclude)...)}
 	started := time.Now()
 	err := s.r.repo.Do(ctx, add)
 	if errors.As(err, new(*git.Error)) {
 		unborn, lookErr := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
-			add.Args = append([]string{"add", "--all", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
+			add.Args = append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
 			err = s.r.repo.Do(ctx, add)
 		}
 	}
