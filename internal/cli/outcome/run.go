@@ -27,7 +27,7 @@ import (
 // EndRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
 // exit code.
 func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
-	if !asJSON || res.Interrupted {
+	if !asJSON {
 		SayRun(a, p, res)
 		return exitOf(res)
 	}
@@ -42,7 +42,7 @@ func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) 
 func exitOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
-		return context.Canceled
+		return app.WithHints(context.Canceled, "trellis start "+filepath.Base(res.Dir))
 	case res.Status == trellis.Rejected:
 		return app.Quiet(app.ErrRejected)
 	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
@@ -141,9 +141,6 @@ func RunLines(p *app.Project, res runner.Result) []string {
 			s.say("rollback  %s", step)
 		}
 	}
-	if res.Interrupted {
-		s.say("resume with: trellis start %s", id)
-	}
 	return s
 }
 
@@ -182,7 +179,7 @@ func (s *said) paused(id string, res runner.Result) bool {
 		s.say("%v", f)
 		s.say("next: %s", Todo(id, f))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		s.say("resume with: trellis start %s", id)
+		s.say("next: trellis start %s", id)
 		return true
 	}
 	return false
