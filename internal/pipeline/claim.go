@@ -82,7 +82,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	}
 	j, err := cl.job(t, k, p, in, base)
 	if err == nil {
-		err = cl.place(ctx, t, &j)
+		err = cl.place(ctx, in, t, &j)
 	}
 	if err != nil {
 		return j, err
@@ -132,11 +132,16 @@ func (cl *claimer) job(t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input
 }
 
 // place says where the worktree is to be: where the settings say, or where the task's is already. It may have been made by other settings,
-// or moved since.
-func (cl *claimer) place(ctx context.Context, t *taskdir.Task, j *Job) error {
+// or moved since. Work is not taken to another branch because task.json names one, which may be a person's.
+func (cl *claimer) place(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
 	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
 	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
-	if w != nil {
+	j.Own = in.Branch == j.Branch || w != nil && w.Branch == j.Branch
+	if err == nil && !j.Own && in.Begun && in.Branch != "" {
+		return flow.Fail(string(trellis.WorktreeFailed), "task.json names the branch %s, and the work so far is on %s: `trellis task set-branch %s %[2]s` goes on there, `trellis retry %[3]s --fresh` begins on the other one",
+			j.Branch, in.Branch, cl.task.id())
+	}
+	if w != nil && (j.Own || in.Begun) {
 		j.Worktree = w.Path
 	}
 	return err
@@ -293,7 +298,7 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, 
 	}
 	j, err := cl.job(t, k, rootPlan(k.plan), in, base)
 	if err == nil {
-		err = cl.place(ctx, t, &j)
+		err = cl.place(ctx, in, t, &j)
 	}
 	return j, k, err
 }
