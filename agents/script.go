@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -39,6 +41,10 @@ type scriptFailure struct {
 
 func readScript(path string) (*script, error) {
 	data, err := durable.Read(path, durable.MaxDocument)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &trellis.Problem{File: path, Message: "the rehearsal agent plays this file, and it is not there",
+			Hint: "write it: docs/reference/agents.md shows one below Rehearsal; or trellis config set agents.default AGENT"}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the script of the rehearsal: %w", err)
 	}
@@ -46,7 +52,8 @@ func readScript(path string) (*script, error) {
 	d.KnownFields(true)
 	var s script
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading the script of the rehearsal %s: %w", path, err)
+		line, message := text.YAMLError(err)
+		return nil, &trellis.Problem{File: path, Line: line, Message: message, Hint: "docs/reference/agents.md shows such a file below Rehearsal"}
 	}
 	return &s, nil
 }

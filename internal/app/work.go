@@ -10,6 +10,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -82,4 +84,14 @@ func (p *Project) RuntimeDir() (string, error) {
 		return dir, p.Store.Disk.WriteFile(ignore, []byte("*\n"), 0o644)
 	}
 	return dir, nil
+}
+
+// WorkSoFar is what runs of a task came to, nothing where that can't be read, and whether its directory is a copy of one whose
+// runs they are.
+func WorkSoFar(store taskdir.Store, dir string) (done pipeline.Progress, copied bool) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if copied = err == nil && ready.CopyOf(store, dir, h) != ""; err == nil && h.Flow == pipeline.Flow && !copied {
+		done, _ = pipeline.ReadProgress(h) // which the next run says
+	}
+	return done, copied
 }

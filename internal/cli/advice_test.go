@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,6 +67,72 @@ func TestRehearsalWithoutARole(t *testing.T) {
 	b.hand()
 	b.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{answer: done}]\n")
 	b.refused("start note", command.ExitFailed, "rehearsal.yaml: no call of role check fits the prompt: add one below roles", "report it")
+}
+
+// The branch of a task can be named as long as nothing was done on it, and again when the work begins afresh.
+func TestBranchOfATaskThatHasBegun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write(".trellis/config.yaml", "agents: {default: rehearsal}\nworktree: {setup: [\"false\"]}\n")
+	b.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{exit: 3}]\n")
+	b.do("start note", command.ExitFailed)
+	b.do("task set-branch note feature/one")
+	b.refused("task set-branch note master", command.ExitUsage, "branch master is checked out", "")
+	b.refused("task set-base-branch note master", command.ExitUsage, "next: trellis retry 02-01-note --fresh", "")
+	b.write(".trellis/config.yaml", "agents: {default: rehearsal}\nlimits: {attempts: 1}\n")
+	b.do("retry note")
+	b.do("start note", command.ExitFailed)
+	b.refused("task set-branch note feature/two", command.ExitDone, "next: trellis retry 02-01-note --fresh", "")
+	b.do("retry note")
+	b.refused("start note", command.ExitFailed, "the work so far is on feature/one: `trellis task set-branch 02-01-note feature/one` goes on there", "")
+	b.do("retry note --fresh")
+	b.refused("start note", command.ExitFailed, "agent_exit", "worktree_failed")
+	b.do("retry note --fresh")
+	b.do("task set-base-branch note master")
+}
+
+// A copy of the directory of a task that has begun is not that task: its run is not gone on with, and does not stand in the way of the
+// original. It gets a branch and a run of its own.
+func TestCopyOfATaskThatHasBegun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{exit: 3}]\n")
+	b.do("start note", command.ExitFailed)
+	if err := os.CopyFS(filepath.Join(b.app.Dir, ".trellis/tasks/02-01-copy"), os.DirFS(filepath.Join(b.app.Dir, ".trellis/tasks/02-01-note"))); err != nil {
+		t.Fatal(err)
+	}
+	b.do("validate note")
+	b.do("retry note")
+	b.refused("retry copy", command.ExitUnmet, "next: trellis task set-branch 02-01-copy BRANCH", "")
+	b.do("task set-branch copy feature/copy")
+	b.do("retry copy")
+	b.refused("start copy", command.ExitFailed, "-worktrees/feature/copy", "")
+	note := filepath.Join(b.app.Dir, ".trellis/tasks/02-01-note")
+	if err := os.CopyFS(filepath.Join(b.app.Dir, ".trellis/tasks/02-01-last"), os.DirFS(note)); err != nil {
+		t.Fatal(err)
+	}
+	b.write(".trellis/tasks/02-01-last/task.json", `{"status": "in_progress", "branch": "feature/last"}`)
+	b.refused("start last", command.ExitUsage, "is of a run of 02-01-note, of whose directory this is a copy", "")
+}
+
+// Without its script, or with one that can't be read, rehearsal says what to write where, and nobody is told to install another agent.
+func TestRehearsalWithoutAScript(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	for text, says := range map[string]string{"": "rehearsal.yaml: the rehearsal agent plays this file, and it is not there", "roles:\n  check: [{answr: fine}]\n": "rehearsal.yaml:2: field answr not found"} {
+		b.write(".trellis/rehearsal.yaml", text)
+		if text == "" {
+			if err := os.Remove(filepath.Join(b.app.Dir, ".trellis", "rehearsal.yaml")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.refused("doctor", command.ExitUnmet, says, "no agent can be used")
+		b.refused("start note", command.ExitUsage, says, "")
+		b.refused("start note", command.ExitUsage, "below Rehearsal", "")
+	}
 }
 
 // A no that would change nothing is refused with the command that ends the task, and a yes does not hide an earlier no.

@@ -112,10 +112,10 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 		}
 		j.Choices[role] = c
 	}
-	var err error
-	if j.Worktree, err = cl.place(ctx, t); err != nil {
+	if err := cl.place(ctx, in, t, &j); err != nil {
 		return j, err
 	}
+	var err error
 	if j.Verify, j.VerifySource, err = cl.decidingCommands(t, k, p); err != nil {
 		return j, err
 	}
@@ -132,13 +132,19 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 }
 
 // place says where the worktree is to be: where the settings say, or where the task's is already. It may have been made by other settings,
-// or moved since.
-func (cl *claimer) place(ctx context.Context, t *taskdir.Task) (string, error) {
-	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), t.Branch, t.WorktreePath)
-	if w != nil {
-		return w.Path, err
+// or moved since. Work is not taken to another branch because task.json names one, which may be a person's.
+func (cl *claimer) place(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
+	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
+	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
+	j.Own = in.Branch == j.Branch || w != nil && w.Branch == j.Branch
+	if err == nil && !j.Own && in.Begun && in.Branch != "" {
+		return flow.Fail(string(trellis.WorktreeFailed), "task.json names the branch %s, and the work so far is on %s: `trellis task set-branch %s %[2]s` goes on there, `trellis retry %[3]s --fresh` begins on the other one",
+			j.Branch, in.Branch, cl.task.id())
 	}
-	return filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(t.Branch)), err
+	if w != nil && (j.Own || in.Begun) {
+		j.Worktree = w.Path
+	}
+	return err
 }
 
 func limits(cfg *config.Config) Limits {

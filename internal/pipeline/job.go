@@ -30,6 +30,7 @@ type Input struct {
 	Baseline *Checks `json:"baseline,omitempty"`
 	// Base is the commit that an earlier run's branch began at, and StackedOn the task whose branch that was.
 	Base      string `json:"base,omitempty"`
+	Branch    string `json:"branch,omitempty"` // that its work is on
 	StackedOn string `json:"stacked_on,omitempty"`
 	// Undelivered is what an earlier run verified and could not push, or open a pull request for. It is delivered as it is
 	// when nothing was changed since.
@@ -86,6 +87,7 @@ type Job struct {
 	// What must hold before the work, until the worktree is ready: commands, and what people make sure of.
 	Preconditions []string `json:"preconditions,omitempty"`
 	Assumed       []string `json:"assumed,omitempty"`
+	Own           bool     `json:"own,omitempty"` // an earlier run worked on the branch
 }
 
 // Setup is how a worktree is made ready to work in.

@@ -28,6 +28,7 @@ type Progress struct {
 	Begun       bool   // some run made the worktree ready
 	Fresh       bool   // the work is to begin afresh, and no run came to it yet
 	Base        string // the commit that the branch began at
+	Branch      string // that the work is on
 	StackedOn   string // the task on whose branch that was
 	Outcome     trellis.Outcome
 	State       TaskState // the last that was written
@@ -73,7 +74,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
+			Fresh: in.Fresh, Base: in.Base, Branch: in.Branch, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
@@ -169,7 +170,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 			if ready.Lost {
 				p.Implemented, p.Finished = "", nil
 			}
-			p.Base, p.StackedOn = p.Claimed.BaseCommit, p.Claimed.StackedOn
+			p.Base, p.StackedOn, p.Branch = p.Claimed.BaseCommit, p.Claimed.StackedOn, p.Claimed.Branch
 		})
 	case e.Activity == string(update):
 		return read(e.Out, func(up Updated) {

@@ -66,6 +66,19 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	return tip == in.Job.BaseCommit, err
 }
 
+// disposable reports whether the branch may be taken away to begin afresh: it is this task's, or has nothing of its own. Any other
+// one was named in task.json since, and is a person's.
+func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error) {
+	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
+	if in.Job.Own || err != nil || tip == "" {
+		return err == nil, err
+	}
+	if within, err := wt.repo.History().IsAncestor(ctx, tip, in.Job.BaseCommit); err != nil || within {
+		return within, err
+	}
+	return ownBranch(ctx, wt.repo, in, wt.task.id())
+}
+
 // backUpAndRemove backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
 // itself what there is, since the one before may have been the last before a crash.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {

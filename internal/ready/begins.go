@@ -43,16 +43,16 @@ func (c *check) free(ctx context.Context) error {
 }
 
 // Branch is a *git.BranchError when the task that in is about, which is still to begin, could not work on the branch of that name:
-// what Check says once task.json names it. Nil for a task that has begun.
+// what Check says once task.json names it.
 func Branch(ctx context.Context, in Input, name string) error {
 	t, err := in.Store.Load(in.Dir)
 	if err != nil {
 		return err
 	}
 	named := *t
-	named.Branch = name
+	named.Branch, named.Pipeline.BaseCommit = name, "" // one that has begun begins afresh there
 	c := &check{Input: in, task: &named}
-	c.As, c.Status = cmp.Or(c.As, t.ID), cmp.Or(c.Status, t.Status)
+	c.As, c.Status = cmp.Or(c.As, t.ID), trellis.Ready
 	if err := c.beginning(ctx); err != nil || c.from == "" && !c.baseless {
 		return err
 	}

@@ -3,10 +3,12 @@ package ready
 import (
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -33,12 +35,12 @@ func (c *check) neighbours() (owned bool, err error) {
 }
 
 // branch checks that no other task has the branch. Of two that name the same one, it is the task's that
-// has worked on it, or else the one that was made first.
+// has worked on it, or else the one that was made first; of a copy's, the original's.
 func (c *check) branch(tasks map[string]known) (owned bool) {
 	own, owner := c.task.BranchName(), ""
 	for id, o := range tasks {
 		if o.task.branch == own && id != c.As && keeps(o.task.status) &&
-			(begun(o.task.status) || !begun(c.Status) && id < c.As) && (owner == "" || id < owner) {
+			(begun(o.task.status) || !begun(c.Status) && id < c.As || c.copied(c.As)) && (owner == "" || id < owner) && !c.copied(id) {
 			owner = id
 		}
 	}
@@ -46,6 +48,26 @@ func (c *check) branch(tasks map[string]known) (owned bool) {
 		c.at("branch", "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", own, owner)
 	}
 	return owner != ""
+}
+
+// copied reports whether a task's directory is a copy of one that has begun: what it says of a branch is the other's.
+func (c *check) copied(id string) bool {
+	dir := filepath.Join(c.Store.Tasks(), id)
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	return err == nil && CopyOf(c.Store, dir, h) != ""
+}
+
+// CopyOf is the task whose run a journal is of, when that is another one than the directory's and has a journal too: "" where
+// it is the task's own, which may have been renamed.
+func CopyOf(store taskdir.Store, dir string, h *journal.History) string {
+	of, _, _ := strings.Cut(h.Run, "/")
+	if filepath.Dir(dir) != store.Tasks() || of == filepath.Base(dir) || !taskdir.ValidID(of) {
+		return ""
+	}
+	if _, err := os.Lstat(filepath.Join(store.Tasks(), of, taskdir.Journal)); err != nil {
+		return ""
+	}
+	return of
 }
 
 // keeps reports whether a task of this status holds on to its branch.

@@ -24,6 +24,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -369,7 +370,7 @@ func (g trustGuard) guardEffects(d *pipeline.Deps) {
 	}
 }
 
-// ForeignError is a journal that no run of this clone wrote: it came by git, or with a copied directory. Whoever wrote it
+// ForeignError is a journal that no run of this task in this clone wrote: it came by git, or with a copied directory. Whoever wrote it
 // could have any answer of any step in it, so it is not gone on with.
 type ForeignError struct{ trellis.Problem }
 
@@ -389,10 +390,15 @@ func (g trustGuard) ours(ctx context.Context, dir string, h *journal.History) er
 		}
 		return g.foreign(dir, path, "was committed to git, and does not say where its run began")
 	}
-	if mine, err := g.repo.CloneID(); err != nil || mine == h.Clone {
+	if mine, err := g.repo.CloneID(); err != nil {
 		return err
+	} else if mine != h.Clone {
+		return g.foreign(dir, path, "is of a run that began in another clone of the repository")
 	}
-	return g.foreign(dir, path, "is of a run that began in another clone of the repository")
+	if of := ready.CopyOf(g.store, dir, h); of != "" {
+		return g.foreign(dir, path, "is of a run of "+of+", of whose directory this is a copy")
+	}
+	return nil
 }
 
 func (g trustGuard) foreign(dir, path, why string) error {

@@ -202,7 +202,7 @@ func (s TaskRunner) input(ctx context.Context, t *taskdir.Task, h *journal.Histo
 	held, err := s.undelivered(ctx, t, p)
 	return pipeline.Input{Code: pipeline.Code, Task: t.ID, Agent: o.Agent, Adopt: o.Adopt, Nonce: nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
-		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
+		Fresh: p.Fresh, Base: base.Commit, Branch: p.Branch, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
 		React: p.React, Feedback: p.Feedback, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed}, err
 }
 

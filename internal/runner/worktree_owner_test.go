@@ -149,6 +149,49 @@ func TestBranchInTheMainCheckout(t *testing.T) {
 	}
 }
 
+// A branch that task.json names after the run was begun on another one is not taken when somebody has work on it, and that
+// work is nobody's to take away. One that is free gets what is begun afresh, and what was done so far stays where it is.
+func TestAnotherBranchIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		setup string
+		fresh bool
+		says  string
+	}{
+		"to go on":                       {"true", false, "the work so far is on feature/bye: `trellis task set-branch 02-01-bye feature/bye` goes on there"},
+		"afresh":                         {"true", true, "branch person is there already and has commits"},
+		"where nothing was done":         {"false", false, "branch person is there already and has commits"},
+		"where nothing was done, afresh": {"false", true, "branch person is there already and has commits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles("implement: [{exit: 3}]"))
+			w.Site.Config.Limits.Attempts, w.Site.Config.Worktree.Setup = 1, []string{tt.setup}
+			dir := w.Hand("02-01-bye", lyingPRD)
+			old := w.Start(dir).Report.Worktree
+			w.Write("../repo-worktrees/feature/bye/kept.txt", "kept\n")
+			tip := w.Git("commit-tree", "-p", "main", "-m", "precious", "main^{tree}")
+			w.Git("branch", "person", tip)
+			again := func(branch string, fresh bool) runner.Result {
+				w.Write(".trellis/tasks/02-01-bye/task.json", strings.Replace(w.Read(".trellis/tasks/02-01-bye/task.json"), w.Task(dir).Branch, branch, 1))
+				if err := w.Site.Orders().Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				return w.Start(dir)
+			}
+			if res := again("person", tt.fresh); res.Failure == nil || !strings.Contains(res.Failure.Detail, tt.says) {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+			if res := again("feature/free", true); !strings.HasSuffix(res.Report.Worktree, "feature/free") || w.Git("-C", res.Report.Worktree, "branch", "--show-current") != "feature/free" {
+				t.Errorf("got %s, %v in %s", res.Status, res.Failure, res.Report.Worktree)
+			}
+			if now := w.Git("rev-parse", "person"); now != tip || w.File(old, "kept.txt") != "kept\n" {
+				t.Errorf("person is at %s, not %s; kept.txt is %q", now, tip, w.File(old, "kept.txt"))
+			}
+		})
+	}
+}
+
 // Work in a folder that git has lost is kept by the command that each run names, also one that was to begin afresh.
 func TestWorktreeThatGitLost(t *testing.T) {
 	t.Parallel()

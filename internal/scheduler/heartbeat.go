@@ -119,7 +119,7 @@ func (w *watch) waits() []pulse.Wait {
 	for dir, s := range w.stalls {
 		if s.over() {
 			add(dir, runner.GivenUp, time.Time{})
-		} else {
+		} else if _, told := w.failed[dir]; !told {
 			add(dir, "another try: its run came to nothing", s.until)
 		}
 	}

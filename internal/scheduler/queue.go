@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -235,8 +236,8 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	w.admission.tasks[l.Dir] = true
 	w.s.TaskRunner().LastPhase(l.Dir) // of a run before
 	w.heartbeat.enters(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
-	s := w.s // a reload takes another one
-	go func() { w.ended <- attempt(ctx, s, l) }()
+	s, full := w.s, durable.Unfit(w.failed[l.Dir].err) // a reload takes another one
+	go func() { w.ended <- attempt(ctx, s, l, full) }()
 }
 
 // crowdedPause is until a task is tried again that another machine was quicker than: what ended there is known here with the next look at all.
@@ -251,9 +252,16 @@ func priority(t *taskdir.Task) string {
 	return cmp.Or(t.Priority, "P2")
 }
 
-// attempt runs one task whose agents can work.
-func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
+// attempt runs one task whose agents can work; full: the disk was, and agents are asked again when it has room.
+func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool) (r ran) {
 	r.Assessment, r.files = l, tracesOf(l.Dir)
+	if full {
+		if r.err = s.Disk.Room(l.Dir); r.err != nil {
+			r.res = runner.Result{Dir: l.Dir, Status: l.Task.Status}
+			return r
+		}
+	}
+	r.begun = true
 	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // which the run writes; what people saved meanwhile counts as a change
 	if err := s.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, unable(s, l, err))

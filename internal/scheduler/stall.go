@@ -18,7 +18,7 @@ type stall struct {
 	times int
 	until time.Time // when it is tried again
 	left  traces    // the directory as the last run left it
-	why   string    // in words, what it ended with
+	why   string    // what it ended with, as the end of a sentence
 }
 
 // stallTries is how often a run that comes to nothing is begun.
@@ -60,7 +60,12 @@ func (s stalls) ran(r ran) {
 	last := s[r.Dir]
 	last.times++
 	last.until = time.Now().Add(time.Second << (last.times - 1))
-	last.left, last.why = r.files, strings.Join(r.res.Waits, ", ")
+	last.left, last.why = r.files, ""
+	if len(r.res.Waits) > 0 {
+		last.why = ": it waits for " + strings.Join(r.res.Waits, ", ")
+	} else if r.err != nil {
+		last.why = ": " + errorText(r.err)
+	}
 	s[r.Dir] = last
 }
 
@@ -76,10 +81,6 @@ func (s stalls) of(f inspected) (stall, bool) {
 
 // problems says that a person has to look at a task.
 func (s stall) problems(l runner.Assessment) []trellis.Problem {
-	what := fmt.Sprintf("its run was begun %d times and came to nothing", s.times)
-	if s.why != "" {
-		what += ": it waits for " + s.why
-	}
-	what += "; it is begun again when something in its directory changes"
+	what := fmt.Sprintf("its run was begun %d times and came to nothing%s; it is begun again when something in its directory changes", s.times, s.why)
 	return l.WithProblem(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems
 }

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
@@ -107,6 +109,38 @@ func TestRunThatComesToNothing(t *testing.T) {
 		t.Error(err)
 	}
 	w.Until("another try", func() bool { return begun.Load() > 4 })
+}
+
+// An agent that fills the disk is not asked without end: not while there is no room, and else as often as a run comes to nothing.
+func TestAgentThatFillsTheDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Hand("02-01-bye", "# Bye\n")
+	var looks atomic.Int32
+	w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
+		if name := filepath.Base(path); name == "result.json" || name == durable.TempPrefix+"room" && filepath.Dir(path) == dir && looks.Add(1) == 1 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	if _, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !errors.Is(err, syscall.ENOSPC) { // it got as far as to the agent, which is not nothing
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 2, Rescan: time.Hour})
+		done <- err
+	}()
+	w.Until("a word", func() bool { return w.Heard("its run was begun 4 times and came to nothing: ") == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it ended with %v", err)
+	}
+	calls, err := os.ReadFile(filepath.Join(w.Dir, "..", "calls.log"))
+	if n := strings.Count(string(calls), "\n"); err != nil || n != 5 || looks.Load() != 4 || w.Heard("no space left on device; it is begun again when") != 1 {
+		t.Errorf("asked %d times, %v, after %d looks, said %q", n, err, looks.Load(), w.Said)
+	}
 }
 
 // A watch --once ends all the same, and says that a person has to look at it.

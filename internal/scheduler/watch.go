@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runlock"
@@ -144,6 +145,7 @@ type ran struct {
 	files             traces // of the directory then, but for task.json, which is as the run left it
 	res               runner.Result
 	limited           limit // that it has come to
+	begun             bool  // and not held back by the disk
 	err               error
 }
 
@@ -406,6 +408,9 @@ func (w *watch) end(r ran) {
 			w.notices.idle = time.Time{}
 		}
 		w.fail(r.Assessment, r.err)
+		if durable.Unfit(r.err) && r.begun { // an agent that fills the disk would be asked again and again
+			w.stalls.ran(r)
+		}
 	default:
 		w.notices.idle = time.Time{}
 		delete(w.failed, r.Dir)

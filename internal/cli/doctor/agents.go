@@ -52,7 +52,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		d.verdict("agent", name+" can be used", err)
 		usable = usable || err == nil
 	}
-	if !usable {
+	if !usable && c.Agents.Default == "" { // else what keeps that one from work was said
 		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
 	}
 }

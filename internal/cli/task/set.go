@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -28,9 +29,9 @@ func (cmd tasks) setCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{
 		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
-			"The branch is made when the task starts, and can't change after that. One that is checked out, or another task's, is refused.", "feature/login", checkBranch},
+			"The branch is made when the task starts, and can't change while a run is under way. What was done stays on the old one, and trellis retry --fresh begins on the new one. One that is checked out, or another task's, is refused.", "feature/login", checkBranch},
 		{"set-base-branch", "BRANCH", "base_branch", "name the branch that the work begins at and is meant for",
-			"The branch must be there. It can't change after the task started.", "main", checkBaseBranch},
+			"The branch must be there. It can't change after the task started, but after trellis retry --fresh.", "main", checkBaseBranch},
 		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
 			"One word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
 	} {
@@ -45,6 +46,9 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			value := c.Args().Get(1)
+			if err := s.open(p, dir, value); err != nil {
+				return err
+			}
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
@@ -58,11 +62,31 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 	}
 }
 
+// open says why a task that has begun can't be given the value. Its branch can be named again where no run is under way: the next
+// one does not take work there that is on another, and begins afresh there when it is asked to.
+func (s setter) open(p *app.Project, dir, value string) error {
+	t, err := p.Store.Load(dir)
+	if s.field == "scope" || err != nil || t.Pipeline.BaseCommit == "" { // what can't be read is told when it is changed
+		return nil
+	}
+	done, copied := app.WorkSoFar(p.Store, dir)
+	next := []string{"trellis retry " + t.ID + " --fresh"}
+	switch rests := slices.Contains([]trellis.Status{trellis.Ready, trellis.Failed, trellis.Cancelled}, t.Status); {
+	case s.field == "branch" && !rests && !copied, s.field == "base_branch" && !done.Fresh:
+		err = app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
+		if rests || t.Status == trellis.Paused {
+			err = app.WithHints(err, append(next, "trellis task "+s.name+" "+t.ID+" "+value)...)
+		}
+		return err
+	case s.field == "branch" && done.Begun && !done.Fresh && value != done.Branch:
+		p.Env.Say("warning: the work so far is on %s, and stays there", done.Branch)
+		p.Env.Say("next: %s", next[0])
+	}
+	return nil
+}
+
 func (s setter) set(p *app.Project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if s.field != "scope" && t.Pipeline.BaseCommit != "" {
-			return app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
-		}
 		e.KeepRevision()
 		e.Set(s.field, value)
 		return nil
