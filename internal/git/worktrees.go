@@ -193,7 +193,7 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	return r.made(ctx, n, err)
 }
 
-// Only is a *BranchError when a branch is checked out in another place than path.
+// Only is a *BranchError when a branch is checked out in another place than path, or with "" anywhere.
 func (r Worktrees) Only(ctx context.Context, branch, path string) error {
 	all, err := r.List(ctx)
 	if err != nil {
