@@ -35,10 +35,7 @@ func (e *Env) say(format string, args ...any) {
 }
 
 // InsideRun reports whether whoever asks is part of a task or a run.
-func (e *Env) InsideRun() bool {
-	_, inside := proc.InsideRun(e.Vars)
-	return inside
-}
+func (e *Env) InsideRun() bool { return proc.InsideRun(e.Vars) }
 
 // OnlyPeople refuses what a task or a run that goes on may not do by itself.
 func (e *Env) OnlyPeople(can string) error {

@@ -93,7 +93,7 @@ func (p Program) Run(ctx context.Context, args ...string) (Said, error) {
 	cmd := exec.CommandContext(ctx, p.Self, args...)
 	cmd.Dir, cmd.Env = p.Dir, p.Env
 	out, err := cmd.CombinedOutput()
-	return saidBy(string(out), err)
+	return SaidBy(string(out), err)
 }
 
 // maxSaid is how much is read of what the program says, in bytes.
@@ -117,14 +117,14 @@ func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 	select {
 	case err := <-ended:
 		text, readErr := io.ReadAll(io.NewSectionReader(out, 0, maxSaid))
-		return saidBy(string(text), errors.Join(err, readErr))
+		return SaidBy(string(text), errors.Join(err, readErr))
 	case <-time.After(patience):
 		return Said{GoesOn: true}, nil
 	}
 }
 
-// saidBy takes apart what the program said, and how it ended.
-func saidBy(out string, err error) (s Said, _ error) {
+// SaidBy takes apart what this program said, and how it ended.
+func SaidBy(out string, err error) (s Said, _ error) {
 	var said []string
 	for one := range strings.Lines(out) {
 		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")

@@ -72,7 +72,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 	}
 	for _, w := range all {
 		if owns(c.Folder, t, w) && swapped(c.Repo, w) == nil {
-			if _, err := c.Repo.Worktrees().Relink(w); err != nil {
+			if err := c.Repo.Worktrees().Relink(w); err != nil {
 				return l, err
 			}
 		}

@@ -245,19 +245,25 @@ type Files struct {
 // warning when it is set, and an error when somebody would rely on it. Paths of programs and of the
 // folder for worktrees are absolute in it, given that Root is. The floors of User hold in it. Problems come in the order of the lines.
 func Load(f Files) (*Config, []trellis.Problem) {
+	c, d := decodeProject(f)
+	c.resolve(f.Root)
+	user, problems := LoadUser(f.User)
+	user.Raise(c)
+	d.problems = append(d.problems, problems...)
+	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
+	return c, d.problems
+}
+
+// decodeProject is what the files of a project say, without a person's floors, and what is wrong with that.
+func decodeProject(f Files) (*Config, *decoder) {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
 	d.older(f.Worktree, &c)
 	d.root = f.Root
 	d.check(&c)
-	c.resolve(f.Root)
-	user, problems := LoadUser(f.User)
-	user.Raise(&c)
-	d.problems = append(d.problems, problems...)
-	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int {
-		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
-	})
-	return &c, d.problems
+	return &c, d
 }
 
 // older takes what config.yaml does not say from a worktree.yaml.

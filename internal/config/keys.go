@@ -211,16 +211,13 @@ func (s Setting) Text() string {
 
 // Settings are all settings of a project in the order of the docs, with what people named themselves.
 func Settings(f Files) []Setting {
-	c := defaults()
-	d := decode(f.Config, &c, legacy)
-	d.older(f.Worktree, &c)
-	d.check(&c)
-	list := settings(reflect.ValueOf(c), "", "")
+	c, d := decodeProject(f)
+	list := settings(reflect.ValueOf(*c), "", "")
 	own := decode(f.User, &User{}, []string{})
 	user, _ := LoadUser(f.User)
-	user.Raise(&c)
+	user.Raise(c)
 	raised := map[string]Setting{}
-	for _, s := range settings(reflect.ValueOf(c), "", "") {
+	for _, s := range settings(reflect.ValueOf(*c), "", "") {
 		raised[s.Key] = s
 	}
 	var all []Setting

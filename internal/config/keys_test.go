@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,23 @@ func TestEveryKeyOfTheTable(t *testing.T) {
 		}
 		if !strings.Contains(r.Key, "<") && !group && !slices.Contains(shown, r.Key) {
 			t.Errorf("the list does not show %s", r.Key)
+		}
+	}
+}
+
+// What a file of the repository is called can be used, whatever a glob of that spelling would be.
+func TestSettingsThatNameAFile(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "[id.ts"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files := config.Files{Root: root, Config: config.File{Name: "config.yaml", Data: []byte("protected: ['[id.ts']\n")}}
+	if _, problems := config.Load(files); len(problems) > 0 {
+		t.Errorf("got %v, want no problem", problems)
+	}
+	for _, s := range config.Settings(files) {
+		if s.Key == "protected" && (s.Text() != "[id.ts" || s.Wrong != nil) {
+			t.Errorf("protected: got %q, wrong: %v", s.Text(), s.Wrong)
 		}
 	}
 }

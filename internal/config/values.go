@@ -20,11 +20,8 @@ type Value struct {
 // keys of its own, an agent or who is told news, is one value, as JSON, and so is a list; of a list of texts each entry is one
 // besides.
 func Values(f Files) []Value {
-	c := defaults()
-	d := decode(f.Config, &c, legacy)
-	d.older(f.Worktree, &c)
-	d.check(&c)
-	list := values(reflect.ValueOf(c), "", "")
+	c, d := decodeProject(f)
+	list := values(reflect.ValueOf(*c), "", "")
 	for i, v := range list {
 		if p, ok := d.at[v.Key]; ok {
 			list[i].Line = p.line

@@ -42,12 +42,7 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	if errors.Is(err, syscall.ELOOP) {
 		err = ErrLink
 	}
-	if err == nil {
-		if err = regular(f, AnySize); err != nil {
-			f.Close()
-		}
-	}
-	if err != nil {
+	if f, err = ifRegular(f, AnySize, err); err != nil {
 		return nil, unfitFile(path, 0, err)
 	}
 	return f, nil
@@ -85,10 +80,5 @@ func createBelow(dir, name string, perm os.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, perm)
-	if err == nil {
-		if err = regular(f, AnySize); err != nil {
-			f.Close()
-		}
-	}
-	return f, err
+	return ifRegular(f, AnySize, err)
 }

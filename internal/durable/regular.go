@@ -120,12 +120,7 @@ func openBelow(dir, name string, max int64) (*os.File, error) {
 
 func openIn(root *os.Root, name string, max int64) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		if err = regular(f, max); err != nil {
-			f.Close()
-		}
-	}
-	return f, err
+	return ifRegular(f, max, err)
 }
 
 // Exists reports whether something is at a path, a link that leads nowhere too.
@@ -289,6 +284,16 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 			data = slices.Grow(data, 512)
 		}
 	}
+}
+
+// ifRegular is a file that was opened with err, unless regular says why not: then it is closed.
+func ifRegular(f *os.File, max int64, err error) (*os.File, error) {
+	if err == nil {
+		if err = regular(f, max); err != nil {
+			f.Close()
+		}
+	}
+	return f, err
 }
 
 // regular says why an open file is not one to read: it has no content that ends, or more than max bytes of it.

@@ -20,11 +20,11 @@ func Cut(page []byte, keys []string) (yaml []byte, rest int, fault *trellis.Prob
 		words, _, _ := bytes.Cut(page[at:], []byte("\n"))
 		next := min(at+len(words)+1, len(page))
 		switch {
-		case line == 1 && !dashes(words):
+		case line == 1 && !holds(words, "---"):
 			return nil, begin, outside(page[begin:], keys)
-		case line > 1 && dashes(words):
+		case line > 1 && holds(words, "---"):
 			return page[begin:at], next, nil
-		case line > 1 && dots(words) && said(page[begin:at], keys) != nil:
+		case line > 1 && holds(words, "...") && said(page[begin:at], keys) != nil:
 			return nil, begin, &trellis.Problem{Line: line, Message: "the front matter is not ended by ...", Hint: "write three dashes in this line"}
 		}
 		at = next
@@ -39,9 +39,8 @@ func Wrong(yaml []byte, err error) *trellis.Problem {
 	return &trellis.Problem{Line: line, Message: "front matter: " + message}
 }
 
-func dashes(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
-
-func dots(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "..." }
+// holds reports whether a line holds nothing but a mark, and space behind it.
+func holds(line []byte, mark string) bool { return string(bytes.TrimRight(line, " \t\r")) == mark }
 
 // outside is the fault of a key that stands at the beginning of a page without front matter.
 func outside(page []byte, keys []string) *trellis.Problem {
@@ -49,7 +48,7 @@ func outside(page []byte, keys []string) *trellis.Problem {
 	switch {
 	case k == nil:
 		return nil
-	case k.below == 1 && dashes(bytes.SplitN(page, []byte("\n"), 2)[0]):
+	case k.below == 1 && holds(bytes.SplitN(page, []byte("\n"), 2)[0], "---"):
 		return &trellis.Problem{Line: 1, Message: "the front matter has no end", Hint: fmt.Sprintf("put a line of three dashes below %s", k.name)}
 	case k.below == 0:
 		return &trellis.Problem{Line: k.line, Message: k.name + " is not read, since no line of three dashes stands above it", Hint: "put one above it, as the first line of the file, and one below it"}

@@ -87,26 +87,38 @@ func (r Trees) Fill(ctx context.Context, files []TreeFile, most, all int64) erro
 	for _, f := range files {
 		names.WriteString(f.Blob + "\n")
 	}
-	in, out := io.Pipe()
-	found := make(chan error, 1)
-	go func() {
-		err := r.fill(bufio.NewReader(in), files, most, all)
-		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
-	}()
-	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
-	out.Close()
-	if wrong := <-found; wrong != nil && (err == nil || !errors.Is(wrong, io.ErrUnexpectedEOF)) {
+	wrong, err := r.catFiles(ctx, names.String(), func(in *bufio.Reader) error { return r.fill(in, files, most, all) })
+	if wrong != nil && (err == nil || !errors.Is(wrong, io.ErrUnexpectedEOF)) {
 		return wrong
 	}
 	return err
 }
 
+// catFiles has git write the objects of names, a line each, and read read them. wrong is the error of read, err that of git.
+func (r Trees) catFiles(ctx context.Context, names string, read func(*bufio.Reader) error) (wrong, err error) {
+	in, out := io.Pipe()
+	found := make(chan error, 1)
+	go func() {
+		err := read(bufio.NewReader(in))
+		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
+	}()
+	err = r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names), Stdout: out})
+	out.Close()
+	return <-found, err
+}
+
+// blobSize reads the line before a blob, which says its size.
+func blobSize(in *bufio.Reader) (size int64, ok bool) {
+	line, err := in.ReadString('\n')
+	var name string
+	_, scanErr := fmt.Sscanf(line, "%s blob %d\n", &name, &size)
+	return size, err == nil && scanErr == nil
+}
+
 func (r Trees) fill(in *bufio.Reader, files []TreeFile, most, all int64) error {
 	for i, f := range files {
-		line, err := in.ReadString('\n')
-		var size int64
-		var name string
-		if n, scanErr := fmt.Sscanf(line, "%s blob %d\n", &name, &size); err != nil || scanErr != nil || n != 2 {
+		size, ok := blobSize(in)
+		if !ok {
 			return errors.Join(r.damaged(f.Blob, f.Path), io.ErrUnexpectedEOF)
 		}
 		if all -= size; size > most || all < 0 {

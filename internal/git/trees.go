@@ -3,6 +3,7 @@ package git
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"context"
 	"crypto/sha256"
@@ -416,28 +417,16 @@ func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 	for _, e := range list {
 		fmt.Fprintf(&names, "%x\n", e.hash)
 	}
-	in, out := io.Pipe()
-	found := make(chan error, 1)
-	go func() {
-		err := r.readBlobs(bufio.NewReader(in), dir, list)
-		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
-	}()
-	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
-	out.Close()
-	if wrong := <-found; wrong != nil {
-		return wrong
-	}
-	return err
+	wrong, err := r.catFiles(ctx, names.String(), func(in *bufio.Reader) error { return r.readBlobs(in, dir, list) })
+	return cmp.Or(wrong, err)
 }
 
 // readBlobs reads what git says of the blobs of entries, whose files in dir are made of them.
 func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 	newHash, _ := r.repo.hashes()
 	for _, e := range list {
-		line, err := in.ReadString('\n')
-		var size int64
-		var name string
-		if n, scanErr := fmt.Sscanf(line, "%s blob %d\n", &name, &size); err != nil || scanErr != nil || n != 2 {
+		size, ok := blobSize(in)
+		if !ok {
 			return r.damaged(hex.EncodeToString(e.hash), e.path)
 		}
 		var text bytes.Buffer // of what may be a pointer

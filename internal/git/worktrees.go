@@ -193,7 +193,7 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	return r.made(ctx, n, err)
 }
 
-// Only is a *BranchError when a branch is checked out in another place than path.
+// Only is a *BranchError when a branch is checked out in another place than path, or with "" anywhere.
 func (r Worktrees) Only(ctx context.Context, branch, path string) error {
 	all, err := r.List(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (do
 	case here.Gone:
 		return false, r.unregister(ctx, path)
 	}
-	if _, err := r.Relink(*here); err != nil {
+	if err := r.Relink(*here); err != nil {
 		return false, err
 	}
 	if _, err := (WorktreeID{Path: path, Admin: here.admin, Common: r.repo.Common}).linked(); err != nil {
@@ -371,18 +371,18 @@ func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
 }
 
 // Relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
-// while it removed the worktree. It reports whether it had to.
-func (r Worktrees) Relink(w Worktree) (bool, error) {
+// while it removed the worktree.
+func (r Worktrees) Relink(w Worktree) error {
 	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
-		return false, nil
+		return nil
 	}
 	if err := r.unlinkedSame(w); err != nil {
-		return false, err
+		return err
 	}
 	if err := durable.WriteOwn(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
-		return false, fmt.Errorf("linking worktree %s again: %w", w.Path, err)
+		return fmt.Errorf("linking worktree %s again: %w", w.Path, err)
 	}
-	return true, nil
+	return nil
 }
 
 // unlinkedSame is a *SwappedError when a worktree without that file is another folder than the one that was made.
@@ -515,7 +515,7 @@ func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	all, err := r.List(ctx)
 	for _, w := range all {
 		if err == nil && w.Path == clean(dir) {
-			_, err = r.Relink(w)
+			err = r.Relink(w)
 		}
 	}
 	return err

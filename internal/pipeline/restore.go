@@ -43,19 +43,27 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	switch {
-	case known == "":
+	if known == "" {
 		err = m.write(snap.Tree)
-	case known != snap.Tree:
-		if notes, err = r.backUp(ctx, c, j); err == nil {
-			_, err = snap.Back(ctx, known)
-		}
+	} else {
+		notes, err = r.takeBack(ctx, c, j, snap, known)
 	}
 	end = func(ended *error) { *ended = errors.Join(*ended, snap.Close(), m.end(*ended)) }
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, snap.Close())
 	}
 	return snap, notes, end, nil
+}
+
+// takeBack makes the worktree again what it was, once what it is now is saved.
+func (r *restorer) takeBack(ctx context.Context, c flow.Call, j Job, snap *snapshot.Snapshot, was string) (notes []string, err error) {
+	if snap.Tree == was {
+		return nil, nil
+	}
+	if notes, err = r.backUp(ctx, c, j); err == nil {
+		_, err = snap.Back(ctx, was)
+	}
+	return notes, err
 }
 
 // backUp saves what an entry of a call that was cut off left in the worktree.
@@ -104,11 +112,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 		if snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
 			return nil, err
 		}
-		if snap.Tree != was {
-			if notes, err = r.backUp(ctx, c, j); err == nil {
-				_, err = snap.Back(ctx, was)
-			}
-		}
+		notes, err = r.takeBack(ctx, c, j, snap, was)
 		err = errors.Join(err, snap.Close())
 	}
 	if err != nil {

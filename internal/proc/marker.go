@@ -111,16 +111,11 @@ func among(all []info, pids map[int]bool) (list []info) {
 }
 
 // InsideRun reports whether this process, whose environment is env, was started by a run: it or one
-// of its ancestors carries a marker, which is returned. Whoever clears the environment and leaves
-// its parents gets past it.
-func InsideRun(env []string) (marker string, ok bool) {
-	if marker, _ = Getenv(env, MarkerVar); marker != "" {
-		return marker, true
+// of its ancestors carries a marker. Whoever clears the environment and leaves its parents gets past it.
+func InsideRun(env []string) bool {
+	marked := func(env []string) bool {
+		marker, _ := Getenv(env, MarkerVar)
+		return marker != ""
 	}
-	for _, pid := range ancestors(os.Getpid()) {
-		if marker, _ = Getenv(environ(pid), MarkerVar); marker != "" {
-			return marker, true
-		}
-	}
-	return "", false
+	return marked(env) || slices.ContainsFunc(ancestors(os.Getpid()), func(pid int) bool { return marked(environ(pid)) })
 }

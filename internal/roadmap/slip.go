@@ -13,16 +13,15 @@ var waits = []string{"blocked by", "deps", "needs", "requires", "prerequisites"}
 
 // slip is the column or key that seems to be meant by a name which is none, "" when none is near.
 func slip(name string) string {
-	if slices.Contains(waits, name) {
+	near := trellis.Nearest(name, []string{"step", "description", "status", "pr", "plan", "depends on", "dependencies"})
+	if near == "dependencies" || slices.Contains(waits, name) {
 		return "depends on"
 	}
-	return trellis.Nearest(name, []string{"step", "description", "status", "pr", "plan", "depends on", "dependencies"})
+	return near
 }
 
 // titles are columns as they are written.
-var titles = map[string]string{
-	"step": "Step", "description": "Description", "status": "Status", "pr": "PR", "plan": "Plan", "depends on": "Depends On", "dependencies": "Depends On",
-}
+var titles = map[string]string{"step": "Step", "description": "Description", "status": "Status", "pr": "PR", "plan": "Plan", "depends on": "Depends On"}
 
 // slips warns of columns that seem to be meant as those that the table lacks, if with them it is a roadmap.
 func (rd *reader) slips(head row) {
@@ -53,9 +52,6 @@ func (rd *reader) slippedKeys(step *yaml.Node) {
 			continue
 		}
 		meant := strings.ReplaceAll(slip(column(key.Value)), " ", "_")
-		if meant == "dependencies" {
-			meant = "depends_on"
-		}
 		if has, _ := field(step, meant); slices.Contains(stepKeys, meant) && has == nil {
 			rd.warnf(rd.yaml.at(key), "did you mean "+meant, "%s is no key of a step, and is not read", key.Value)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -246,15 +245,9 @@ func (b bench) forward(ctx context.Context) error {
 	if err != nil || tip == b.s.Head {
 		return err
 	}
-	all, err := b.Repo.Worktrees().List(ctx)
-	if err == nil {
-		err = b.free(ctx, all)
-	}
-	on := func(w git.Worktree) bool { return w.Branch == b.s.Branch }
-	if errors.As(err, new(*git.BranchError)) || err == nil && slices.ContainsFunc(all, on) {
+	if err := b.Repo.Worktrees().Only(ctx, b.s.Branch, ""); errors.As(err, new(*git.BranchError)) {
 		return nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
 	if tip != "" {

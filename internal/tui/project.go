@@ -122,29 +122,8 @@ func (p *project) order(ctx context.Context, args ...string) (Answer, error) {
 	cmd := p.command(exec.CommandContext(ctx, p.self, args...))
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, orderEnds
 	out, err := cmd.CombinedOutput()
-	var said []string
-	var a Answer
-	for one := range strings.Lines(string(out)) {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")
-		if next, is := strings.CutPrefix(one, "next: "); is {
-			a.Next = next
-			continue
-		}
-		if head, next, is := strings.Cut(one, "; next: "); is {
-			one, a.Next = head, next
-		}
-		if one != "" {
-			said = append(said, one)
-		}
-	}
-	a.Said = strings.Join(said, "; ")
-	if errors.As(err, new(*exec.ExitError)) && a.Said != "" {
-		err = errors.New(a.Said)
-		if a.Next != "" {
-			err = app.WithHints(err, a.Next)
-		}
-	}
-	return a, err
+	said, err := app.SaidBy(string(out), err)
+	return Answer{said.Says, said.Next}, err
 }
 
 // wait waits until no order is carried out any more. say is told when it takes a while.

@@ -251,15 +251,13 @@ func (r Backups) Unpack(ctx context.Context, dir, commit string) error {
 // it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.
 // Without a dir it is the branch alone, unless some checkout is on that.
 func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
-	if dir == "" {
-		return r.forwardAlone(ctx, branch, from, to)
-	}
-	if err := r.worktrees.CheckOwn(dir); err != nil {
-		return false, err
-	}
-	now, err := r.refs.CurrentBranch(ctx, dir)
-	if err != nil || now != branch {
-		return false, err
+	if dir != "" {
+		if err := r.worktrees.CheckOwn(dir); err != nil {
+			return false, err
+		}
+		if now, err := r.refs.CurrentBranch(ctx, dir); err != nil || now != branch {
+			return false, err
+		}
 	}
 	tip, err := r.refs.Branch(ctx, branch)
 	if err != nil || tip != from {
@@ -268,20 +266,14 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
 		return false, err
 	}
-	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
-		return false, err
+	var ready bool
+	if dir == "" {
+		ready, err = r.nowhere(ctx, branch)
+	} else {
+		ready, err = r.forwardFiles(ctx, dir, from, to, exclude)
 	}
-	_, differs, err := r.repo.Run(ctx, git.Command{Dir: dir, Args: []string{"diff-index", "--quiet", to, "--"}, Accept: []int{1}})
-	if err != nil {
+	if err != nil || !ready {
 		return false, err
-	}
-	if differs != 0 { // else only the branch is left to be moved
-		if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !around(e, exclude) }) {
-			return false, err
-		}
-		if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
-			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
-		}
 	}
 	if err := r.refs.MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
 		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
@@ -289,25 +281,30 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	return true, nil
 }
 
-// forwardAlone is Forward for a branch that no checkout is on.
-func (r Backups) forwardAlone(ctx context.Context, branch, from, to string) (bool, error) {
-	tip, err := r.refs.Branch(ctx, branch)
-	if err != nil || tip != from {
-		return err == nil && tip == to, err
-	}
-	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
-		return false, err
-	}
+// nowhere reports whether no checkout is on a branch.
+func (r Backups) nowhere(ctx context.Context, branch string) (bool, error) {
 	here, err := r.refs.CurrentBranch(ctx, r.repo.Main)
 	if err != nil || here == branch {
 		return false, err
 	}
 	list, err := r.worktrees.List(ctx)
-	if err != nil || slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == branch && !w.Gone }) {
+	return !slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == branch && !w.Gone }), err
+}
+
+// forwardFiles takes the files of a checkout from a commit to one that has it in its history, and reports whether they are there.
+func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude []string) (bool, error) {
+	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
 		return false, err
 	}
-	if err := r.refs.MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
-		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
+	_, differs, err := r.repo.Run(ctx, git.Command{Dir: dir, Args: []string{"diff-index", "--quiet", to, "--"}, Accept: []int{1}})
+	if err != nil || differs == 0 {
+		return err == nil, err
+	}
+	if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !around(e, exclude) }) {
+		return false, err
+	}
+	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
+		return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
 	}
 	return true, nil
 }
