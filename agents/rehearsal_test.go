@@ -180,7 +180,7 @@ func TestRehearsalFails(t *testing.T) {
 func TestRehearsalRefusesWhatItDoesNotKnow(t *testing.T) {
 	for script, says := range map[string]string{
 		"roles: {implement: [{anwser: x}]}": "anwser",
-		"roles: [":                          "reading the script",
+		"roles: [":                          "rehearsal.yaml:1: ",
 	} {
 		s := newStage(t, script)
 		if _, err := s.Run(t.Context(), s.request(t, trellis.Implement, "implement#1"), nil); err == nil || !strings.Contains(err.Error(), says) {
