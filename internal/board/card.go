@@ -60,7 +60,7 @@ func newCard(t *status.Task) card {
 	}
 	c.Column, c.Waits = columnOf(t), clip(waitsOf(t), 240)
 	c.Bar = barOf(t)
-	c.order = fmt.Sprintf("%2s%s", orLast(t.Priority), c.ID)
+	c.order = fmt.Sprintf("%2s%s", cmp.Or(t.Priority, "P9"), c.ID)
 	if c.Column == "done" {
 		c.order = c.Since + c.ID
 	}
@@ -79,10 +79,6 @@ func inOrder(a, b *card) int {
 		a, b = b, a
 	}
 	return cmp.Or(strings.Compare(a.Column, b.Column), strings.Compare(a.order, b.order))
-}
-
-func orLast(priority string) string {
-	return cmp.Or(priority, "P9")
 }
 
 // said is the card after its agent said or did something.

@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -56,9 +57,7 @@ func (c *columns) Limit() int {
 // MoreURL is the address that shows more cards.
 func (c *columns) MoreURL() string {
 	q := url.Values{}
-	for key, values := range c.Query {
-		q[key] = values
-	}
+	maps.Copy(q, c.Query)
 	q.Set("limit", strconv.Itoa(c.Limit()*4))
 	return "/?" + q.Encode()
 }

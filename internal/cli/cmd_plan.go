@@ -265,12 +265,10 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 		} else if now == "" {
 			return n, app.WithHints(app.Usagef("no branch is checked out that the work could begin at"), "trellis plan --base BRANCH …, or git checkout BRANCH")
 		}
-	} else {
-		if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); errors.Is(err, git.ErrNotFound) {
-			return n, app.Usagef("--base: branch %q not found", n.BaseBranch)
-		} else if err != nil {
-			return n, app.AsKind(app.ErrUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
-		}
+	} else if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); errors.Is(err, git.ErrNotFound) {
+		return n, app.Usagef("--base: branch %q not found", n.BaseBranch)
+	} else if err != nil {
+		return n, app.AsKind(app.ErrUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
 	}
 	for _, ref := range c.StringSlice("depends-on") {
 		dir, err := p.Find(ref)

@@ -76,10 +76,7 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 		return g, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if errors.Is(err, journal.ErrNone) {
-		h, err = nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, journal.ErrNone) {
 		return g, err
 	}
 	return ap.planAgreement(t, h)

@@ -282,7 +282,7 @@ func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings 
 	return ready.Overlooked(problems), nil
 }
 
-// touches are the globs of what a task changes, as task.json says or else its plan.
+// Touches are the globs of what a task changes, as task.json says or else its plan.
 func (as Assessor) Touches(t *taskdir.Task) []string {
 	if len(t.Pipeline.Touches) > 0 {
 		return t.Pipeline.Touches

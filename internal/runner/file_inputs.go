@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -32,9 +33,7 @@ func finishedBy(dir string, h *journal.History) (map[string]string, error) {
 		return nil, err
 	}
 	done, err := workflow.Finished(h)
-	for path, hash := range done {
-		all[path] = hash
-	}
+	maps.Copy(all, done)
 	return all, err
 }
 

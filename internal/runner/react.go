@@ -46,7 +46,7 @@ func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refresh
 	return seen, done, err
 }
 
-// react begins a run for each pull request that checks or reviewers find wanting, once for all that they found: what a
+// React begins a run for each pull request that checks or reviewers find wanting, once for all that they found: what a
 // run was begun for stands in its input, and is no reason for another one. Without delivery.react it only notes what is
 // wrong.
 func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Reacted, err error) {

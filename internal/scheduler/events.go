@@ -13,7 +13,11 @@ import (
 )
 
 // events are those of files and folders. The zero value has none, as where the system has none to give.
-type events struct{ notify *fsnotify.Watcher }
+type events struct {
+	notify   *fsnotify.Watcher
+	happened <-chan fsnotify.Event
+	errors   <-chan error
+}
 
 // listenTo begins to listen to a folder.
 func listenTo(dir string) (events, error) {
@@ -24,7 +28,7 @@ func listenTo(dir string) (events, error) {
 	if err := n.Add(dir); err != nil {
 		return events{}, errors.Join(err, n.Close())
 	}
-	return events{n}, nil
+	return events{n, n.Events, n.Errors}, nil
 }
 
 // add listens to one more folder. One that is not there has no events.
@@ -44,30 +48,16 @@ func (e events) close() {
 	}
 }
 
-func (e events) happened() <-chan fsnotify.Event {
-	if e.notify == nil {
-		return nil
-	}
-	return e.notify.Events
-}
-
-func (e events) errors() <-chan error {
-	if e.notify == nil {
-		return nil
-	}
-	return e.notify.Errors
-}
-
 // hear takes in all that has happened so far.
 func (w *watch) hear() {
-	for range cap(w.events.happened()) + 1 {
+	for range cap(w.events.happened) + 1 {
 		select {
-		case e, ok := <-w.events.happened():
+		case e, ok := <-w.events.happened:
 			if !ok {
 				return
 			}
 			w.event(e)
-		case err := <-w.events.errors():
+		case err := <-w.events.errors:
 			w.missed(err)
 		default:
 			return

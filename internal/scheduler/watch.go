@@ -211,11 +211,11 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		timer.Reset(w.untilNext())
 		select {
 		case <-ctx.Done():
-		case e, ok := <-w.events.happened():
+		case e, ok := <-w.events.happened:
 			if ok {
 				w.event(e)
 			}
-		case err := <-w.events.errors():
+		case err := <-w.events.errors:
 			w.missed(err)
 		case f := <-w.inspector.found:
 			w.take(ctx, f)

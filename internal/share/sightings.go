@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -196,10 +197,7 @@ func (s *sightings) note(states []taskref.State) {
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending)}
-	for _, one := range s.tasks {
-		text.Tasks = append(text.Tasks, one)
-	}
+	text := sightingsText{Remote: s.remote, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending), Tasks: slices.Collect(maps.Values(s.tasks))}
 	data, err := json.MarshalIndent(text, "", "  ")
 	if err == nil {
 		err = s.disk.MkdirAll(filepath.Dir(s.path), 0o755)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,7 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	r.runs = make(map[string]*run, len(r.runs))
 	all := &Record{Since: since, zone: cmp.Or(r.Zone, time.Local)}
 	for _, p := range parts {
-		for path, run := range p.runs {
-			r.runs[path] = run
-		}
+		maps.Copy(r.runs, p.runs)
 		all.calls = append(all.calls, p.calls...)
 		all.runs = append(all.runs, p.done...)
 		all.Problems = append(all.Problems, p.problems...)

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -215,12 +216,7 @@ func (f Filter) picks(t Task) bool {
 	return f.Whose == "" || t.Source != nil && (t.Source.Assignee == f.Whose || t.Source.Creator == f.Whose)
 }
 
-func (t Task) order() string {
-	if t.Priority == "" {
-		return "P9" + t.ID
-	}
-	return t.Priority + t.ID
-}
+func (t Task) order() string { return cmp.Or(t.Priority, "P9") + t.ID }
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {

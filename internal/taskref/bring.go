@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,7 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 		return kept, err
 	}
 	late, err := read(beside) // what people wrote since
-	if err == nil && len(r.differing(now, late)) > 0 {
+	if err == nil && r.differ(now, late) {
 		kept, err = r.keep(ctx, task, late)
 	}
 	if err != nil {
@@ -87,7 +88,7 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 
 // whole reports whether a directory says what a state does, and has all its files.
 func (r Remote) whole(now, files []git.TreeFile) bool {
-	if len(r.differing(now, files)) > 0 {
+	if r.differ(now, files) {
 		return false
 	}
 	return !slices.ContainsFunc(files, func(f git.TreeFile) bool {
@@ -105,25 +106,14 @@ func (r Remote) Differs(ctx context.Context, dir string, s State) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("comparing %s with what %s has: %w", filepath.Base(dir), r.Name, err)
 	}
-	return len(r.differing(now, r.opened(sealed))) > 0, nil
+	return r.differ(now, r.opened(sealed)), nil
 }
 
-// differing are the paths at which two directories say different things. Both are sealed for that, since what one machine only
-// talks of can be a folder of another.
-func (r Remote) differing(a, b []git.TreeFile) (paths []string) {
-	x, y := r.said(a), r.said(b)
-	for path, f := range x {
-		if g, ok := y[path]; !ok || f.Mode != g.Mode || !bytes.Equal(f.Data, g.Data) {
-			paths = append(paths, path)
-		}
-	}
-	for path := range y {
-		if _, ok := x[path]; !ok {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
+// differ reports whether two directories say different things. Both are sealed for that, since what one machine only talks of can be a
+// folder of another.
+func (r Remote) differ(a, b []git.TreeFile) bool {
+	same := func(f, g git.TreeFile) bool { return f.Mode == g.Mode && bytes.Equal(f.Data, g.Data) }
+	return !maps.EqualFunc(r.said(a), r.said(b), same)
 }
 
 func (r Remote) said(files []git.TreeFile) map[string]git.TreeFile {
@@ -145,7 +135,7 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 	}
 	if known != "" {
 		sealed, err := r.filesOf(ctx, known)
-		if err != nil || len(r.differing(now, r.opened(sealed))) == 0 {
+		if err != nil || !r.differ(now, r.opened(sealed)) {
 			return "", err
 		}
 	}

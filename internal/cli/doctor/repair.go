@@ -35,7 +35,7 @@ func (d *diagnosis) repair(yes, asJSON bool) error {
 			continue
 		}
 		if !asJSON {
-			d.print(*f)
+			f.show(d.console.Stdout)
 			fmt.Fprint(d.console.Stdout, f.Diff)
 		}
 		agreed := yes
@@ -126,8 +126,6 @@ func (d *diagnosis) forget(root string) error {
 	}
 	return errors.Join(pulse.Remove(root), lock.Unlock())
 }
-
-func (d *diagnosis) print(f finding) { f.show(d.console.Stdout) }
 
 // show writes a finding for people.
 func (f finding) show(w io.Writer) {

@@ -98,7 +98,7 @@ func (w *World) Child(dir string, kill int) (killed bool, steps int) {
 	return false, strings.Count(w.Read("../steps.log"), "\n")
 }
 
-// counted is the working script whose edit roles leave a mark outside of the repository at each call.
+// Counted is the working script whose edit roles leave a mark outside of the repository at each call.
 func Counted() string {
 	script := Working
 	for _, role := range []string{"implement", "debug"} {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// roadwork is a script for objectives: small plannings, and work that leaves a line in notes.txt. Each call of an agent
+// Roadwork is a script for objectives: small plannings, and work that leaves a line in notes.txt. Each call of an agent
 // that plans or works leaves one outside of the repository, with its task.
 func Roadwork() Script {
 	note := func(role string) string { return "echo " + role + "-$TRELLIS_TASK_ID >> $TRELLIS_REPO/../calls.log" }
@@ -32,7 +32,7 @@ func NewRoad(t *testing.T, s Script, text string) *World {
 	return w
 }
 
-// today is the directory name of a task that is made today.
+// Today is the directory name of a task that is made today.
 func Today(name string) string { return Day.Format("01-02-") + name }
 
 // day is when tasks of these tests are made: it does not change at midnight.
@@ -45,7 +45,7 @@ func (w *World) SameRoad(want string) {
 	}
 }
 
-// tasks are the directories of tasks, drafts included.
+// Tasks are the directories of tasks, drafts included.
 func (w *World) Tasks() []string {
 	w.Helper()
 	list, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*"))

@@ -31,7 +31,7 @@ func (w *World) MustPlan(step string) runner.StepResult {
 	return res
 }
 
-// row is the row of a step.
+// Row is the row of a step.
 func (w *World) Row(step string) string {
 	w.Helper()
 	for line := range strings.Lines(w.Read(RoadFile)) {
@@ -43,7 +43,7 @@ func (w *World) Row(step string) string {
 	return ""
 }
 
-// narrow is a row without the width of its cells, which stays as it was where it can.
+// Narrow is a row without the width of its cells, which stays as it was where it can.
 func Narrow(row string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(row), " "), "| |", "||")
 }

@@ -47,7 +47,7 @@ func Spec() Obj {
 	return Obj{"user_intent": "say bye", "goals": []string{"a --bye flag"}, "acceptance": []string{"it says bye"}, "priority": "high"}
 }
 
-// steps is a plan of two steps that nothing is wrong with.
+// Steps is a plan of two steps that nothing is wrong with.
 func Steps() Obj {
 	return Obj{"schema_version": 1, "title": "Say bye", "summary": "greet.sh says bye.", "requirements": []string{"bye"},
 		"design_decisions": []string{"a flag, no program of its own"},
@@ -62,7 +62,7 @@ func Verdict(pass bool, feedback string) Obj {
 	return Answer(Obj{"pass": pass, "feedback": feedback, "criteria": Obj{"verification": true, "atomicity": pass, "coverage": true, "vars": true}})
 }
 
-// careful is a script that plans with all that there is.
+// Careful is a script that plans with all that there is.
 func Careful(size string) Script {
 	return Script{"evaluate": {Accepted(size)}, "research": {Answer(Found)}, "taskspec": {Answer(Spec())}, "plan": {Answer(Steps())},
 		"judge": {Verdict(true, "")},

@@ -107,7 +107,7 @@ func (w *World) begin(script string) {
 	}
 }
 
-// newSite is the site of a repository whose agents are played.
+// NewSite is the site of a repository whose agents are played.
 func NewSite(dir string, env []string) (*runner.Site, error) {
 	repo, err := git.Open(dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *World) Git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// hand makes a task directory as a person would.
+// Hand makes a task directory as a person would.
 func (w *World) Hand(id, prd string) string {
 	w.Helper()
 	dir := ".trellis/tasks/" + id + "/"

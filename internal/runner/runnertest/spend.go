@@ -23,7 +23,7 @@ test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\"
 test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 `
 
-// noon sets the site's clock to noon, days from today.
+// Noon sets the site's clock to noon, days from today.
 func (w *World) Noon(days int) {
 	began := time.Now()
 	y, m, d := began.Date()

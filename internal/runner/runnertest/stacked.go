@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// depends makes a ready task that depends on others.
+// Depends makes a ready task that depends on others.
 func (w *World) Depends(id string, on ...string) string {
 	w.Helper()
 	dir := filepath.Join(w.Site.Store.Tasks(), id)
@@ -21,7 +21,7 @@ func (w *World) Depends(id string, on ...string) string {
 	return dir
 }
 
-// tip is where the branch of a task ends.
+// Tip is where the branch of a task ends.
 func (w *World) Tip(name string) string { w.Helper(); return w.Git("rev-parse", "feature/"+name) }
 
 func (w *World) Stacked(dir, on, commit string) {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// stepping is a script whose implement does one step after the other.
+// Stepping is a script whose implement does one step after the other.
 func Stepping(calls ...Obj) Script {
 	return Script{"implement": calls, "check": {Answer("fine")}, "debug": {{"files": Obj{"greet.sh": Bye}, "answer": "mended"}},
 		"accept": {Answer(Obj{"criteria": []Obj{{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}}})}}
@@ -12,7 +12,7 @@ func Stepping(calls ...Obj) Script {
 
 const Bye = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"
 
-// stepped makes a task directory with a plan of these steps.
+// Stepped makes a task directory with a plan of these steps.
 func (w *World) Stepped(id string, steps ...Obj) string {
 	w.Helper()
 	dir := w.Hand(id, ProvenPRD)

@@ -16,7 +16,7 @@ const Quickly = "roles:\n  implement: [{run: [\"echo $TRELLIS_TASK_ID >> notes.t
 // hang is how long a test waits for what comes in a moment on a quiet machine: only what hangs takes longer on any.
 const Hang = 15 * time.Minute
 
-// until waits for a condition, and fails the test when it does not come.
+// Until waits for a condition, and fails the test when it does not come.
 func (w *World) Until(what string, holds func() bool) {
 	w.Helper()
 	for end := time.Now().Add(Hang); !holds(); {
@@ -40,7 +40,7 @@ var (
 	RowText = `{"file": "greet.sh", "reason": "the program"}` + "\n"
 )
 
-// lay writes a whole task directory below root.
+// Lay writes a whole task directory below root.
 func Lay(root, status string) error {
 	return errors.Join(os.MkdirAll(root, 0o755),
 		os.WriteFile(filepath.Join(root, "prd.md"), []byte(PrdText), 0o644),
