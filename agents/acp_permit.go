@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,24 +116,39 @@ func (k *acpTool) names(call acpToolCall, content json.RawMessage) {
 }
 
 // acpPathKeys are what programs call a path in the input of their tools, in small letters without underscores.
-var acpPathKeys = []string{"path", "paths", "file", "files", "filepath", "filename", "absolutepath", "targetfile", "dir", "dirpath", "directory", "oldpath", "newpath"}
+var acpPathKeys = []string{"path", "paths", "file", "files", "filepath", "filename", "absolutepath", "targetfile", "uri", "uris", "dir", "dirpath", "directory", "oldpath", "newpath"}
 
 // inside reports whether all paths that a call named so far are below the working directory.
 func (c *acp) inside(call *acpTool) bool {
 	dir := realPath(c.r.Dir)
-	return !slices.ContainsFunc(call.paths, func(path string) bool {
-		if path == "" {
-			return false
-		}
-		if path = strings.TrimPrefix(path, "file://"); path == "~" || strings.HasPrefix(path, "~/") { // home, to tools that read it so
-			return true
-		}
+	outside := func(path string) bool {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(c.r.Dir, path)
 		}
 		below, err := filepath.Rel(dir, realPath(path))
 		return err != nil || !filepath.IsLocal(below)
+	}
+	return !slices.ContainsFunc(call.paths, func(path string) bool {
+		may, known := readings(path)
+		return !known || slices.ContainsFunc(may, outside)
 	})
+}
+
+// readings are the paths that tools may read a text as, which may be the address of a file. What leads to a home folder or to another
+// machine is not known.
+func readings(text string) (paths []string, known bool) {
+	scheme, rest, isAddress := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return nil, true
+	case !isAddress || !strings.EqualFold(scheme, "file"):
+		return []string{text}, !strings.HasPrefix(text, "~")
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Path == "" || u.Host != "" && u.Host != "localhost" {
+		return nil, false
+	}
+	return []string{u.Path, strings.TrimPrefix(rest, "//"+u.Host)}, true // as a browser, and as who only cuts the scheme off
 }
 
 // realPath is where a path leads, by its links; what is not there yet is in the folder that is.

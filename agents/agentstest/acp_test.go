@@ -209,7 +209,12 @@ func TestACPPermissions(t *testing.T) {
 		{trellis.PermitRead, "read /etc/passwd" + all, no},
 		{trellis.PermitRead, "read a/../../x" + all, no},
 		{trellis.PermitRead, "read ~/.netrc" + all, no},
+		{trellis.PermitRead, "read ~root/.netrc" + all, no},
 		{trellis.PermitRead, "read file:///etc/passwd" + all, no},
+		{trellis.PermitRead, "read file://localhost/etc/passwd" + all, no},
+		{trellis.PermitRead, "read File:/etc/passwd" + all, no},
+		{trellis.PermitRead, "read file://x" + all, no}, // of a machine x
+		{trellis.PermitRead, `read+"rawInput":{"uri":"file:///etc/passwd"} x` + all, no},
 		{trellis.PermitEdit, "read x" + all, once},
 		{trellis.PermitEdit, "edit new/folder/x" + all, once},
 		{trellis.PermitEdit, "edit away/x" + all, no}, // a link that leads out

@@ -113,10 +113,38 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "branch", "-q", "-D", "side"}, true},
 		{[]string{"-C", inner, "checkout", "-q", "mine"}, true},
 		{[]string{"clone", "-q", inner, b.Path("theirs")}, true},
+		{[]string{"-C", inner, "checkout", "-q", "--orphan", "empty"}, true}, // without a HEAD, the log of which nobody can read
+		{[]string{"-C", inner, "checkout", "-q", "mine"}, true},
 		{[]string{"-C", inner, "reflog", "expire", "--expire=all", "--all"}, false}, // as it is with a tag that a clone brought
+		{[]string{"-C", inner, "tag", "-d", "mine"}, true},
 	} {
 		b.Git(c.do...)
 		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
+			t.Errorf("after %v: got %v", c.do, got)
+		}
+	}
+}
+
+// What was fetched by its name is at the remote, though no ref says so: so it is in a shallow submodule that is not at the newest commit.
+func TestUnsavedThatWasFetched(t *testing.T) {
+	b := gittest.New(t)
+	b.Git("config", "uploadpack.allowAnySHA1InWant", "true")
+	old := b.Git("rev-parse", "HEAD")
+	b.Git("commit", "-q", "--allow-empty", "-m", "newer")
+	tree := b.Tree("tree")
+	inner := filepath.Join(tree, "inner")
+	b.Git("clone", "-q", "--depth", "1", "file://"+b.Dir, inner)
+	for _, c := range []struct {
+		do   []string
+		want bool
+	}{
+		{[]string{"fetch", "-q", "--depth", "1", "origin", old}, false},
+		{[]string{"checkout", "-q", old}, false},
+		{[]string{"commit", "-q", "--allow-empty", "-m", "made here"}, true},
+		{[]string{"checkout", "-q", "--detach", "HEAD"}, true},
+	} {
+		b.GitIn(inner, c.do...)
+		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), tree, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}

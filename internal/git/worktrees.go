@@ -530,24 +530,24 @@ func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error)
 			return false, nil // its objects are elsewhere
 		}
 	}
-	unborn := false
-	for _, tips := range [][]string{{"--exclude=refs/tags/*", "--all"}, {"HEAD"}} {
-		args := slices.Concat([]string{"rev-list", "--max-count=1"}, tips, []string{"--not", "--remotes", "--tags"})
-		if tips[0] == "HEAD" {
-			if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
-				unborn = true
-				continue
-			}
-		}
-		out, err := r.repo.Line(ctx, Command{Dir: inner, Args: args, Env: unfetched})
-		if err != nil || out != "" {
-			return out != "", err
-		}
+	first := func(tips ...string) (string, error) {
+		return r.repo.Line(ctx, Command{Dir: inner, Args: slices.Concat([]string{"rev-list", "--max-count=1"}, tips, []string{"--not", "--remotes", "--tags"}), Env: unfetched})
 	}
-	if !unborn {
-		return r.taggedHere(ctx, inner)
+	if named, err := first("--exclude=refs/tags/*", "--glob=refs/*"); err != nil || named != "" {
+		return named != "", err
 	}
-	return hasFiles(inner)
+	if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+		tagged, err := r.repo.Line(ctx, Command{Dir: inner, Args: []string{"rev-list", "--max-count=1", "--tags", "--not", "--remotes"}, Env: unfetched})
+		if err != nil || tagged != "" { // there is no log that tells more
+			return tagged != "", err
+		}
+		return hasFiles(inner)
+	}
+	head, err := first("HEAD")
+	if err != nil {
+		return false, err
+	}
+	return r.madeHere(ctx, inner, head)
 }
 
 // goesWithOne reports whether a folder of the repository is below git's of a worktree, be it that of a submodule.
@@ -561,20 +561,25 @@ func (r Worktrees) goesWithOne(dir string) bool {
 	return false
 }
 
-// taggedHere reports whether a commit that tags alone name was made here: they came with a clone unless the log of HEAD says so.
-func (r Worktrees) taggedHere(ctx context.Context, inner string) (bool, error) {
-	tagged, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "--not", "--remotes"}, Env: unfetched})
-	if err != nil || tagged == "" {
+// madeHere reports whether commits that only tags name, or that only HEAD is at, were made here. Those of tags came with a clone unless the
+// log of HEAD says otherwise. head, that nothing names, was fetched when that log says that it was checked out, and of nothing made.
+func (r Worktrees) madeHere(ctx context.Context, inner, head string) (bool, error) {
+	list, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "HEAD", "--not", "--remotes"}, Env: unfetched})
+	if err != nil || list == "" {
 		return false, err
 	}
 	log, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"log", "--walk-reflogs", "--format=%H %gs", "HEAD"}, Env: unfetched})
+	fetched := head == ""
 	for line := range strings.Lines(log) {
 		commit, what, _ := strings.Cut(line, " ")
-		if !strings.HasPrefix(what, "checkout:") && !strings.HasPrefix(what, "clone:") && strings.Contains(tagged, commit) {
+		switch brought := strings.HasPrefix(what, "checkout:") || strings.HasPrefix(what, "clone:"); {
+		case brought:
+			fetched = fetched || commit == head
+		case strings.Contains(list, commit):
 			return true, nil
 		}
 	}
-	return false, err
+	return !fetched, err
 }
 
 // hasFiles reports whether there is anything in the folder of a repository.

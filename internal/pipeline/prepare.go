@@ -126,7 +126,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if p.Lost, err = pp.worktrees.lost(ctx, in); err != nil {
 		return p, err
 	}
-	settled, err := pp.restorer.finishEarlier(ctx, c, in)
+	settled, err := pp.restorer.finishEarlier(ctx, c, in, missing != nil)
 	if err != nil {
 		return p, err
 	}
@@ -221,7 +221,7 @@ func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job, 
 		return nil, notes, err
 	}
 	defer end(&err)
-	head, err := atFirst(pp.task, c, "head.json", maxStandards, func() (string, error) { return pp.repo.Refs().Head(ctx, j.Worktree) })
+	head, err := atFirst(pp.task, c, headFile, maxStandards, func() (string, error) { return pp.repo.Refs().Head(ctx, j.Worktree) })
 	if err != nil {
 		return nil, notes, err
 	}

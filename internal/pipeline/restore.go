@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,11 +76,9 @@ func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, er
 	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
 }
 
-// finishEarlier puts right what a call of an earlier run left in the worktree, which did not come so far itself.
-func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
-	if !in.Begun || in.Fresh {
-		return nil, nil
-	}
+// finishEarlier puts right what a call of an earlier run left in the worktree, which did not come so far itself. Of one that is no more
+// nothing is left: it was taken away to begin afresh, or made again before any work was in it.
+func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn, made bool) (notes []string, err error) {
 	var left []checkpoint
 	err = filepath.WalkDir(r.task.runDir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && e.Name() == memoFolder {
@@ -89,11 +88,15 @@ func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn)
 		return err
 	})
 	for _, m := range left {
-		if err == nil {
-			var more []string
+		var more []string
+		switch {
+		case err != nil:
+		case in.Fresh, made && !in.Begun:
+			err = m.clear()
+		default:
 			more, err = r.putBack(ctx, c, in.Job, m)
-			notes = append(notes, more...)
 		}
+		notes = append(notes, more...)
 	}
 	return notes, err
 }
@@ -108,12 +111,20 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
 	case was != "":
-		var snap *snapshot.Snapshot
-		if snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
-			return nil, err
+		if head := m.head(); head != "" {
+			if notes, err = r.uncommit(ctx, c, j, head, "a precondition", nil); err != nil {
+				return notes, err
+			}
 		}
-		notes, err = r.takeBack(ctx, c, j, snap, was)
-		err = errors.Join(err, snap.Close())
+		snap, err := snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
+		if err != nil {
+			return notes, err
+		}
+		more, err := r.takeBack(ctx, c, j, snap, was)
+		notes = append(notes, more...)
+		if err = errors.Join(err, snap.Close()); err != nil {
+			return notes, err
+		}
 	}
 	if err != nil {
 		return notes, err
@@ -228,6 +239,18 @@ func (m checkpoint) read() (string, error) {
 		return "", nil
 	}
 	return string(data), nil
+}
+
+// headFile is where the branch ended before preconditions, in the folder of their call.
+const headFile = "head.json"
+
+// head is where the branch ended, "" where that was not noted: commands of the call may commit.
+func (m checkpoint) head() (commit string) {
+	data, err := durable.ReadBelow(filepath.Dir(m.dir), headFile, maxMemo)
+	if err != nil || json.Unmarshal(data, &commit) != nil {
+		return ""
+	}
+	return commit
 }
 
 func (m checkpoint) write(what string) error { return noteIn(m.dir, "tree", m.c, []byte(what)) }

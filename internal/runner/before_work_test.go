@@ -65,28 +65,71 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 	}
 }
 
-// A check that is cut off behind its commit leaves none, whoever goes on.
-func TestCommitOfACheckThatIsCutOff(t *testing.T) {
+// A command that is cut off behind its commit leaves none, whoever goes on, and what it was cut off in is over then: nothing that
+// is done later is undone for it.
+func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, idle)
-	w.Site.Config.Verify = []string{"test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 60"}
-	w.Write(".git/info/exclude", "/begun\n/go\n")
-	dir := w.Hand("02-01-bye", isDone)
-	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
-	defer interrupt()
-	go func() {
-		w.Until("the commit", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "begun")); return err == nil })
-		interrupt()
-	}()
-	res, err := w.Site.Starter().Start(ctx, dir, runner.RunOptions{})
-	if err != nil || !res.Interrupted {
-		t.Fatalf("it ended with %+v, %v", res, err)
-	}
-	w.Write("go", "")
-	if res := w.Start(dir); res.Status == trellis.Review {
-		t.Error("there is no work to review")
-	}
-	if made := w.Git("log", "--format=%s", "--branches=feature/*", "--not", "main"); made != "" {
-		t.Errorf("its branch has %s", made)
+	for _, kind := range []string{"check", "demand"} {
+		for _, how := range []string{"resumed", "again", "afresh"} {
+			t.Run(kind+" "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, roles("implement: [{exit: 3}]"))
+				w.Site.Config.Limits.Attempts = 1
+				command := "test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 60"
+				w.Write(".git/info/exclude", "/begun\n/go\n")
+				var dir string
+				if kind == "check" {
+					w.Site.Config.Verify = []string{command}
+					dir = w.Hand("02-01-bye", isDone)
+				} else {
+					dir = w.handPlan(isDone, planJSON(`"preconditions": [{"command": "`+command+`"}],`))
+				}
+				ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+				defer interrupt()
+				go func() {
+					w.Until("the commit", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "begun")); return err == nil })
+					interrupt()
+				}()
+				res, err := w.Site.Starter().Start(ctx, dir, runner.RunOptions{})
+				if err != nil || !res.Interrupted {
+					t.Fatalf("it ended with %+v, %v", res, err)
+				}
+				w.Write("go", "")
+				again := func(fresh bool) {
+					if err := w.Site.Orders().Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if how != "resumed" {
+					if err := w.Site.Orders().Stop(dir); err != nil {
+						t.Fatal(err)
+					}
+					w.Git("commit", "-q", "--allow-empty", "-m", "the base goes on")
+					again(how == "afresh")
+				}
+				if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.AgentExit) {
+					t.Fatalf("it is %s, %v", res.Status, res.Failure)
+				}
+				tree := w.Task(dir).WorktreePath
+				if made := w.Git("log", "--format=%s", "--branches=feature/*", "--not", "main"); made != "" {
+					t.Errorf("its branch has %s", made)
+				}
+				if left := w.Git("-C", tree, "diff", "--name-only", "HEAD", "--", ".", ":!.trellis") + w.Git("-C", tree, "ls-files", "--others", "--exclude-standard", "--", ".", ":!.trellis"); left != "" {
+					t.Errorf("its worktree holds %s", left)
+				}
+				if err := os.WriteFile(filepath.Join(tree, "kept.txt"), []byte("kept\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				tip := w.Git("rev-parse", "feature/bye")
+				again(false)
+				w.Start(dir)
+				if now := w.Git("rev-parse", "feature/bye"); now != tip {
+					t.Errorf("the branch went from %s to %s", tip, now)
+				}
+				if _, err := os.Stat(filepath.Join(tree, "kept.txt")); err != nil {
+					t.Errorf("what was done later is gone: %v", err)
+				}
+			})
+		}
 	}
 }
