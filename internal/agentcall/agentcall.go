@@ -58,17 +58,17 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 	rest := l
 	if l.Tokens > 0 {
 		if rest.Tokens -= used.Tokens(); rest.Tokens <= 0 {
-			return rest, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", used.Tokens(), l.Tokens)
+			return rest, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of limits.tokens, which is %d", used.Tokens(), l.Tokens)
 		}
 	}
 	if l.CostUSD > 0 && used.CostUSD != nil {
 		if rest.CostUSD -= *used.CostUSD; rest.CostUSD <= 0 {
-			return rest, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *used.CostUSD, l.CostUSD)
+			return rest, flow.Fail(string(trellis.BudgetCost), "the task cost $%.2f of limits.cost_usd, which is $%.2f", *used.CostUSD, l.CostUSD)
 		}
 	}
 	if l.Seconds > 0 {
 		if rest.Seconds -= used.Seconds; rest.Seconds <= 0 {
-			return rest, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %.0f", used.Seconds, l.Seconds)
+			return rest, flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of limits.seconds, which is %.0f", used.Seconds, l.Seconds)
 		}
 	}
 	return rest, nil
@@ -87,11 +87,17 @@ func (l Limits) Longest() time.Duration {
 	return l.Wall
 }
 
-// explain says of a call that took all the time that was left for the task that this is why it was ended.
+// explain says of a call that used up what was left for the task that this is why it was ended, and by which setting.
 func (l Limits) explain(fail *flow.Failure) {
-	if fail != nil && fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall {
+	switch {
+	case fail == nil || !fail.ResumeAt.IsZero(): // the day's
+	case fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall:
 		fail.Code = string(trellis.BudgetTime)
 		fail.Detail += ", which is what was left of limits.seconds"
+	case fail.Code == string(trellis.BudgetTokens) && l.Tokens > 0:
+		fail.Detail += ", by what was left of limits.tokens"
+	case fail.Code == string(trellis.BudgetCost) && l.CostUSD > 0:
+		fail.Detail += ", by what was left of limits.cost_usd"
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +135,8 @@ func TestSpend(t *testing.T) {
 		reply, err := c.call(context.Background(), 1, Limits{CostUSD: cost})
 		if err != nil || reply.Failure == nil || reply.Failure.ResumeAt.Equal(midnight) != want {
 			t.Errorf("a task's rest of $%v beside the day's of $2: %+v, %v", cost, reply.Failure, err)
+		} else if setting := map[bool]string{false: "limits.cost_usd", true: "limits.day_cost_usd"}[want]; !strings.HasSuffix(reply.Failure.Detail, " of "+setting) {
+			t.Errorf("%q does not name %s, which is to be raised", reply.Failure.Detail, setting)
 		}
 	}
 }

@@ -98,6 +98,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	}
 	fail, bound, err := a.applyBudget(c, &r.Limits, lost)
 	if fail != nil || err != nil {
+		r.Limits.explain(fail)
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
 	before := interrupted{dir: lastFolder(base, c.Attempt), agent: r.Agent, mayRestart: (session != "" && session != r.Session || r.RestartSession) && r.Repair == nil}

@@ -3,8 +3,10 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -158,6 +160,9 @@ func HintsOf(err error) []string {
 	}
 	if file, ok := errors.AsType[*durable.FileError](err); ok {
 		return []string{file.Mend()}
+	}
+	if refused, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(refused, fs.ErrPermission) && !strings.Contains(refused.Op, "exec") {
+		return []string{durable.MakeYours(refused.Path)}
 	}
 	if held, ok := errors.AsType[*durable.HeldError](err); ok && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Whoever can write into a checkout can put anything in the place of a file: a pipe that nobody writes to, a device that
@@ -78,11 +80,35 @@ func (e *FileError) Mend() string {
 	case errors.Is(e.Err, ErrOutside), errors.Is(e.Err, ErrLink), errors.Is(e.Err, syscall.ELOOP):
 		return "put what it is to be in the place of the link"
 	case errors.Is(e.Err, fs.ErrPermission):
-		return "make it yours to read: chmod u+rwX " + e.Path
+		return MakeYours(e.Path)
 	case errors.Is(e.Err, syscall.ENOTDIR):
 		return "put a folder in the place of that file"
 	}
 	return "put a file in its place, or take it away"
+}
+
+// MakeYours says how to mend that the system refused a path: by what stands in the way there, or in the folder that it is
+// in. What belongs to somebody else, as what a container made does to root, only root gives away: a file, or what is Trellis' own.
+func MakeYours(path string) string {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		info, err := os.Lstat(p)
+		if err != nil {
+			continue
+		}
+		own, need := strings.Contains(p+"/", "/.trellis/") || info.Mode().IsRegular(), fs.FileMode(0o600)
+		if info.IsDir() {
+			need = 0o700
+		}
+		switch stat, known := info.Sys().(*syscall.Stat_t); {
+		case known && int(stat.Uid) != os.Geteuid() && own:
+			return fmt.Sprintf("make it yours: sudo chown -R %d %s", os.Geteuid(), trellis.ShellWord(p))
+		case known && int(stat.Uid) != os.Geteuid():
+			return fmt.Sprintf("it is not yours: ls -ld %s says who can let you in", trellis.ShellWord(p))
+		case info.Mode()&need != need:
+			return "make it yours: chmod u+rwX " + trellis.ShellWord(p)
+		}
+	}
+	return "make it yours: chmod u+rwX " + trellis.ShellWord(path)
 }
 
 func size(n int64) string {

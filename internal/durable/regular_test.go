@@ -67,6 +67,31 @@ func TestReadBelow(t *testing.T) {
 	}
 }
 
+// What is refused is mended where it stands in the way, and by who owns that.
+func TestMendRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".trellis")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	makes := []error{
+		os.MkdirAll(at("shut"), 0o755), os.Chmod(at("shut"), 0o555), os.Mkdir(at("its own"), 0o755), os.WriteFile(at("secret"), nil, 0o200),
+	}
+	if err := errors.Join(makes...); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		at("secret"): "make it yours: chmod u+rwX " + at("secret"), at("shut/new"): "make it yours: chmod u+rwX " + at("shut"),
+	}
+	if os.Geteuid() == 0 && os.Lchown(at("its own"), 4000, 4000) == nil {
+		want[at("its own/new")] = "make it yours: sudo chown -R 0 '" + at("its own") + "'"
+	} else {
+		want["/nothing"] = "it is not yours: ls -ld / says who can let you in"
+	}
+	for path, want := range want {
+		if got := (&durable.FileError{Path: path, Err: syscall.EACCES}).Mend(); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 // A file that is at its limit, and one that grows beyond it while it is read, as those of /proc do.
 func TestReadBelowGrowing(t *testing.T) {
 	dir := t.TempDir()

@@ -44,3 +44,13 @@ func TestJournalThatDoesNotSayItsClone(t *testing.T) {
 		t.Errorf("in git: next is %q, want retry", got)
 	}
 }
+
+// A folder that another program copied may have a name that no task can have: what comes next for it can be typed all the same.
+func TestNextOfNameWithSpaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Hand("02-01-a 2", "# A\n")
+	if got, err := w.Site.Assessor().Next(t.Context(), dir); err != nil || got != "trellis validate '02-01-a 2'" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}

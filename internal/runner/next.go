@@ -40,7 +40,7 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	case filepath.Dir(dir) != as.store.Tasks(): // archived
 		return "", nil
 	case errors.As(err, new(*trellis.Problem)):
-		return "trellis edit " + n.id + " task", nil
+		return n.say("edit") + " task", nil
 	case err != nil:
 		return "", err
 	}
@@ -57,7 +57,7 @@ type next struct {
 	held bool             // a process is at work
 }
 
-func (n next) say(command string) string { return "trellis " + command + " " + n.id }
+func (n next) say(command string) string { return "trellis " + command + " " + trellis.ShellWord(n.id) }
 
 func (n next) command(ctx context.Context) (string, error) {
 	switch n.t.Status {
