@@ -100,10 +100,11 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 			}
 		}
 	}
-	for _, name := range []string{"removed-*", "probe-*", "edit-*", "undo-*"} {
-		for _, path := range durable.Glob(runtime, name) {
+	const scratch = "a scratch folder of a command that was killed"
+	for _, left := range [][2]string{{"removed-*", "a folder that was half removed"}, {"probe-*", scratch}, {"edit-*", scratch}, {"undo-*", scratch}} {
+		for _, path := range durable.Glob(runtime, left[0]) {
 			if d.old(path) {
-				d.leftover(p, path, "a folder that was half removed", os.RemoveAll)
+				d.leftover(p, path, left[1], os.RemoveAll)
 			}
 		}
 	}
