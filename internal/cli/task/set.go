@@ -46,9 +46,6 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			value := c.Args().Get(1)
-			if err := s.open(p, dir, value); err != nil {
-				return err
-			}
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
@@ -64,16 +61,15 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 
 // open says why a task that has begun can't be given the value. Its branch can be named again where no run is under way: the next
 // one does not take work there that is on another, and begins afresh there when it is asked to.
-func (s setter) open(p *app.Project, dir, value string) error {
-	t, err := p.Store.Load(dir)
-	if s.field == "scope" || err != nil || t.Pipeline.BaseCommit == "" { // what can't be read is told when it is changed
+func (s setter) open(p *app.Project, dir string, t *taskdir.Task, value string) error {
+	if s.field == "scope" || t.Pipeline.BaseCommit == "" {
 		return nil
 	}
 	done, copied := app.WorkSoFar(p.Store, dir)
 	next := []string{"trellis retry " + t.ID + " --fresh"}
 	switch rests := slices.Contains([]trellis.Status{trellis.Ready, trellis.Failed, trellis.Cancelled}, t.Status); {
 	case s.field == "branch" && !rests && !copied, s.field == "base_branch" && !done.Fresh:
-		err = app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
+		err := app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
 		if rests || t.Status == trellis.Paused {
 			err = app.WithHints(err, append(next, "trellis task "+s.name+" "+t.ID+" "+value)...)
 		}
@@ -87,6 +83,9 @@ func (s setter) open(p *app.Project, dir, value string) error {
 
 func (s setter) set(p *app.Project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if err := s.open(p, dir, t, value); err != nil {
+			return err
+		}
 		e.KeepRevision()
 		e.Set(s.field, value)
 		return nil
