@@ -85,7 +85,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 			return dir, err
 		}
 		if h, ok := Held(taken.Dir); ok {
-			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
+			return "", &durable.HeldError{Path: filepath.Join(taken.Dir, taskdir.RunLock), Holder: h}
 		}
 		if unmade(taken.Dir) {
 			if err := os.RemoveAll(taken.Dir); err != nil {
