@@ -139,7 +139,7 @@ func TestPlanningThatComesToNothing(t *testing.T) {
 		done <- err
 	}()
 	w.Until("a word", func() bool { return w.Heard("asked agents 4 times and came to nothing: ") == 1 })
-	time.Sleep(100 * time.Millisecond) // some rescans
+	time.Sleep(9 * time.Second) // one more try would be 8 seconds later
 	if n := asked.Load(); n != 4 || w.Heard("next: trellis objective plan farewells --step 1") != 1 {
 		t.Errorf("asked %d times, said %q", n, w.Said)
 	}
