@@ -33,8 +33,9 @@ type acp struct {
 	auth    []acpMethod
 	tried   bool // to sign in
 	session string
-	asked   bool // the prompt is under way
-	stopped bool // it was called off
+	open    int64 // the number of what it was asked last, until it answers
+	asked   bool  // the prompt is under way
+	stopped bool  // it was called off
 	text    strings.Builder
 	tools   map[string]*acpTool
 	usage   trellis.Usage
@@ -108,6 +109,7 @@ func (c *acp) callOff() bool {
 }
 
 func (c *acp) ask(number int, method string, params any) {
+	c.open = int64(number)
 	c.tell(&jsonrpc.Request{ID: acpNumber(number), Method: method, Params: acpJSON(params)})
 }
 
@@ -156,9 +158,13 @@ func (c *acp) line(line string, t *tally) bool {
 	return true
 }
 
-// answered goes on with what follows an answer.
+// answered goes on with what follows an answer. One that comes again, or to what was not asked, would have a prompt sent twice.
 func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	number, _ := m.ID.Raw().(int64)
+	if number != c.open && !c.onlooker { // who looks on does not know all that was asked
+		return
+	}
+	c.open = 0
 	if refusal, ok := errors.AsType[*jsonrpc.Error](m.Error); ok {
 		c.refused(number, refusal, t)
 		return

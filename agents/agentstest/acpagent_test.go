@@ -303,6 +303,8 @@ func (a *acpAgent) odd(m message) {
 	fmt.Println(`not json`)
 	fmt.Println(`{"jsonrpc":"1.0","id":6,"result":{"stopReason":"end_turn"}}`)
 	fmt.Println(`{"jsonrpc":"2.0","id":6000,"result":{"stopReason":"refusal"}}`)
+	fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}`) // these were answered before
+	fmt.Println(`{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-2"}}`)
 	fmt.Println(`{"jsonrpc":"2.0","method":"session/update"}`)
 	fmt.Println(`{"jsonrpc":"2.0","method":"session/update","params":[1]}`)
 	fmt.Println(`{"jsonrpc":"2.0","method":"_vendor/news","params":{}}`)

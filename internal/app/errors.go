@@ -164,8 +164,10 @@ func HintsOf(err error) []string {
 	if refused, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(refused, fs.ErrPermission) && !strings.Contains(refused.Op, "exec") {
 		return []string{durable.MakeYours(refused.Path)}
 	}
-	if held, ok := errors.AsType[*durable.HeldError](err); ok && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
-		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
+	if held, ok := errors.AsType[*durable.HeldError](err); ok {
+		if hints := heldBy(held); hints != nil {
+			return hints
+		}
 	}
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return []string{"trellis pull", "trellis logs " + elsewhere.Task}
@@ -180,6 +182,21 @@ func HintsOf(err error) []string {
 		if info, known := trellis.Code(failure.Code).Info(); known {
 			return []string{info.Todo}
 		}
+	}
+	return nil
+}
+
+// heldBy says what to do about who holds a lock, where that is one of the usual ones.
+func heldBy(held *durable.HeldError) []string {
+	dir, ofRun := strings.CutSuffix(held.Path, string(filepath.Separator)+filepath.FromSlash(taskdir.RunLock))
+	id := filepath.Base(dir)
+	switch {
+	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix): // whose planner is ended where it runs
+		return []string{"trellis logs -f " + id}
+	case ofRun:
+		return []string{"trellis logs -f " + id, "trellis stop " + id}
+	case filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0:
+		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
 	}
 	return nil
 }

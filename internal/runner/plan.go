@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
@@ -35,6 +36,7 @@ type PlanResult struct {
 	Report      planner.Report
 	Before      trellis.Usage // what the task used before this planning; the report's usage includes it
 	Failure     *flow.Failure // the planner failed, or why it waits
+	Asked       bool          // an agent, and not only what was answered before was read again
 	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
 	Waits       []string      // the same, since it waits for this
 	Until       time.Time     // when that has passed
@@ -83,7 +85,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 			return dir, err
 		}
 		if h, ok := Held(taken.Dir); ok {
-			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
+			return "", &durable.HeldError{Path: filepath.Join(taken.Dir, taskdir.RunLock), Holder: h}
 		}
 		if unmade(taken.Dir) {
 			if err := os.RemoveAll(taken.Dir); err != nil {
@@ -278,11 +280,14 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	}
 	res.Before = in.Used
 	caller.Agents = s.Roles().cast(in.Nonce)
+	var asked atomic.Bool
 	caller.Env = func(c flow.Call, r agentcall.Request) []string {
+		asked.Store(true)
 		return append(agentCallers(s.Site).env(dir, c, r), deps.Env(in)...)
 	}
 	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
+	res.Asked = asked.Load()
 	h := j.History()
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {

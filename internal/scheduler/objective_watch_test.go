@@ -2,14 +2,18 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
@@ -113,6 +117,37 @@ func TestWatcherHearsOfObjectives(t *testing.T) {
 	}
 	if strings.Contains(w.Read(runnertest.RoadFile), "plan") {
 		t.Errorf("it went on by itself:\n%s", w.Read(runnertest.RoadFile))
+	}
+}
+
+// A step whose planning comes to nothing after it was paid for is planned a few times, and again when its objective changes.
+func TestPlanningThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto("| Step | Description | PR |\n| --- | --- | --- |\n| 1 | First | |\n"))
+	var asked atomic.Int32
+	w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
+		if filepath.Base(path) == "result.json" && strings.Contains(path, "prd#1") {
+			asked.Add(1)
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 2, Rescan: 20 * time.Millisecond, Objectives: true})
+		done <- err
+	}()
+	w.Until("a word", func() bool { return w.Heard("asked agents 4 times and came to nothing: ") == 1 })
+	time.Sleep(9 * time.Second) // one more try would be 8 seconds later
+	if n := asked.Load(); n != 4 || w.Heard("next: trellis objective plan farewells --step 1") != 1 {
+		t.Errorf("asked %d times, said %q", n, w.Said)
+	}
+	w.Write(runnertest.RoadFile, w.Read(runnertest.RoadFile)+"\n")
+	w.Until("another try", func() bool { return w.Heard("asked agents 5 times and came to nothing: ") == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it ended with %v", err)
 	}
 }
 

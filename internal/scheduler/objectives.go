@@ -45,9 +45,17 @@ func (s step) key() string { return "objective " + s.objective + " " + s.id }
 // backoff keeps a step from being planned before its time.
 type backoff struct {
 	until time.Time
-	stay  bool // a watch --once stays for it
-	times int  // that it went wrong in a row
+	stay  bool   // a watch --once stays for it
+	times int    // that it went wrong in a row
+	asked int    // of these, an agent was asked
+	left  traces // of the objective, when it was asked in vain too often
 	err   error
+}
+
+// over reports whether the step is planned no more unless its objective changes: agents were asked in vain as often as by runs
+// that come to nothing.
+func (b backoff) over(file string) bool {
+	return b.asked >= stallTries && maps.Equal(b.left, traceOf(file))
 }
 
 // lookedAt is what was found when all objectives were looked at.
@@ -92,7 +100,7 @@ func (o *objectives) advance(ctx context.Context) {
 	var left []step
 	for _, at := range o.ready {
 		switch {
-		case o.admission.steps[at], o.backoff[at].until.After(time.Now()):
+		case o.admission.steps[at], o.backoff[at].until.After(time.Now()), o.backoff[at].over(o.file(at)):
 		case o.looking, o.admission.full(), o.crowded(at):
 			left = append(left, at)
 		case o.spent(at):
@@ -111,8 +119,13 @@ func (o *objectives) spent(at step) bool {
 	}
 	o.notices.inform(at.key(), at.String()+" is planned tomorrow: "+h.why)
 	o.backoff[at] = backoff{until: o.real(h.until)}
-	o.results.put(at.key(), runner.Result{Dir: filepath.Join(o.objectivesDir(), at.objective+".md"), Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
+	o.results.put(at.key(), runner.Result{Dir: o.file(at), Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
 	return true
+}
+
+// file is that of a step's objective.
+func (o *objectives) file(at step) string {
+	return filepath.Join(o.objectivesDir(), at.objective+".md")
 }
 
 // crowded reports whether a step has to wait for agents that work for others.
@@ -230,14 +243,22 @@ func (o *objectives) end(p planned) {
 	}
 }
 
-// fail says what went wrong with a step and has it tried again: most such things pass.
+// fail says what went wrong with a step and has it tried again: most such things pass. But agents are not asked without end.
 func (o *objectives) fail(p planned) {
-	times := o.backoff[p.step].times + 1
-	if !errors.Is(p.err, durable.ErrHeld) { // else somebody else plans it
-		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, errorText(p.err)))
+	rest := o.backoff[p.step]
+	if rest.times, rest.err = rest.times+1, p.err; p.res.Asked {
+		rest.asked++
 	}
-	wait := min(time.Second<<min(times-1, 5), 30*time.Second)
-	o.backoff[p.step] = backoff{time.Now().Add(wait), times <= tries, times, p.err}
+	rest.until = time.Now().Add(min(time.Second<<min(rest.times-1, 5), 30*time.Second))
+	rest.stay = rest.times <= tries
+	switch what := errorText(p.err); {
+	case p.res.Asked && rest.asked >= stallTries:
+		rest.until, rest.left = time.Time{}, traceOf(o.file(p.step))
+		o.notices.warn(p.key(), fmt.Sprintf("%v: its planning asked agents %d times and came to nothing: %s; it is planned again when the file of the objective changes\nnext: trellis objective plan %s --step %s", p.step, rest.asked, what, p.objective, p.id))
+	case !errors.Is(p.err, durable.ErrHeld): // else somebody else plans it
+		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, what))
+	}
+	o.backoff[p.step] = rest
 }
 
 // next is when something about objectives is to be done.

@@ -48,6 +48,13 @@ func (t traces) add(dir, name string) {
 	}
 }
 
+// traceOf is that of one file.
+func traceOf(file string) traces {
+	t := traces{}
+	t.add(filepath.Split(file))
+	return t
+}
+
 // stalls are the directories whose runs came to nothing.
 type stalls map[string]stall
 

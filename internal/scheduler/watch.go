@@ -299,6 +299,7 @@ func (w *watch) reload() {
 	w.notices.over("settings")
 	if changed {
 		clear(w.stalls)
+		maps.DeleteFunc(w.objectives.backoff, func(_ step, b backoff) bool { return b.asked >= stallTries })
 		w.notices.say("the settings were read again; %d at once", w.slots())
 		if w.s.Config.Shared != w.joined {
 			w.notices.say("what they say of shared counts when trellis watch begins the next time")

@@ -47,6 +47,9 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	if l.Ahead > skew {
 		d.add(stateWarning, "sharing", fmt.Sprintf("the clock of another machine is at least %v ahead of this one", l.Ahead.Round(time.Second)), "timedatectl status")
 	}
+	if s.Config.Objectives.Watch {
+		d.add(stateWarning, "sharing", "objectives.watch has every machine with these settings plan the same steps of objectives: let one do it, whose watcher is started with --objectives", "trellis config set objectives.watch false")
+	}
 	if len(l.Builds) > 0 {
 		d.add(stateWarning, "sharing", "other machines use another Trellis: "+strings.Join(l.Builds, ", "), "install the same version on all")
 	}
