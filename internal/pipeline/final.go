@@ -204,6 +204,9 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 
 // unsavedModules are the submodules of which the commit names a commit that is in the worktree alone: nobody could check it out.
 func (fv *finalVerifier) unsavedModules(ctx context.Context, j Job) (list []string, err error) {
+	if !durable.Exists(filepath.Join(j.Worktree, ".gitmodules")) {
+		return nil, nil
+	}
 	_, changes, err := fv.committed(ctx, j, "")
 	for _, ch := range changes {
 		if !ch.Submodule() || !durable.Exists(filepath.Join(j.Worktree, ch.Path, ".git")) {
