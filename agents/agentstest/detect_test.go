@@ -110,7 +110,7 @@ func TestCheckOfOwnAgents(t *testing.T) {
 	if err := agents.Check(t.Context(), "nobody", o); !errors.Is(err, agents.ErrUnknown) {
 		t.Errorf("got %v, want ErrUnknown", err)
 	}
-	if err := agents.Check(t.Context(), agents.Rehearsal, o); !errors.Is(err, os.ErrNotExist) {
+	if err := agents.Check(t.Context(), agents.Rehearsal, o); !errors.As(err, new(*trellis.Problem)) {
 		t.Errorf("a rehearsal without a script: got %v", err)
 	}
 }
