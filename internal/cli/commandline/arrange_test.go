@@ -75,7 +75,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"plan --qqqqqqqq", "trellis plan has no flag --qqqqqqqq", "trellis help plan"},
 		{"plan a -x", "trellis plan has no flag -x", "did you mean: -r"},
 		{"--detach plan", "trellis has no flag --detach", "trellis help"},
-		{"plan a -r", "flag -r needs a value", ""},
+		{"plan a -r", "flag -r needs a value", "trellis help plan"},
 	} {
 		_, err := commandline.Arrange(testTree(), strings.Fields(test.args))
 		if err == nil || err.Error() != test.want {
