@@ -192,7 +192,7 @@ func TestFlow(t *testing.T) {
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit final-verify observe debug " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
 
 		"tokens are used up": {in: pipeline.Input{Used: trellis.Usage{InputTokens: 60, OutputTokens: 50}}, change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "tokens": 100`)}},
-			calls: "claim prepare baseline observe report", status: trellis.Paused, code: trellis.BudgetTokens, detail: "110 tokens of 100"},
+			calls: "claim prepare baseline observe report", status: trellis.Paused, code: trellis.BudgetTokens, detail: "110 tokens of limits.tokens, which is 100"},
 		"time is used up": {in: pipeline.Input{Used: trellis.Usage{Seconds: 61}}, change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "seconds": 60`)}},
 			calls: "claim prepare baseline observe report", status: trellis.Paused, code: trellis.BudgetTime},
 		"an agent that uses up the rest ends the run": {change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "tokens": 100`)}, "implement": {strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 200}, "tool_calls"`, 1)}},
