@@ -11,8 +11,9 @@ VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 &&
 # Tests wait for processes as well as compute: one package more at once than there are processors.
 PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # No debugger looks at test programs: without its tables (-ldflags=-w) linking forty of them takes a quarter less.
-# Programs that are built with the race detector wait for a second when they end, if nobody says otherwise.
-export GORACE ?= atexit_sleep_ms=0
+# Programs that are built with the race detector wait for a second when they end, if nobody says otherwise, and get what it keeps of
+# each word of memory in small pages: where the machine is a guest, getting pages is a third of what tests do.
+export GORACE ?= atexit_sleep_ms=0 no_huge_pages_for_shadow=0
 # The compiler works a sixth less when it may leave more garbage; its largest package takes 1.2 GB then, instead of 0.75.
 GARBAGE = 400
 # Go keeps no results (-count=1): to know whether one still counts it would look again at each of the millions of files that tests open, which

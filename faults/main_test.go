@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
@@ -35,7 +34,6 @@ func half[V any](list []V, from int) (some []V) {
 }
 
 func TestMain(m *testing.M) {
-	githubtest.Main()                                      // when it is called as gh
 	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; -parallel goes before this
 		panic(err)
 	}

@@ -13,12 +13,9 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-
-	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 func TestMain(m *testing.M) {
-	githubtest.Main() // this program is also the gh of tests
 	code := m.Run()
 	if shut != nil {
 		shut()

@@ -67,7 +67,9 @@ func (t tidy) Run() int {
 // gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
 // exit code that the script names.
 func gh() {
-	githubtest.Main() // the one that keeps pull requests, for scripts that ask for it
+	if githubtest.Asked() { // for the one that keeps pull requests
+		githubtest.Main()
+	}
 	dir, _ := os.Getwd()
 	kept := fmt.Sprintf("dir %s\ncolour %s%s prompt %s\n", dir, os.Getenv("GH_FORCE_TTY"), os.Getenv("CLICOLOR_FORCE"), os.Getenv("GH_PROMPT_DISABLED"))
 	for _, arg := range os.Args[1:] {

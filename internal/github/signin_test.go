@@ -9,13 +9,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/github"
-	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
-
-func TestMain(m *testing.M) {
-	githubtest.Main()
-	os.Exit(m.Run())
-}
 
 func TestWhatCanBeWrong(t *testing.T) {
 	ctx := context.Background()

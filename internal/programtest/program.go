@@ -29,6 +29,15 @@ func Build(root, path string) error {
 	})
 }
 
+// Kept builds a program of tests, and is where it stays in .tools: who links to it finds it there until its source is changed.
+func Kept(root, pkg string) (path string, err error) {
+	err = alone(root, func(kept string) error {
+		path = filepath.Join(root, kept, filepath.Base(pkg))
+		return command(root, "build", "-o", path, pkg)
+	})
+	return path, err
+}
+
 // Go runs go with args in root, for a program that differs from that of Build in how it is linked or in its main package. What
 // Build, Go and others of theirs in other processes have in common is compiled once: go by itself has each compile it that begins
 // before another is done.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ func (s *State) outOfOrder(n int, args []string) answer {
 		return answer{said: signedOut, code: 4}
 	case s.FailFrom > 0 && n >= s.FailFrom && n <= s.FailTo:
 		return failed(faults["502"])
-	case alone():
+	case len(remotes()) == 0:
 		return failed("no git remotes found")
 	case slices.Contains(s.Elsewhere, s.repository()):
 		return failed(nowhere)
@@ -70,12 +69,6 @@ func (s *State) outOfOrder(n int, args []string) answer {
 		return failed("GraphQL: Could not resolve to a Repository with the name 'ann/" + s.repository() + "'. (repository)")
 	}
 	return answer{}
-}
-
-// alone reports whether the repository of who calls has no remote.
-func alone() bool {
-	out, err := exec.Command("git", "remote").Output()
-	return err == nil && len(out) == 0
 }
 
 // answer does what the arguments say.

@@ -4,18 +4,20 @@
 package githubtest
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // stateVar names the file that the program keeps everything in.
@@ -53,19 +55,25 @@ type GH struct {
 	config string // of the real one: where its accounts are
 }
 
-// Install makes this test's own gh. The test binary has to call Main first thing in TestMain.
+// program is the gh of tests, built when a test first asks for it.
+var program = sync.OnceValues(func() (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	return programtest.Kept(filepath.Join(filepath.Dir(file), "../../.."), "./internal/github/githubtest/gh")
+})
+
+// Install makes this test's own gh.
 func Install(t testing.TB, s State) *GH {
 	t.Helper()
-	self, err := os.Executable()
+	built, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := &GH{Dir: t.TempDir(), Home: "https://github.example/ann/greet"}
 	g.file = filepath.Join(g.Dir, "state.json")
-	if err := os.Symlink(self, filepath.Join(g.Dir, "gh")); err != nil {
+	if err := os.Symlink(built, filepath.Join(g.Dir, "gh")); err != nil {
 		t.Fatal(err)
 	}
-	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), stateVar + "=" + g.file, "GORACE=atexit_sleep_ms=0"}
+	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), stateVar + "=" + g.file}
 	g.Change(t, func(now *State) { *now = s })
 	return g
 }
@@ -118,15 +126,14 @@ func change(file string, do func(*State)) error {
 	return err
 }
 
-// Main is the program: where the test binary is called by the name gh it does not return.
+// Asked reports whether this process is to be the gh of a test.
+func Asked() bool { return filepath.Base(os.Args[0]) == "gh" && os.Getenv(stateVar) != "" }
+
+// Main is the program. It does not return.
 func Main() {
-	file := os.Getenv(stateVar)
-	if filepath.Base(os.Args[0]) != "gh" || file == "" {
-		return
-	}
 	var a answer
 	kill := false
-	err := change(file, func(s *State) {
+	err := change(os.Getenv(stateVar), func(s *State) {
 		s.Calls = append(s.Calls, os.Args[1:])
 		n := len(s.Calls)
 		if s.Before == n {
@@ -212,13 +219,26 @@ func (s *State) repository() string {
 }
 
 // ofOrigin is the name of the repository of who calls, by its remote.
-var ofOrigin = sync.OnceValue(func() string {
-	out, err := exec.Command("git", "remote", "get-url", "origin").Output()
-	name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(string(out))), ".git")
-	if err != nil || slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
+func ofOrigin() string {
+	name := strings.TrimSuffix(filepath.Base(remotes()["origin"]), ".git")
+	if slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
 		return "greet"
 	}
 	return name
+}
+
+// remotes are the addresses of those of the repository of who calls, by name.
+var remotes = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	out, err := exec.Command("git", "config", "--get-regexp", `^remote\..*\.url$`).Output()
+	if err != nil {
+		return all // there is none
+	}
+	for line := range strings.Lines(string(out)) {
+		key, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all[strings.TrimSuffix(strings.TrimPrefix(key, "remote."), ".url")] = address
+	}
+	return all
 })
 
 // home is the address of the repository.
@@ -232,14 +252,20 @@ func (s *State) home() string {
 // here reports whether a pull request is one of the caller's repository.
 func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
 
-// tip is where a branch of the repository ends.
+// tip is where a branch of the repository ends. A folder is asked by one process of git, where a remote takes four.
 func (s *State) tip(branch string) string {
-	from := s.Bare
-	from = cmp.Or(from, "origin")
-	out, err := exec.Command("git", "ls-remote", from, "refs/heads/"+branch).Output()
+	at := s.Bare
+	if at == "" {
+		at = remotes()["origin"]
+	}
+	ask := []string{"ls-remote", at, "refs/heads/" + branch}
+	if info, err := os.Stat(at); err == nil && info.IsDir() {
+		ask = []string{"-C", at, "rev-parse", "--verify", "--quiet", "refs/heads/" + branch}
+	}
+	out, err := exec.Command("git", ask...).Output()
 	if err != nil {
 		return ""
 	}
-	sha, _, _ := strings.Cut(string(out), "\t")
+	sha, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	return sha
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -28,7 +27,6 @@ import (
 // Main runs the tests of a package, or what one of them began as a child; other does what the package has its children do
 // beside running a task.
 func Main(m *testing.M, other func(*runner.Site) (code int, asked bool)) {
-	githubtest.Main()
 	if dir := os.Getenv(ChildDir); dir != "" {
 		os.Exit(child(dir, other))
 	}
