@@ -31,7 +31,7 @@ const (
 type Found struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"`              // "" when it is not installed
-	Version string `json:"version,omitempty"` // "" when it did not say within 10 s
+	Version string `json:"version,omitempty"` // "" when it did not say so in time
 	SignIn  SignIn `json:"sign_in"`
 	// Unboxed says that the sandbox which the program brings can't run here: then all that it runs fails.
 	Unboxed bool `json:"unboxed,omitempty"`
@@ -53,7 +53,8 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
+			version, shut := o.begin(ctx, path)
+			list[i] = Found{name, path, version, o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), shut}
 		})
 	}
 	all.Wait()
@@ -64,7 +65,7 @@ func Detect(ctx context.Context, o Options) []Found {
 type Program struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"`
-	Version string `json:"version"` // "" when it did not say within 10 s
+	Version string `json:"version"` // "" when it did not say so in time
 }
 
 // Installed finds the programs of built-in agents and asks each for its version, and nothing else.
@@ -156,24 +157,33 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 	return !ok
 }
 
-// shut tries to start a program in the sandbox, as one that may only read, and returns what it said when it does not.
-func (o Options) shut(ctx context.Context, path string) string {
+// patience is how long a program may take to tell its version, or whether it is signed in: on a busy machine that is many seconds.
+const patience = 30 * time.Second
+
+// begin asks a program for its version in the sandbox, as one that may only read. shut is what it said when it does not start there,
+// and then it is asked without, as it is where there is no sandbox.
+func (o Options) begin(ctx context.Context, path string) (version, shut string) {
 	argv := []string{nativeCodex(path), "--version"}
 	place, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
 	if err != nil || place.Launcher == nil {
-		return "" // which is said of the sandbox itself
+		return o.version(ctx, path), "" // which is said of the sandbox itself
 	}
-	said := proc.NewCapped(1 << 10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.environ(nil, nil, nil, Request{}), place.Env), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
+	out, said := proc.NewCapped(64<<10), proc.NewCapped(1<<10)
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.environ(nil, nil, nil, Request{}), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: patience, Grace: time.Second})
 	network := place.leave(path, func(string) {})
-	if err == nil && exit.Code == 0 {
-		return ""
+	if version = versionRule().FindString(out.String()); version == "" {
+		version = o.version(ctx, path)
 	}
-	if network.err != nil {
-		return network.err.Error()
+	switch {
+	case err == nil && exit.Code == 0:
+		return version, ""
+	case network.err != nil:
+		return version, network.err.Error()
+	case exit.TimedOut:
+		return version, fmt.Sprintf("it did not tell its version within %s", patience)
 	}
-	last, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
-	return cmp.Or(last, fmt.Sprintf("it exited with %d", exit.Code))
+	first, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(said.String(), out.String())), "\n")
+	return version, cmp.Or(first, fmt.Sprintf("it exited with %d", exit.Code))
 }
 
 // askProgram runs one of a program's own quick commands; ok is whether it exited 0.
@@ -182,7 +192,7 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	exit, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{nativeCodex(path)}, args...),
 		Env:  o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{}),
-		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: 30 * time.Second, Grace: time.Second,
+		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: patience, Grace: time.Second,
 	})
 	return err == nil && exit.Code == 0, kept.String()
 }

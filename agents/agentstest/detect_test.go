@@ -120,7 +120,6 @@ func TestDetectReal(t *testing.T) {
 	t.Parallel()
 	for i, cli := range clis {
 		o := agents.Options{Environ: agentstest.RealEnv(t, cli, "http://127.0.0.1:1")}
-		o.Environ[0] = alone(t, cli)
 		found := agents.Detect(t.Context(), o)[i]
 		for end := time.Now().Add(agentstest.Hang); found.Version == "" && time.Now().Before(end); { // on a busy machine it may not begin within its limit
 			found = agents.Detect(t.Context(), o)[i]
@@ -133,16 +132,6 @@ func TestDetectReal(t *testing.T) {
 			t.Errorf("with an empty home: got %+v", found)
 		}
 	}
-}
-
-// alone is a PATH with one of the installed programs, and what it runs on.
-func alone(t *testing.T, cli string) string {
-	t.Helper()
-	bin := t.TempDir()
-	if err := os.Symlink(filepath.Join(agentstest.Programs(t, cli), cli), filepath.Join(bin, cli)); err != nil {
-		t.Fatal(err)
-	}
-	return "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH")
 }
 
 // Codex brings a sandbox of its own. Where that can't run, every command would fail: one that is harmless tells (edge A14).

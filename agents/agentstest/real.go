@@ -3,7 +3,9 @@
 package agentstest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,6 +36,17 @@ func Programs(t testing.TB, cli string) string {
 	return dir
 }
 
+// alone is a folder that holds the program and no other. It stays for all tests.
+func alone(t testing.TB, cli string) string {
+	t.Helper()
+	Programs(t, cli)
+	dir := mkdir(t, moduleRoot(t), ".tools", "agents", "alone", cli)
+	if err := os.Symlink(filepath.Join("..", "..", "node_modules", ".bin", cli), filepath.Join(dir, cli)); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func moduleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -60,10 +73,11 @@ func GeminiCommand() agents.Command {
 
 // RealEnv prepares a home for one of the real agent programs (claude, codex, opencode, gemini) whose model is the
 // server at serverURL, and returns the whole environment to run it, or trellis, with: nothing of this
-// process's own but where programs are. Git has an identity there. See [Programs] for a missing program.
+// process's own but where programs are, and of the agents' programs only this one: trellis init has each start a few times. Git has
+// an identity there. See [Programs] for a missing program.
 func RealEnv(t testing.TB, cli, serverURL string) []string {
 	t.Helper()
-	bin := Programs(t, cli)
+	bin := alone(t, cli)
 	home := t.TempDir()
 	env := []string{
 		"PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
