@@ -27,6 +27,7 @@ import (
 // Main runs the tests of a package, or what one of them began as a child; other does what the package has its children do
 // beside running a task.
 func Main(m *testing.M, other func(*runner.Site) (code int, asked bool)) {
+	gittest.HearSignals()
 	if dir := os.Getenv(ChildDir); dir != "" {
 		os.Exit(child(dir, other))
 	}
