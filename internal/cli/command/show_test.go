@@ -52,7 +52,8 @@ func TestProgressInTerminal(t *testing.T) {
 			}
 		}
 	}()
-	a := &Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
+	began := time.Now()
+	a := &Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: func() time.Time { return began }}
 	s := &runner.Site{}
 	p := a.Show(s, false)
 	work(s)
