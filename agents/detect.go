@@ -160,8 +160,8 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 // patience is how long a program may take to tell its version, or whether it is signed in: on a busy machine that is many seconds.
 const patience = 30 * time.Second
 
-// begin asks a program for its version in the sandbox, as one that may only read. shut is what it said when it does not start there,
-// and then it is asked without, as it is where there is no sandbox.
+// begin asks a program for its version in the sandbox, as one that may only read. shut is why it does not start there. Where it does
+// not, does not say, or where there is no sandbox, it is asked without.
 func (o Options) begin(ctx context.Context, path string) (version, shut string) {
 	argv := []string{nativeCodex(path), "--version"}
 	place, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
@@ -169,21 +169,31 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 		return o.version(ctx, path), "" // which is said of the sandbox itself
 	}
 	out, said := proc.NewCapped(64<<10), proc.NewCapped(1<<10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.environ(nil, nil, nil, Request{}), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: patience, Grace: time.Second})
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.asking(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: patience, Grace: time.Second})
 	network := place.leave(path, func(string) {})
-	if version = versionRule().FindString(out.String()); version == "" {
-		version = o.version(ctx, path)
-	}
+	why, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 	switch {
 	case err == nil && exit.Code == 0:
-		return version, ""
+		version = versionRule().FindString(out.String())
 	case network.err != nil:
-		return version, network.err.Error()
+		shut = network.err.Error()
+	case err != nil:
+		shut = err.Error()
 	case exit.TimedOut:
-		return version, fmt.Sprintf("it did not tell its version within %s", patience)
+		shut = cmp.Or(why, fmt.Sprintf("it did not end within %s", patience))
+	default:
+		first, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
+		shut = cmp.Or(why, first, fmt.Sprintf("it exited with %d", exit.Code))
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(said.String(), out.String())), "\n")
-	return version, cmp.Or(first, fmt.Sprintf("it exited with %d", exit.Code))
+	if version == "" {
+		version = o.version(ctx, path)
+	}
+	return version, shut
+}
+
+// asking is the environment in which a program is asked something about itself.
+func (o Options) asking() []string {
+	return o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{})
 }
 
 // askProgram runs one of a program's own quick commands; ok is whether it exited 0.
@@ -191,7 +201,7 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	kept := proc.NewCapped(64 << 10)
 	exit, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{nativeCodex(path)}, args...),
-		Env:  o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{}),
+		Env:  o.asking(),
 		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: patience, Grace: time.Second,
 	})
 	return err == nil && exit.Code == 0, kept.String()

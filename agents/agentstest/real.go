@@ -73,8 +73,8 @@ func GeminiCommand() agents.Command {
 
 // RealEnv prepares a home for one of the real agent programs (claude, codex, opencode, gemini) whose model is the
 // server at serverURL, and returns the whole environment to run it, or trellis, with: nothing of this
-// process's own but where programs are, and of the agents' programs only this one: trellis init has each start a few times. Git has
-// an identity there. See [Programs] for a missing program.
+// process's own but where programs are, and of the programs that setup installs only this one: trellis init has each start a few
+// times. Git has an identity there. See [Programs] for a missing program.
 func RealEnv(t testing.TB, cli, serverURL string) []string {
 	t.Helper()
 	bin := alone(t, cli)

@@ -33,7 +33,7 @@ func Build(root, path string) error {
 func Kept(root, pkg string) (path string, err error) {
 	err = alone(root, func(kept string) error {
 		path = filepath.Join(root, kept, filepath.Base(pkg))
-		return command(root, "build", "-o", path, pkg)
+		return command(root, "build", "-buildvcs=false", "-o", path, pkg)
 	})
 	return path, err
 }
