@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // Hang is after how long a test takes something for hung. It is less than the 3,000 s for which the programs of the suite
@@ -49,18 +50,11 @@ func alone(t testing.TB, cli string) string {
 
 func moduleRoot(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
+	dir, err := programtest.Root()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no go.mod above %s: %v", dir, err)
-	return ""
+	return dir
 }
 
 // Gemini is the program of the tests that speaks the Agent Client Protocol.

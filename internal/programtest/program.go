@@ -30,12 +30,30 @@ func Build(root, path string) error {
 }
 
 // Kept builds a program of tests, and is where it stays in .tools: who links to it finds it there until its source is changed.
-func Kept(root, pkg string) (path string, err error) {
+func Kept(pkg string) (path string, err error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
 	err = alone(root, func(kept string) error {
 		path = filepath.Join(root, kept, filepath.Base(pkg))
 		return command(root, "build", "-buildvcs=false", "-o", path, pkg)
 	})
 	return path, err
+}
+
+// Root is the folder of this project, for tests, which begin in that of their package.
+func Root() (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := at; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("there is no go.mod above %s", at)
 }
 
 // Go runs go with args in root, for a program that differs from that of Build in how it is linked or in its main package. What

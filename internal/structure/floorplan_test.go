@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 const module = "github.com/trellis-tasks/trellis/"
@@ -272,15 +274,9 @@ func addImports(packages map[string]imports, root, file string) error {
 // repository is the root of this project.
 func repository(t *testing.T) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	dir, err := programtest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-	}
-	t.Fatal("no go.mod above the tests")
-	return ""
+	return dir
 }

@@ -5,12 +5,12 @@ package githubtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -56,10 +56,7 @@ type GH struct {
 }
 
 // program is the gh of tests, built when a test first asks for it.
-var program = sync.OnceValues(func() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	return programtest.Kept(filepath.Join(filepath.Dir(file), "../../.."), "./internal/github/githubtest/gh")
-})
+var program = sync.OnceValues(func() (string, error) { return programtest.Kept("./internal/github/githubtest/gh") })
 
 // Install makes this test's own gh.
 func Install(t testing.TB, s State) *GH {
@@ -231,8 +228,10 @@ func ofOrigin() string {
 var remotes = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	out, err := exec.Command("git", "config", "--get-regexp", `^remote\..*\.url$`).Output()
-	if err != nil {
+	if failed, is := errors.AsType[*exec.ExitError](err); is && failed.ExitCode() == 1 {
 		return all // there is none
+	} else if err != nil {
+		panic(err)
 	}
 	for line := range strings.Lines(string(out)) {
 		key, address, _ := strings.Cut(strings.TrimSpace(line), " ")
