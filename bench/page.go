@@ -10,20 +10,20 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
+
+	"github.com/trellis-tasks/trellis/internal/board/boardtest"
 )
 
 // inBrowser measures a board's first paint, how long an event takes to the page, and both at rest over a time.
 func (b *bench) inBrowser(s *site, v *served, name string, over time.Duration) error {
-	path, err := exec.LookPath("chromium-headless-shell")
-	if err != nil {
+	ctx, cancel, err := boardtest.Browser()
+	if errors.Is(err, exec.ErrNotFound) {
 		b.note("left out: %s in a browser: %v", name, err)
 		return nil
-	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU))
-	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	} else if err != nil {
 		return fmt.Errorf("starting a browser: %w", err)
 	}
+	defer cancel()
 	paint, cards := row{name: name + ": first paint", unit: "ms", p50: 1000}, row{name: name + ": first cards", unit: "ms", p50: 1000}
 	for range b.few {
 		tab, end := chromedp.NewContext(ctx)

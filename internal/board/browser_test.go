@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/trellis-tasks/trellis/internal/board/boardtest"
 )
 
 func TestMain(m *testing.M) {
@@ -30,14 +31,9 @@ func TestMain(m *testing.M) {
 var shut func()
 
 // browser is that browser.
-var browser = sync.OnceValues(func() (context.Context, error) {
-	path, err := exec.LookPath("chromium-headless-shell")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU))
-	shut = cancel
-	return ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+var browser = sync.OnceValues(func() (ctx context.Context, err error) {
+	ctx, shut, err = boardtest.Browser()
+	return ctx, err
 })
 
 // tab is a page of the board in the browser.

@@ -71,7 +71,7 @@ var floors = [][]string{
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
 // that stand on none from all.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/github/githubtest/gh", "internal/gitlab/gitlabtest", "internal/runner/runnertest", "internal/cleanup/cleanuptest", "internal/upgrade/upgradetest", "internal/gittest", "internal/programtest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/traces/tracestest", "internal/github/githubtest", "internal/github/githubtest/gh", "internal/gitlab/gitlabtest", "internal/runner/runnertest", "internal/board/boardtest", "internal/cleanup/cleanuptest", "internal/upgrade/upgradetest", "internal/gittest", "internal/programtest", "internal/soak", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant", "bench/timed"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
