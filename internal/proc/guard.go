@@ -140,15 +140,6 @@ func environWith(name string, id ID) []string {
 	return append(env, name+"="+id.String())
 }
 
-// notify is signal.Notify without what was to be ignored from the start, as under nohup.
-func notify(c chan<- os.Signal, signals ...os.Signal) {
-	for _, s := range signals {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
-}
-
 // forward passes signals on until the process has ended. The handle of p never means another
 // process of the same pid.
 func forward(signals <-chan os.Signal, p *os.Process, ended <-chan struct{}) {

@@ -34,6 +34,7 @@ var roles = map[string]func(args []string) int{
 	"orphan":   orphan,
 	"two-asks": twoAsks,
 	"reloads":  reloads,
+	"ignoring": ignoring,
 }
 
 func TestMain(m *testing.M) {

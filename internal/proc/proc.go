@@ -145,6 +145,7 @@ func start(c Command) (*Process, error) {
 		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
+	letChildrenHear()
 	var g *cgroup
 	if p.call != "" {
 		g = newCgroup(c.Marker)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -123,3 +124,31 @@ func Resizes(resized func()) (stop func()) {
 		<-done
 	}
 }
+
+// ignored are the signals that this process was to ignore from the start, as under nohup and in a script's background job. They
+// are looked up before any is caught.
+var ignored = sync.OnceValue(func() (all []os.Signal) {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+})
+
+// notify is signal.Notify without what is to be ignored.
+func notify(c chan<- os.Signal, signals ...os.Signal) {
+	for _, s := range signals {
+		if !slices.Contains(ignored(), s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
+// letChildrenHear has programs that are started from now on hear what this process ignores: it stops them by signals. What is
+// ignored is so for its children too, what is caught is not; and no terminal signals them, in sessions of their own.
+var letChildrenHear = sync.OnceFunc(func() {
+	for _, s := range ignored() {
+		signal.Notify(make(chan os.Signal, 1), s) // nobody reads it
+	}
+})

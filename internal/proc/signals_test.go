@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -128,5 +129,32 @@ func TestHangups(t *testing.T) {
 	}
 	if proc.Hangups(context.Background()) != nil {
 		t.Error("a context of others has hangups")
+	}
+}
+
+// ignoring is a process that was to ignore SIGINT, runs a program that sends one to itself, and then gets one
+// and a SIGTERM.
+func ignoring([]string) int {
+	signal.Ignore(syscall.SIGINT)
+	ctx, stop := proc.SignalContext(context.Background())
+	defer stop()
+	r, err := proc.Run(ctx, shell("kill -INT $$"))
+	if err != nil || r.Signal != "SIGINT" {
+		fmt.Printf("the program did not hear SIGINT: %+v, %v\n", r, err)
+	}
+	syscall.Kill(os.Getpid(), syscall.SIGINT)
+	syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	<-ctx.Done()
+	var by *proc.SignalError
+	if errors.As(context.Cause(ctx), &by); by.Signal != syscall.SIGTERM {
+		fmt.Println(by)
+	}
+	return 0
+}
+
+// A watcher that a script puts into the background is to ignore Ctrl-C; the agents that it stops are not.
+func TestProgramsHearWhatIsIgnored(t *testing.T) {
+	if r, out := run(t, play("ignoring")); r.Code != 0 || out != "" {
+		t.Errorf("got %+v\n%s", r, out)
 	}
 }
