@@ -242,12 +242,18 @@ func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, 
 	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
 }
 
-// settingsReloader reads the settings again, where they are others than files.
+// settingsReloader reads the settings again, where they are others than files. A file of the project that is gone, as while git
+// checks out a commit of before it, changes nothing: what it asks of checks and sandbox would be the defaults'.
 func settingsReloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
 	return func() (*runner.Site, error) {
 		now, unread := p.Settings.Read()
 		if len(unread) > 0 {
 			return nil, &unread[0]
+		}
+		for _, f := range [][2]config.File{{files.Config, now.Config}, {files.Worktree, now.Worktree}} {
+			if f[0].Data != nil && f[1].Data == nil {
+				return nil, &trellis.Problem{File: f[0].Name, Message: "is gone", Hint: "put it back; or begin trellis watch anew without it"}
+			}
 		}
 		if reflect.DeepEqual(now, files) {
 			return nil, nil

@@ -155,6 +155,9 @@ func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	if site, err := reload(); site != nil || err == nil || !strings.Contains(err.Error(), ".trellis/config.yaml: is gone") {
+		t.Errorf("without the file the settings became %v, %v", site, err)
+	}
 	if err := os.Symlink("/dev/zero", path); err != nil {
 		t.Fatal(err)
 	}
