@@ -37,7 +37,12 @@ type mainWatch struct {
 // watch sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
 // Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
 func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
-	heads, err := atFirst(mw.task, c, headsFile, maxHeads, func() (git.Heads, error) { return mw.repo.Refs().Heads(ctx) })
+	first, err := atFirst(mw.task, c, headsFile, maxHeads, func() (h refsAtFirst, err error) {
+		if h.Heads, err = mw.repo.Refs().Heads(ctx); err == nil {
+			h.Worktrees, err = mw.inWorktrees(ctx)
+		}
+		return h, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +51,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 		return nil, err
 	}
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		moves, now, err := mw.repo.Refs().Moved(ctx, heads)
+		moves, now, err := mw.repo.Refs().Moved(ctx, first.Heads)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,7 +64,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
 		notes = changedFiles(changed, r)
-		moves, err = mw.outsideWorktrees(ctx, moves)
+		moves, err = mw.outsideWorktrees(ctx, moves, first.Worktrees)
 		told, fail := mw.attribute(r, moves, now)
 		return append(notes, told...), fail, err
 	}, nil
@@ -90,15 +95,31 @@ const (
 	maxHeads  = 64 << 20
 )
 
-// outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others'.
-func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]git.Move, error) {
+// refsAtFirst is where branches ended when a call began, and which of them were worked on in worktrees.
+type refsAtFirst struct {
+	git.Heads
+	Worktrees []string `json:"worktrees"`
+}
+
+// outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others', or were at
+// first: an agent may have left its branch after it committed there.
+func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move, first []string) ([]git.Move, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
+	now, err := mw.inWorktrees(ctx)
+	return slices.DeleteFunc(moves, func(m git.Move) bool { return slices.Contains(first, m.Ref) || slices.Contains(now, m.Ref) }), err
+}
+
+// inWorktrees are the branches that tasks' worktrees are on.
+func (mw *mainWatch) inWorktrees(ctx context.Context) (branches []string, err error) {
 	trees, err := mw.repo.Worktrees().List(ctx)
-	return slices.DeleteFunc(moves, func(m git.Move) bool {
-		return slices.ContainsFunc(trees, func(w git.Worktree) bool { return w.Branch == m.Ref && w.Owner() != "" })
-	}), err
+	for _, w := range trees {
+		if w.Branch != "" && w.Owner() != "" {
+			branches = append(branches, w.Branch)
+		}
+	}
+	return branches, err
 }
 
 // attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.

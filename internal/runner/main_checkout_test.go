@@ -123,6 +123,20 @@ test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\"
 	}
 }
 
+// An agent that commits and then leaves its branch did nothing in the main checkout: it is put back, and the commit kept.
+func TestAgentLeavesItsBranch(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "echo x > notes.txt; git add notes.txt; git commit -q -m mine; git checkout -q -b fix/bye")
+	dir := w.Hand("02-01-bye", lyingPRD)
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.holds("report.md", w.File(dir, "report.md"), "had left its branch", "it was put back")
+	if got := w.Git("show", "feature/bye:notes.txt"); strings.TrimSpace(got) != "x" {
+		t.Errorf("the branch has %q", got)
+	}
+}
+
 // Edge A3: hooks that an agent wrote are not run when Trellis commits; those that were there are.
 func TestHooksOfAgentsAreNotRun(t *testing.T) {
 	t.Parallel()
