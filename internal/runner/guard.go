@@ -221,14 +221,19 @@ func (g trustGuard) trustedPrograms(ctx context.Context) error {
 }
 
 // trustedAgent is an agent for one call. One that may be a program of the checkout, or is told by a file of it what to do, is judged
-// each time: another branch may be checked out since the run began, which then sleeps.
+// each time: another branch may be checked out since the run began, which then sleeps. So it does when it was begun with an agent
+// that the settings do not name any more.
 func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := g.commands[name]; command || name == agents.Rehearsal {
 		if err := g.trustedPrograms(context.Background()); err != nil {
 			return nil, suspended(err)
 		}
 	}
-	return g.agent(name)
+	a, err := g.agent(name)
+	if errors.Is(err, agents.ErrUnknown) {
+		err = wordsError{&trellis.Problem{File: ".trellis/config.yaml", Message: fmt.Sprintf("has no agent %q any more, with which the work was begun: %v", name, err), Hint: "name it there again"}}
+	}
+	return a, err
 }
 
 // trustedObjective says why no step of an objective with this text is planned here, nil when one may be.

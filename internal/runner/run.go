@@ -260,12 +260,11 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	var parked *journal.Parked
 	var unmet *bases.UnmetError
 	var untrusted *trust.UntrustedError
-	var words wordsError
 	switch {
 	case errors.As(err, &untrusted):
 		return r, untrusted
-	case errors.As(err, &words):
-		return r, words.Problem
+	case errors.As(err, new(wordsError)):
+		return r, mistaken(err, "trellis start "+filepath.Base(dir))
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proof"
@@ -329,5 +330,36 @@ func TestWordsAreJudgedAtEachCall(t *testing.T) {
 				t.Errorf("with the person's own again: %s, %v", res.Status, res.Failure)
 			}
 		})
+	}
+}
+
+// An agent that is taken out of the settings while a run is on has it sleep, as a mistake there does: what it has come to goes
+// on when the agent is there again.
+func TestAgentIsTakenOutOfTheSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Hand("02-01-bye", lyingPRD)
+	var gone atomic.Bool
+	agent := w.Site.Agent
+	w.Site.Agent = func(name string) (agents.Agent, error) {
+		if gone.Load() {
+			return agents.New("gone", agents.Options{})
+		}
+		return agent(name)
+	}
+	w.Site.Event = func(e runner.Event) {
+		if e.State != nil && e.State.Phase == "check" {
+			gone.Store(true)
+		}
+	}
+	_, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{})
+	var p *trellis.Problem
+	if !errors.As(err, &p) || p.File != ".trellis/config.yaml" || p.Hint != "name it there again; then trellis start 02-01-bye" {
+		t.Fatalf("the run ended with %v", err)
+	}
+	gone.Store(false)
+	w.Site.Event = nil
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("with the agent again: %s, %v", res.Status, res.Failure)
 	}
 }
