@@ -35,7 +35,7 @@ func (p *Project) Orders() Orders { return Orders{p} }
 
 // Stop pauses a task that runs. Its work stays; it goes on when somebody starts it.
 func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) {
-	s, err := o.p.SiteForOrders(ctx)
+	s, err := o.p.SiteToEnd(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -49,7 +49,7 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 
 // Cancel calls a task off. Its agents are ended, its worktree and branch stay.
 func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error) {
-	s, err := o.p.SiteForOrders(ctx)
+	s, err := o.p.SiteToEnd(ctx)
 	if err != nil {
 		return done, err
 	}

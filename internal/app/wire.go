@@ -86,13 +86,30 @@ func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 	return q.SiteWith(ctx)
 }
 
+// SiteToEnd is the site of who ends what is at work: settings with a mistake, which is said, keep nobody from that.
+func (p *Project) SiteToEnd(ctx context.Context) (*runner.Site, error) {
+	s, err := p.SiteForOrders(ctx)
+	if !errors.As(err, new(*PlacesError)) {
+		return s, err
+	}
+	p.Env.say("%v", err)
+	usable, _ := p.Config()
+	return quiet(p.Wire(ctx, usable, p)), nil
+}
+
 // ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
 func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	s, err := p.SiteWith(ctx)
-	if err == nil {
-		s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // of which the last say where a token goes
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	return quiet(s), nil
+}
+
+// quiet is a site that starts nothing of its settings, and tells nobody.
+func quiet(s *runner.Site) *runner.Site {
+	s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // of which the last say where a token goes
+	return s
 }
 
 // build names the program that a run was begun by: the same only for the same code. What was built of
