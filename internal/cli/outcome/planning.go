@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -120,13 +122,22 @@ func (end Planning) Exit(again string) error {
 	case len(end.Waits) > 0:
 		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(end.WaitsUntil())), again)
 	case end.Failure != nil:
-		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
+		next := []string{"trellis logs " + filepath.Base(end.Dir), again}
+		if spentUp(end.Failure) {
+			next = []string{"raise the limit that it names in .trellis/config.yaml; then " + again}
+		}
+		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), next...))
 	case end.Status == trellis.Rejected:
 		return app.Quiet(app.ErrRejected)
 	case end.Status == trellis.Waiting:
 		return app.Quiet(app.ErrWaiting)
 	}
 	return nil
+}
+
+// spentUp reports whether a limit of the task's own is what ended it: going on with the same one comes to nothing.
+func spentUp(f *flow.Failure) bool {
+	return slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, trellis.Code(f.Code))
 }
 
 // WaitsUntil says why a planning does not go on.

@@ -62,3 +62,17 @@ func TestSpent(t *testing.T) {
 		t.Errorf("planned again: got %q, want %q", got, want)
 	}
 }
+
+// Going on with a planning that used up a limit ends in the same way: the limit comes first.
+func TestPlanningOverItsBudget(t *testing.T) {
+	for code, want := range map[trellis.Code]string{
+		trellis.BudgetCost: "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
+		trellis.BudgetTime: "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
+		trellis.AgentProtocol: "trellis logs .new-x, trellis plan --retry x",
+	} {
+		end := Planning{PlanResult: runner.PlanResult{Dir: ".trellis/tasks/.new-x", Failure: flow.Fail(string(code), "it ended")}}
+		if got := strings.Join(app.HintsOf(end.Exit("trellis plan --retry x")), ", "); got != want {
+			t.Errorf("after %s: %s, want %s", code, got, want)
+		}
+	}
+}
