@@ -80,7 +80,10 @@ func (g *guard) refuses(r *http.Request) (code int, why string) {
 
 // unknown says why a request does not come from who has the key. Whoever has it is never made to wait for those who guess.
 func (g *guard) unknown(r *http.Request) (code int, why string) {
-	said, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, said, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, section 11.1
+		said = ""
+	}
 	sum := sha256.Sum256([]byte(said))
 	switch {
 	case subtle.ConstantTimeCompare(sum[:], g.key[:]) == 1:

@@ -30,6 +30,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"no key", "GET", "/v/", func(r *http.Request) { r.Header.Del("Authorization") }, 401},
 		{"a wrong key", "GET", "/v/", header("Authorization", "Bearer "+strings.Repeat("A", len(key))), 401},
 		{"a part of the key", "GET", "/v/", header("Authorization", "Bearer "+key[:len(key)-1]), 401},
+		{"the key without a scheme", "GET", "/v/", header("Authorization", key), 401},
+		{"the scheme in small letters", "GET", "/v/", header("Authorization", "bearer "+key), 200},
 		{"an empty key", "GET", "/v/", header("Authorization", "Bearer "), 401},
 		{"another way to sign in", "GET", "/v/", header("Authorization", "Basic "+key), 401},
 		{"the key in the query", "GET", "/v/?key=" + key, func(r *http.Request) { r.Header.Del("Authorization") }, 401},
