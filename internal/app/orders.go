@@ -33,9 +33,20 @@ type Orders struct{ p *Project }
 // Orders are those of the project.
 func (p *Project) Orders() Orders { return Orders{p} }
 
+// siteToEnd is the site of who ends what is at work: settings with a mistake, which is said, keep nobody from that.
+func (o Orders) siteToEnd(ctx context.Context) (*runner.Site, error) {
+	s, err := o.p.SiteForOrders(ctx)
+	if !errors.As(err, new(*PlacesError)) {
+		return s, err
+	}
+	o.p.Env.say("%v", err)
+	usable, _ := o.p.Config()
+	return quiet(o.p.Wire(ctx, usable, o.p)), nil
+}
+
 // Stop pauses a task that runs. Its work stays; it goes on when somebody starts it.
 func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) {
-	s, err := o.p.SiteToEnd(ctx)
+	s, err := o.siteToEnd(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -49,7 +60,7 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 
 // Cancel calls a task off. Its agents are ended, its worktree and branch stay.
 func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error) {
-	s, err := o.p.SiteToEnd(ctx)
+	s, err := o.siteToEnd(ctx)
 	if err != nil {
 		return done, err
 	}

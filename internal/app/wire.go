@@ -86,17 +86,6 @@ func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 	return q.SiteWith(ctx)
 }
 
-// SiteToEnd is the site of who ends what is at work: settings with a mistake, which is said, keep nobody from that.
-func (p *Project) SiteToEnd(ctx context.Context) (*runner.Site, error) {
-	s, err := p.SiteForOrders(ctx)
-	if !errors.As(err, new(*PlacesError)) {
-		return s, err
-	}
-	p.Env.say("%v", err)
-	usable, _ := p.Config()
-	return quiet(p.Wire(ctx, usable, p)), nil
-}
-
 // ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
 func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	s, err := p.SiteWith(ctx)

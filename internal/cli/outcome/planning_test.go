@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -66,8 +67,8 @@ func TestSpent(t *testing.T) {
 // Going on with a planning that used up a limit ends in the same way: the limit comes first.
 func TestPlanningOverItsBudget(t *testing.T) {
 	for code, want := range map[trellis.Code]string{
-		trellis.BudgetCost: "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
-		trellis.BudgetTime: "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
+		trellis.BudgetCost:    "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
+		trellis.BudgetTime:    "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",
 		trellis.AgentProtocol: "trellis logs .new-x, trellis plan --retry x",
 	} {
 		end := Planning{PlanResult: runner.PlanResult{Dir: ".trellis/tasks/.new-x", Failure: flow.Fail(string(code), "it ended")}}
