@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // Index is what a checkout is compared with: its index, and how its files differ.
@@ -188,12 +189,58 @@ func (r Index) entries(ctx context.Context, dir, gitDir string) ([]entry, error)
 }
 
 // askEntries are the entries of an index that git alone can read.
-func (r Index) askEntries(ctx context.Context, dir string) ([]entry, error) {
-	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
+func (r Index) askEntries(ctx context.Context, dir string, env ...string) ([]entry, error) {
+	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
 	if err != nil {
 		return nil, err
 	}
 	return parseStaged(out)
+}
+
+// gitlinks are the paths of the index of a call at which git looks for a repository.
+func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []string, err error) {
+	file := filepath.Join(gitDir, "index")
+	if own, ok := proc.Getenv(c.Env, "GIT_INDEX_FILE"); ok {
+		file = own
+	}
+	_, size := r.repo.hashes()
+	list, err := entriesOf(file, size)
+	if errors.Is(err, errAskGit) {
+		list, err = r.askEntries(ctx, c.Dir, c.Env...)
+	}
+	for _, e := range list {
+		if e.mode == gitlinkMode {
+			paths = append(paths, e.path)
+		}
+	}
+	return paths, err
+}
+
+// Filled are the folders of a checkout that its index has as submodules, that hold something, and where there is no repository:
+// git names, adds and saves nothing of what is in them.
+func (r Index) Filled(ctx context.Context, dir string) (folders []string, err error) {
+	gitDir, err := r.repo.gitDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	links, err := r.gitlinks(ctx, Command{Dir: dir}, gitDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range links {
+		folder := filepath.Join(dir, filepath.FromSlash(path))
+		if st, err := os.Lstat(folder); err != nil || !st.IsDir() {
+			continue // git sees that itself
+		}
+		list, err := os.ReadDir(folder)
+		if err != nil {
+			return nil, fmt.Errorf("looking into the folder of a submodule: %w", err)
+		}
+		if len(list) > 0 && !slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == ".git" }) {
+			folders = append(folders, path)
+		}
+	}
+	return folders, nil
 }
 
 // renewIndex makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote

@@ -155,7 +155,7 @@ func indexEntry(data []byte, size int) (e entry, n int) {
 	}
 	long := bytes.IndexByte(data[name:], 0)
 	n = padded(name + long)
-	if long < 0 || n > len(data) {
+	if long < 0 || n > len(data) || min(long, nameMask) != int(e.flags&nameMask) { // git goes by the length that is written there
 		return e, 0
 	}
 	e.path = string(data[name : name+long])

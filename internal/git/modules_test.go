@@ -1,9 +1,11 @@
 package git_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,4 +178,52 @@ func TestNoModule(t *testing.T) {
 	if failed := (*git.Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "does not appear to be a git repository") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Files in the folder of a submodule that is not checked out are in no status, whatever index says that it is one.
+func TestFilled(t *testing.T) {
+	b, _ := modular(t)
+	dir := b.Add("feature/x")
+	filled := func(want ...string) {
+		t.Helper()
+		if got := gittest.Must(b.Repo.Index().Filled(t.Context(), dir))(t); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	filled()
+	b.Write(filepath.Join(dir, "libs/cli/mine.txt"), "mine\n")
+	filled("libs/cli")
+	if left := gittest.Must(b.Repo.Index().Status(t.Context(), dir))(t); len(left) > 0 {
+		t.Errorf("git names %v, so Filled need not", left)
+	}
+	hide(b, b.GitIn(dir, "rev-parse", "--git-path", "index"))
+	if got := b.GitIn(dir, "ls-files", "libs"); got != "libs/cli" {
+		t.Fatalf("git reads %q of the index", got)
+	}
+	filled("libs/cli")
+	b.GitIn(dir, "reset", "-q")
+	b.GitIn(dir, "update-index", "--index-version=4")
+	filled("libs/cli")
+	b.GitIn(dir, "rm", "-q", "--cached", "libs/cli")
+	filled()
+}
+
+// hide writes an index that ends with a.txt and libs/cli so that who goes by the end of a.txt's name reads something else behind it than
+// git does, which goes by the length that is written before it.
+func hide(b *gittest.Box, file string) {
+	const fixed, hash, modeAt = 62, 20, 24
+	index := []byte(b.Read(file))
+	name := bytes.Index(index, []byte("a.txt\x00"))
+	next := name - fixed + 72
+	end := next + 72
+	if name < 0 || !bytes.HasPrefix(index[next+fixed:], []byte("libs/cli\x00")) {
+		b.T.Fatalf("the index is laid out otherwise: %q", index)
+	}
+	for i := name + len("a.txt"); i < next+modeAt; i++ {
+		index[i] = 'x'
+	}
+	extension := append([]byte("XXXX\x00\x00\x00\x30"), make([]byte, 48)...) // of which the first half is the rest of an entry z
+	copy(extension[20:], "\x00\x01z\x00")
+	copy(extension[24:], "YYYY\x00\x00\x00\x18")
+	b.Write(file, string(index[:end])+string(extension)+strings.Repeat("\x00", hash))
 }

@@ -28,7 +28,7 @@ func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	if slices.Contains(noLookInside, c.name()) {
 		return nil
 	}
-	links, err := r.gitlinks(ctx, c)
+	links, err := r.Index().gitlinks(ctx, c, gitDir)
 	if err != nil {
 		return err
 	}
@@ -58,21 +58,6 @@ func removeLinks(gitDir string) error {
 		}
 		return os.Remove(path)
 	})
-}
-
-// gitlinks are the paths of the index of a call at which git looks for a repository.
-func (r *Repo) gitlinks(ctx context.Context, c Command) (paths []string, err error) {
-	out, _, err := r.runOnce(ctx, Command{Dir: c.Dir, Env: c.Env, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
-	if err != nil {
-		return nil, err
-	}
-	list, err := parseStaged(out)
-	for _, e := range list {
-		if e.mode == gitlinkMode {
-			paths = append(paths, e.path)
-		}
-	}
-	return paths, err
 }
 
 // ours reports whether a .git within a work tree is nothing, or leads to the git directory of a submodule of ours.
