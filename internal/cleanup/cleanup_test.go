@@ -171,6 +171,9 @@ func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	dir := h.Done("02-01-work")
+	h.At(dir, "update-index", "--add", "--cacheinfo", "160000,"+h.Git("rev-parse", "HEAD")+",lib") // a submodule that is not checked out
+	h.At(dir, "commit", "-qm", "with lib")
+	h.Write(dir+"/lib/mine.txt", "git sees none\n")
 	h.Write(dir+"/staged.txt", "staged\n")
 	h.At(dir, "add", "staged.txt")
 	h.Write(dir+"/staged.txt", "then changed\n")
@@ -179,7 +182,7 @@ func TestNothingIsLost(t *testing.T) {
 	h.Write(dir+"/my.secret", "ignored\n")
 	h.Write(dir+"/node_modules/x/index.js", "made anew\n")
 	l := h.look("02-01-work")
-	if len(l.Trees) != 1 || !l.Trees[0].Dirty || strings.Join(l.Trees[0].Ignored, " ") != "my.secret" || strings.Join(l.Trees[0].Made, " ") != "node_modules/" || l.Size() < 4096 || !l.Saves() {
+	if len(l.Trees) != 1 || !l.Trees[0].Dirty || strings.Join(l.Trees[0].Ignored, " ") != "lib/ my.secret" || strings.Join(l.Trees[0].Made, " ") != "node_modules/" || l.Size() < 4096 || !l.Saves() {
 		t.Errorf("got %+v", l)
 	}
 	tip := l.Tip
@@ -199,7 +202,7 @@ func TestNothingIsLost(t *testing.T) {
 		t.Errorf("what was staged is lost:\n%s", got)
 	}
 	list, err := h.Cleaner.Backups().List(t.Context(), "")
-	if err != nil || len(list) != 1 || list[0].Task != "02-01-work" || list[0].Attempt != "2" || list[0].Commits != 3 {
+	if err != nil || len(list) != 1 || list[0].Task != "02-01-work" || list[0].Attempt != "2" || list[0].Commits != 4 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	h.Git(strings.Fields(list[0].Restore)[1:]...)

@@ -25,7 +25,7 @@ type Tree struct {
 	Dirty   bool     `json:"dirty"`   // it holds something that is not committed; files that are only missing are nothing
 	Locked  string   `json:"locked"`  // somebody locked it, and said this, or "no reason given"
 	Nested  []string `json:"nested"`  // repositories within it with commits that no remote has
-	Ignored []string `json:"ignored"` // what git ignores in it, no backup has, and may be missed
+	Ignored []string `json:"ignored"` // what git ignores in it, no backup has, and may be missed; folders of submodules that are not checked out, too
 	Made    []string `json:"made"`    // the same, but called as what a build or an installer makes anew
 	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
 
@@ -144,6 +144,13 @@ func (in inspector) ignored(ctx context.Context, dir string) (missed, made []str
 	missed, made = []string{}, []string{} // lists, for scripts
 	laid := in.laid(dir)
 	list, err := in.repo.Index().Ignored(ctx, dir, laid...)
+	if err != nil {
+		return missed, made, err
+	}
+	filled, err := in.repo.Index().Filled(ctx, dir)
+	for _, folder := range filled {
+		missed = append(missed, folder+"/")
+	}
 	for _, p := range list {
 		switch name := strings.TrimSuffix(p, "/"); {
 		case slices.Contains(laid, name):

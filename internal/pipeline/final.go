@@ -37,7 +37,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	r.rep.Checks.Results, r.rep.Checks.Fresh, r.rep.Checks.Skipped = res.Results, res.Fresh, res.Skipped
 	r.rep.note(res.Notes)
 	if len(res.Stray) > 0 {
-		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: tree}, nil
+		return unheld(res, tree), nil
 	}
 	if len(res.Leaks) > 0 {
 		return leaked(res.Leaks, tree), nil
@@ -59,6 +59,11 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	}
 	r.rep.Proofs, err = seal.Do(f, sealIn{r.in.Task, r.job, r.rep.Content, r.rep.Commit, res.Results})
 	return nil, err
+}
+
+// unheld is the trouble of work that a commit does not hold.
+func unheld(c Checks, tree string) *trouble {
+	return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(c.Stray, ", "), Tree: tree}
 }
 
 // proven are the criteria that a command judged, as they are asked of the commit.
@@ -113,7 +118,7 @@ func (fv *finalVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 		return out, err
 	}
 	out.Tree = tree
-	if err := fv.verifier.describe(in, changes, &out); err != nil {
+	if err := fv.verifier.describe(ctx, in, changes, &out); err != nil || len(out.Stray) > 0 {
 		return out, err
 	}
 	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
@@ -172,11 +177,11 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	stray, err := fv.restorer.uncommitted(ctx, in.Job)
-	if err == nil && len(stray) == 0 {
-		stray, err = fv.unsavedModules(ctx, in.Job)
+	list, err := fv.restorer.uncommitted(ctx, in.Job)
+	if err == nil && len(list) == 0 {
+		list, err = fv.unsavedModules(ctx, in.Job)
 	}
-	if out.Stray = few(stray); err != nil || len(stray) > 0 {
+	if out.Stray = few(list); err != nil || len(list) > 0 {
 		return out, err
 	}
 	same, err := fv.inspectCommit(ctx, c, in, &out)
@@ -186,7 +191,7 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if in.Passed != nil && (!same || in.Passed.Environment != out.Environment) {
 		in.Passed = nil
 	}
-	list, err := fv.verifier.decidingCommands(in)
+	list, err = fv.verifier.decidingCommands(in)
 	if err != nil || len(list)+len(in.Criteria) == 0 {
 		return out, err
 	}

@@ -44,6 +44,7 @@ type Input struct {
 	// Since is when the first run began, and Borrowed what was then where git takes objects from: nil when it was not written down.
 	Since    time.Time `json:"since,omitzero"`
 	Borrowed []string  `json:"borrowed,omitzero"`
+	Filled   []string  `json:"filled,omitzero"` // see [Prepared]
 	// React is what is wrong with what an earlier run delivered, nil for nothing. The run ends in review, whatever comes of it.
 	React *React `json:"react,omitempty"`
 	// Reactions are those of earlier runs, and with React this one's.

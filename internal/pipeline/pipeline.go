@@ -76,6 +76,7 @@ type run struct {
 	criteria       []Criterion       // of the content that was taken in last
 	named          []string          // verify commands that the task itself names
 	fingerprint    map[string]string // what verdicts stand on, when the worktree was ready
+	filled         []string          // submodules that held files then although git sees none there
 	baselineBeside bool              // the baseline runs beside the first agent
 	rep            Report
 

@@ -21,6 +21,7 @@ type prepareIn struct {
 	// Hooks are those before the first run, and Borrowed is what was where git takes objects from.
 	Hooks    map[string]string `json:"hooks,omitempty"`
 	Borrowed []string          `json:"borrowed,omitzero"`
+	Filled   []string          `json:"filled,omitzero"` // as the run before had it
 }
 
 // Prepared is a worktree that agents can work in.
@@ -36,6 +37,9 @@ type Prepared struct {
 	// objects from: nil in a journal of before that was written down.
 	Hooks    map[string]string `json:"hooks,omitempty"`
 	Borrowed []string          `json:"borrowed,omitzero"`
+	// Filled are submodules without a repository that held files before an agent was at work: git sees none of those. It is nil
+	// where that was not written down.
+	Filled []string `json:"filled,omitzero"`
 }
 
 // prepare makes the worktree ready. What earlier runs did counts for nothing when it is lost.
@@ -43,7 +47,7 @@ func (r *run) prepare(f flow.Flow) error {
 	if err := r.enter(f, "prepare"); err != nil {
 		return err
 	}
-	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks, r.in.Borrowed})
+	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks, r.in.Borrowed, r.in.Filled})
 	if err != nil {
 		return err
 	}
@@ -51,7 +55,7 @@ func (r *run) prepare(f flow.Flow) error {
 	if ready.Lost {
 		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented, r.in.Begun = "", nil, nil, "", false
 	}
-	r.fingerprint, r.baselineBeside = ready.Fingerprint, ready.BaselineBeside
+	r.fingerprint, r.filled, r.baselineBeside = ready.Fingerprint, ready.Filled, ready.BaselineBeside
 	r.job.Preconditions, r.job.Assumed = nil, nil
 	return nil
 }
@@ -148,6 +152,11 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
+	if p.Filled = in.Filled; !in.Begun || missing != nil {
+		if p.Filled, err = pp.filled(ctx, in.Job); err != nil {
+			return p, err
+		}
+	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
 	}
@@ -156,6 +165,15 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	}
 	p.Results, p.Notes, err = pp.checkPreconditions(ctx, c, in.Job, p.Notes)
 	return p, err
+}
+
+// filled are what [Prepared.Filled] says, never nil.
+func (pp *preparer) filled(ctx context.Context, j Job) ([]string, error) {
+	list, err := pp.repo.Index().Filled(ctx, j.Worktree)
+	if err == nil && list == nil {
+		list = []string{}
+	}
+	return list, err
 }
 
 // setUpCleanly is setUp that leaves nothing which git would commit: it would be taken for the work of agents. Where they have worked

@@ -43,6 +43,7 @@ type Progress struct {
 	Session     string            // and in which session
 	Hooks       map[string]string // that git would run, before an agent of any run was at work
 	Borrowed    []string          // where git took objects from then, nil when nobody wrote that down
+	Filled      []string          // submodules without a repository that held files then, nil when nobody wrote that down
 	Since       time.Time         // when the first run began
 	Made        *git.WorktreeID   // the worktree of this run, nil before it is there
 
@@ -74,7 +75,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, Branch: in.Branch, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
+			Fresh: in.Fresh, Base: in.Base, Branch: in.Branch, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Filled: in.Filled, Since: in.Since, earlier: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
@@ -166,7 +167,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 	case e.Activity == string(prepare):
 		p.Begun, p.Fresh = true, false
 		return read(e.Out, func(ready Prepared) {
-			p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
+			p.Made, p.Hooks, p.Borrowed, p.Filled = ready.Made, ready.Hooks, ready.Borrowed, ready.Filled
 			if ready.Lost {
 				p.Implemented, p.Finished = "", nil
 			}

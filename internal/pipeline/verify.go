@@ -32,6 +32,7 @@ type checksIn struct {
 	Content     string            `json:"content,omitempty"`  // whose plan may change protected paths
 	Plan        bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
 	Fingerprint map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
+	Filled      []string          `json:"filled,omitzero"`    // see [Prepared]
 	Tree        string            `json:"tree,omitempty"`     // final: what was verified
 	Criteria    []Criterion       `json:"criteria,omitempty"` // those that a command is to prove; final: those that one proved
 	Fresh       bool              `json:"fresh,omitempty"`    // in a fresh checkout of what the worktree holds
@@ -52,7 +53,7 @@ type Checks struct {
 	Results     []CommandResult   `json:"results,omitempty"`
 	Tree        string            `json:"tree,omitempty"`
 	Unchanged   bool              `json:"unchanged,omitempty"`   // the tree is the base's
-	Stray       []string          `json:"stray,omitempty"`       // final: not in the commit, which was not checked therefore
+	Stray       []string          `json:"stray,omitempty"`       // not in the commit, or in none that could be made; nothing was run
 	Protected   []string          `json:"protected,omitempty"`   // changed although the project protects them
 	Defining    []string          `json:"defining,omitempty"`    // changed files that define what the commands do
 	Stat        string            `json:"stat,omitempty"`        // what was changed, in short
@@ -89,7 +90,7 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint}
+	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint, Filled: r.filled}
 	if r.in.Code > 6 {
 		in.Later = r.job.slow(r.rep.Baseline)
 	}
@@ -207,6 +208,8 @@ func forbidden(c Checks, tree string) *trouble {
 	switch {
 	case len(c.Bent) > 0:
 		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinSome(c.Bent), Tree: tree}
+	case len(c.Stray) > 0:
+		return unheld(c, tree)
 	case len(c.Protected) > 0:
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
 	}
@@ -238,7 +241,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 	}
 	defer end(&err)
 	out.Notes = append(out.Notes, notes...)
-	if err := v.describeChange(ctx, in, snap, &out); err != nil {
+	if err := v.describeChange(ctx, in, snap, &out); err != nil || len(out.Stray) > 0 {
 		return out, err
 	}
 	if err := v.runAll(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
@@ -256,6 +259,17 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 	notes, err := v.repairer.repair(ctx, c, in.Job)
 	out.Notes = append(out.Notes, notes...)
 	return err
+}
+
+// unseen are submodules that are not checked out, into which an agent wrote: git sees nothing of that.
+func (v *verifier) unseen(ctx context.Context, in checksIn) (list []string, err error) {
+	filled, err := v.repo.Index().Filled(ctx, in.Job.Worktree)
+	for _, path := range filled {
+		if !slices.Contains(in.Filled, path) {
+			list = append(list, fmt.Sprintf("%s/ (a submodule that is not checked out: git sees none of the files in its folder; take them out, or let worktree.setup run `git submodule update --init %s`)", path, Typed(path)))
+		}
+	}
+	return list, err
 }
 
 // runAll runs the commands that decide, as many at once as the project says, in order. What passed already is not run again.
@@ -411,11 +425,11 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 		return err
 	}
 	out.Tree = snap.Tree
-	return v.describe(in, changes, out)
+	return v.describe(ctx, in, changes, out)
 }
 
 // describe says what a tree changes of the base.
-func (v *verifier) describe(in checksIn, changes []git.Change, out *Checks) (err error) {
+func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Change, out *Checks) (err error) {
 	j := in.Job
 	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
 		return err
@@ -428,7 +442,10 @@ func (v *verifier) describe(in checksIn, changes []git.Change, out *Checks) (err
 		}
 	}
 	out.Defining = few(out.Defining)
-	return nil
+	if in.Filled != nil {
+		out.Stray, err = v.unseen(ctx, in)
+	}
+	return err
 }
 
 // changed says what a phase has made of the worktree.

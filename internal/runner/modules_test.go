@@ -421,3 +421,45 @@ func TestSubmodulePullRequest(t *testing.T) {
 		t.Errorf("it is %s", w.Task(dir).Status)
 	}
 }
+
+// Git sees nothing of what is in the folder of a submodule that is not checked out: work there is told to the debug agent, and is
+// no work of a run that is done. What worktree.setup put into such a folder is nobody's work.
+func TestWorkWhereGitSeesNone(t *testing.T) {
+	t.Parallel()
+	const script = `
+roles:
+  implement: [{files: {libs/cli/main.txt: "two\n", two.txt: "two\n"}, answer: done}]
+  check: [{answer: fine}]
+  debug: [{run: ["rm libs/cli/main.txt"], answer: mended}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "two.txt:1"}]}}]
+`
+	const trouble = "the commit does not hold all of the work: libs/cli/ (a submodule that is not checked out"
+	for name, tc := range map[string]struct {
+		script string
+		setup  []string
+		want   trellis.Code // "" for none
+		round  int
+	}{
+		"it is taken out":        {script: script, round: 2},
+		"it stays":               {script: strings.Replace(script, `run: ["rm libs/cli/main.txt"], `, "", 1), want: trellis.NoProgress, round: 2},
+		"worktree.setup did too": {script: script, setup: []string{"echo one >libs/cli/made.txt"}, round: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := modular(t, tc.script)
+			w.Site.Config.Verify, w.Site.Config.Worktree.Setup = []string{"grep -qx two two.txt"}, tc.setup
+			dir := w.Hand("02-01-two", twoPRD)
+			res := w.Start(dir)
+			if got := w.Task(dir).Pipeline.Round; got != tc.round {
+				t.Errorf("it took %d rounds, want %d", got, tc.round)
+			}
+			if tc.want == "" {
+				if res.Status != trellis.Review {
+					t.Fatalf("got %s, %v", res.Status, res.Failure)
+				}
+			} else if res.Failure == nil || res.Failure.Code != string(tc.want) || !strings.Contains(res.Failure.Detail, trouble) {
+				t.Fatalf("got %s, %v; want %s", res.Status, res.Failure, tc.want)
+			}
+		})
+	}
+}

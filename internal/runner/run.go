@@ -203,7 +203,7 @@ func (s TaskRunner) input(ctx context.Context, t *taskdir.Task, h *journal.Histo
 	return pipeline.Input{Code: pipeline.Code, Task: t.ID, Agent: o.Agent, Adopt: o.Adopt, Nonce: nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
 		Fresh: p.Fresh, Base: base.Commit, Branch: p.Branch, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
-		React: p.React, Feedback: p.Feedback, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed}, err
+		React: p.React, Feedback: p.Feedback, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed, Filled: p.Filled}, err
 }
 
 // undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.
