@@ -44,11 +44,25 @@ func (h Sharing) With(remote string) error {
 
 // remote is the one through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.
 func (h Sharing) remote(cfg *config.Config) string {
-	remote := cmp.Or(h.p.sharedBy, cfg.Shared.Remote, share.Remembered(h.p.Root))
+	remembered, set := share.Remembered(h.p.Root)
+	if set {
+		remembered = ""
+	}
+	remote := cmp.Or(h.p.sharedBy, cfg.Shared.Remote, remembered)
 	if remote == NoTeam {
 		return ""
 	}
 	return remote
+}
+
+// shared reports whether what this clone heard of others still counts. Settings that can't be read end no sharing.
+func (h Sharing) shared() bool {
+	remembered, set := share.Remembered(h.p.Root)
+	if remembered == "" || !set {
+		return remembered != ""
+	}
+	cfg, problems := h.p.Config()
+	return len(trellis.Errors(problems)) > 0 || h.remote(cfg) != ""
 }
 
 // elsewhere says which other machine has the task of a directory, by what this clone heard last; nil when none has.
@@ -71,7 +85,7 @@ func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
 
 // known is what this clone heard of others last; nil when its tasks are not shared.
 func (h Sharing) known(zone *time.Location) (*share.Known, error) {
-	if share.Remembered(h.p.Root) == "" {
+	if !h.shared() {
 		return nil, nil
 	}
 	clone, err := h.p.Repo.CloneID()
@@ -129,6 +143,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 		host = clone
 	}
 	t := share.New(share.Options{
+		Set: p.sharedBy == "" && cfg.Shared.Remote != "",
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
 			Host: host, Limit: max(cfg.Shared.Silence/2, leastSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },

@@ -173,7 +173,7 @@ type Objectives struct {
 
 // Shared is how several machines share the tasks of the repository.
 type Shared struct {
-	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: the one that was shared through here last, until watch --shared none"`
+	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: the one that watch --shared named here last, until watch --shared none"`
 	Silence     time.Duration `yaml:"silence" doc:"how long nothing is heard of a machine before its tasks are taken from it; it is heard of four times in that"`
 	Transcripts bool          `yaml:"transcripts" doc:"give the others what agents were told and wrote too, from which trellis logs is made"`
 	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens, day_cost_usd and trellis stats begin, as Europe/Berlin or UTC: the same for all machines; empty: each machine's own"`

@@ -36,6 +36,7 @@ type sighting struct {
 type sightings struct {
 	path    string
 	remote  string
+	set     bool // see [Options]
 	silence time.Duration
 	disk    *durable.Disk
 	now     func() time.Time
@@ -49,6 +50,7 @@ type sightings struct {
 
 type sightingsText struct {
 	Remote  string        `json:"remote"`
+	Set     bool          `json:"set,omitempty"` // see [Options]
 	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
 	Asked   time.Time     `json:"asked,omitzero"`
 	Tasks   []sighting    `json:"tasks"`
@@ -61,13 +63,13 @@ func SightingsFile(root string) string {
 	return filepath.Join(root, ".trellis", ".runtime", "shared", "tasks.json")
 }
 
-// Remembered is the remote whose tasks a clone shares, "" when it shares none.
-func Remembered(root string) string {
+// Remembered is the remote whose tasks a clone shared last, "" when it shared none, and whether only its settings said so.
+func Remembered(root string) (remote string, set bool) {
 	text, err := readSightings(SightingsFile(root))
 	if err != nil {
-		return ""
+		return "", false
 	}
-	return text.Remote
+	return text.Remote, text.Set
 }
 
 // Known is what a clone heard of the tasks of the team, without asking anybody.
@@ -197,7 +199,7 @@ func (s *sightings) note(states []taskref.State) {
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending), Tasks: slices.Collect(maps.Values(s.tasks))}
+	text := sightingsText{Remote: s.remote, Set: s.set, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending), Tasks: slices.Collect(maps.Values(s.tasks))}
 	data, err := json.MarshalIndent(text, "", "  ")
 	if err == nil {
 		err = s.disk.MkdirAll(filepath.Dir(s.path), 0o755)

@@ -23,6 +23,7 @@ import (
 // Options are what a team is made of.
 type Options struct {
 	Remote  taskref.Remote
+	Set     bool             // the settings name the remote, and no person who started a watcher here: it is not remembered
 	Machine string           // id of this clone
 	Host    string           // its name for people
 	Silence time.Duration    // how long nothing is heard of a machine before its tasks are taken from it
@@ -52,7 +53,7 @@ type Team struct {
 func New(o Options) *Team {
 	store := o.Remote.Store
 	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]grant{},
-		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, silence: o.Silence, disk: store.Disk, now: o.Now}}
+		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, set: o.Set, silence: o.Silence, disk: store.Disk, now: o.Now}}
 	t.Remote.Spending = t.spending
 	return t
 }
