@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-//go:embed *.md.tmpl parts/*.md.tmpl schemas/*.json
+//go:embed *.md.tmpl parts/*.md.tmpl schemas/*.json schemas/native/*.json
 var files embed.FS
 
 const suffix = ".md.tmpl"
