@@ -58,12 +58,12 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 	rest := l
 	if l.Tokens > 0 {
 		if rest.Tokens -= used.Tokens(); rest.Tokens <= 0 {
-			return rest, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of limits.tokens, which is %d", used.Tokens(), l.Tokens)
+			return rest, flow.Fail(string(trellis.BudgetTokens), "agents used %d tokens of limits.tokens, which is %d", used.Tokens(), l.Tokens)
 		}
 	}
 	if l.CostUSD > 0 && used.CostUSD != nil {
 		if rest.CostUSD -= *used.CostUSD; rest.CostUSD <= 0 {
-			return rest, flow.Fail(string(trellis.BudgetCost), "the task cost $%.2f of limits.cost_usd, which is $%.2f", *used.CostUSD, l.CostUSD)
+			return rest, flow.Fail(string(trellis.BudgetCost), "agents cost $%.2f of limits.cost_usd, which is $%.2f", *used.CostUSD, l.CostUSD)
 		}
 	}
 	if l.Seconds > 0 {

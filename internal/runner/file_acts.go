@@ -137,22 +137,10 @@ type runBudget struct {
 func (p *runBudget) limit(l *agentcall.Limits, all config.Limits) *flow.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if all.Tokens > 0 {
-		if l.Tokens = all.Tokens - p.used.Tokens(); l.Tokens <= 0 {
-			return flow.Fail(string(trellis.BudgetTokens), "the run used %d tokens of %d", p.used.Tokens(), all.Tokens)
-		}
-	}
-	if all.CostUSD > 0 && p.used.CostUSD != nil {
-		if l.CostUSD = all.CostUSD - *p.used.CostUSD; l.CostUSD <= 0 {
-			return flow.Fail(string(trellis.BudgetCost), "the run cost %.2f USD of %.2f", *p.used.CostUSD, all.CostUSD)
-		}
-	} else if all.CostUSD > 0 {
-		l.CostUSD = all.CostUSD
-	}
-	if all.Seconds > 0 {
-		if l.Seconds = float64(all.Seconds) - p.used.Seconds; l.Seconds <= 0 {
-			return flow.Fail(string(trellis.BudgetTime), "agents worked %.0f seconds of %d", p.used.Seconds, all.Seconds)
-		}
+	rest := agentcall.Limits{Wall: l.Wall, Idle: l.Idle, Tokens: all.Tokens, CostUSD: all.CostUSD, Seconds: float64(all.Seconds)}
+	var err error
+	if *l, err = rest.Left(p.used); err != nil {
+		return flow.AsFailure(err)
 	}
 	return nil
 }
