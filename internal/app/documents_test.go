@@ -15,13 +15,16 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Project{}
-	if got, err := p.Document(dir, "prd.md"); got != "# Paging\n" || err != nil {
-		t.Errorf("got %q, %v", got, err)
+	if err := os.WriteFile(filepath.Join(dir, "info.md"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	if got, err := p.Document(dir, "plan.json"); got != "" || err != nil {
+	if name, got, err := p.Document(dir, "plan.json", "info.md", "prd.md"); name != "prd.md" || got != "# Paging\n" || err != nil {
+		t.Errorf("got %q of %s, %v", got, name, err)
+	}
+	if _, got, err := p.Document(dir, "plan.json"); got != "" || err != nil {
 		t.Errorf("of what is not there: got %q, %v", got, err)
 	}
-	if got, err := p.Document(dir, "report.md"); err == nil {
+	if _, got, err := p.Document(dir, "report.md", "prd.md"); err == nil {
 		t.Errorf("of a folder: got %q and no error", got)
 	}
 }

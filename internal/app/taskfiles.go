@@ -54,14 +54,15 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 }
 
 // Listed is the text of one of the Files of a task: no other is read.
-func (e Edits) Listed(dir, name string) (string, error) {
+func (e Edits) Listed(dir, name string) (said string, err error) {
 	files, err := e.Files(dir)
 	if err != nil {
 		return "", err
 	}
 	for _, f := range files {
 		if f.Name == name {
-			return e.p.Document(dir, filepath.FromSlash(name))
+			_, said, err = e.p.Document(dir, filepath.FromSlash(name))
+			return said, err
 		}
 	}
 	return "", AsKind(ErrNotFound, fmt.Errorf("there is no file %q in this task", trellis.VisibleLine(text.Clip(name, 100))))

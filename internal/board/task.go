@@ -193,7 +193,7 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 	case "files":
 		p.Files, err = s.p.Edits().Files(dir)
 	case "report":
-		err = p.report(s, dir)
+		p.ReportOf, p.Report, err = s.p.Document(dir, taskdir.Report, taskdir.Rejected)
 	case "proofs":
 		p.Proofs, err = proofsOf(ctx, s.p, dir)
 	case "log", "diff":
@@ -253,20 +253,6 @@ func (p *taskPage) facts() {
 		cost = text.Cost(u)
 	}
 	add(&p.Usage, "cost", cost)
-}
-
-func (p *taskPage) report(s *Server, dir string) error {
-	for _, name := range []string{taskdir.Report, taskdir.Rejected} {
-		said, err := s.p.Document(dir, name)
-		if err != nil {
-			return err
-		}
-		if said != "" {
-			p.Report, p.ReportOf = said, name
-			return nil
-		}
-	}
-	return nil
 }
 
 // view are the parts of the page that change while somebody looks at it.

@@ -115,14 +115,12 @@ func (p *project) plan(ctx context.Context, id string) (all []line, about Subjec
 		return nil, Subject{}, err
 	}
 	all = append(all, lines(b.String(), plain)...)
-	for _, name := range []string{taskdir.PRD, taskdir.Requirement} {
-		text, err := p.Document(p.path(id), name)
-		if err != nil {
-			return nil, Subject{}, err
-		}
-		if text != "" {
-			return append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...), about, nil
-		}
+	name, text, err := p.Document(p.path(id), taskdir.PRD, taskdir.Requirement)
+	if err != nil {
+		return nil, Subject{}, err
+	}
+	if text != "" {
+		all = append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...)
 	}
 	return all, about, nil
 }
@@ -249,16 +247,14 @@ func (p *project) logOf(id string) ([]line, error) {
 }
 
 func (p *project) report(id string) ([]line, error) {
-	for _, name := range []string{taskdir.Report, taskdir.Rejected} {
-		said, err := p.Document(p.path(id), name)
-		if err != nil {
-			return nil, err
-		}
-		if said != "" {
-			return headed(lines(said, plain)), nil
-		}
+	_, said, err := p.Document(p.path(id), taskdir.Report, taskdir.Rejected)
+	if err != nil {
+		return nil, err
 	}
-	return lines("there is no report yet", plain), nil
+	if said == "" {
+		return lines("there is no report yet", plain), nil
+	}
+	return headed(lines(said, plain)), nil
 }
 
 // proofs is what the records of the task's checks prove.
