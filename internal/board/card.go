@@ -45,9 +45,6 @@ type segment struct {
 	At    int    // from the left
 }
 
-// way are the phases of a run, in the order in which they are.
-var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
-
 func newCard(t *status.Task) card {
 	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
 		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}
@@ -143,16 +140,16 @@ func waitsOf(t *status.Task) string {
 
 // barOf are the phases of a task that has begun, and how far it is.
 func barOf(t *status.Task) (bar []segment) {
-	at := slices.Index(way, t.Phase)
+	at := slices.Index(status.Way, t.Phase)
 	switch {
 	case t.Phase == "debug":
-		at = slices.Index(way, "implement")
+		at = slices.Index(status.Way, "implement")
 	case t.Status == trellis.Completed || t.Status == trellis.Review && t.Failure.Code == "":
-		at = len(way)
+		at = len(status.Way)
 	case at < 0:
 		return nil
 	}
-	for i, name := range way {
+	for i, name := range status.Way {
 		state := "todo"
 		switch {
 		case i < at:

@@ -23,6 +23,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Way are the phases of a run, in the order in which they are.
+var Way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
+
 // Task is where a task stands. Its JSON is a contract with scripts: the object that `trellis list` and
 // `trellis status` print.
 type Task struct {
@@ -128,7 +131,7 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 		return nil, err
 	}
 	tasks := slices.DeleteFunc(r.tasks(entries, statuses(entries)), func(t Task) bool { return !f.picks(t) })
-	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.order(), b.order()) })
+	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.Order(), b.Order()) })
 	return tasks, nil
 }
 
@@ -216,7 +219,8 @@ func (f Filter) picks(t Task) bool {
 	return f.Whose == "" || t.Source != nil && (t.Source.Assignee == f.Whose || t.Source.Creator == f.Whose)
 }
 
-func (t Task) order() string { return cmp.Or(t.Priority, "P9") + t.ID }
+// Order is what tasks are sorted by: the most urgent first, then by name.
+func (t Task) Order() string { return cmp.Or(t.Priority, "P9") + t.ID }
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {

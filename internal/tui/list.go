@@ -117,9 +117,7 @@ func (l *list) arrange() {
 		if len(tasks) == 0 {
 			continue
 		}
-		slices.SortFunc(tasks, func(a, b *status.Task) int {
-			return cmp.Or(strings.Compare(cmp.Or(a.Priority, "P9"), cmp.Or(b.Priority, "P9")), strings.Compare(a.ID, b.ID))
-		})
+		slices.SortFunc(tasks, func(a, b *status.Task) int { return strings.Compare(a.Order(), b.Order()) })
 		l.rows = append(l.rows, row{head: s, n: len(tasks)})
 		for _, t := range tasks {
 			l.rows = append(l.rows, row{id: t.ID})

@@ -78,21 +78,18 @@ func (p *project) now(ctx context.Context, id string) ([]line, error) {
 	return all, err
 }
 
-// way are the phases of a run, in the order in which they are.
-var way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
-
 // phases is how far a task is on its way: a bar, and the phase that it is in.
 func phases(t status.Task) string {
-	at := slices.Index(way, t.Phase)
+	at := slices.Index(status.Way, t.Phase)
 	switch {
 	case t.Status == trellis.Review || t.Status == trellis.Completed:
-		return strings.Repeat("■", len(way)) + " " + string(t.Status)
+		return strings.Repeat("■", len(status.Way)) + " " + string(t.Status)
 	case t.Phase == "debug":
-		at = slices.Index(way, "implement")
+		at = slices.Index(status.Way, "implement")
 	case at < 0:
-		return strings.Repeat("□", len(way)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
+		return strings.Repeat("□", len(status.Way)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
 	}
-	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(way)-at-1) + " " + t.Phase
+	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(status.Way)-at-1) + " " + t.Phase
 	if t.Round > 0 {
 		bar += fmt.Sprintf(", round %d", t.Round)
 	}
