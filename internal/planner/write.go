@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -137,8 +139,12 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	if err := errors.Join(wr.place(c, taskdir.Plan, in.Plan), wr.place(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
 		return w, err
 	}
-	if err := wr.repo.Refs().BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
-		w.Warnings = append(w.Warnings, fmt.Sprintf("%v: name another with `trellis task set-branch`, or start with --adopt-branch", err))
+	branch, warning, err := wr.branch(ctx, t)
+	if err != nil {
+		return w, err
+	}
+	if warning != "" {
+		w.Warnings = append(w.Warnings, warning)
 	}
 	base := in.Input.Base
 	if base == "" {
@@ -153,7 +159,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 		if in.Findings.DevType != "" && t.DevType == "" {
 			e.Set("dev_type", in.Findings.DevType)
 		}
-		e.Set("branch", "feature/"+in.Input.Name)
+		e.Set("branch", branch)
 		e.Set("base_branch", base)
 		e.Set("pipeline.size", in.Verdict.Size)
 		if p := (plan.TaskSpec{Priority: in.Priority}).TaskPriority(); p != "" && in.Input.Priority == "" {
@@ -170,6 +176,31 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 		return nil
 	})
 	return w, err
+}
+
+// branch is the one that task.json names, or else the first free one of the task's name: no branch of the repository, nor of another
+// task, which need not have made it yet.
+func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning string, err error) {
+	if name = t.BranchName(); t.Branch != "" {
+		return name, "", nil
+	}
+	all, err := wr.store.List()
+	if err != nil {
+		return "", "", err
+	}
+	for i := 2; ; i++ {
+		err := wr.repo.Refs().BranchFree(ctx, name)
+		taken, ok := errors.AsType[*git.BranchError](err)
+		if err != nil && (!ok || strings.HasPrefix(name, taken.Taken+"/")) { // no other name of the task's would do
+			return name, fmt.Sprintf("%v: name another with `trellis task set-branch`", err), nil
+		}
+		others := slices.ContainsFunc(all, func(e taskdir.Entry) bool { return e.Task != nil && e.Dir != wr.dir && e.Task.BranchName() == name })
+		if err == nil && !others {
+			return name, warning, nil
+		}
+		name = fmt.Sprintf("%s-%d", t.BranchName(), i)
+		warning = fmt.Sprintf("the branch %s is there, or another task's, so this one has %s: `trellis task set-branch` names it otherwise", t.BranchName(), name)
+	}
 }
 
 // maxNotes is how much of the research's technical notes prd.md holds, in bytes.

@@ -416,3 +416,38 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 		t.Errorf("planned again after work was begun: %v", err)
 	}
 }
+
+// A planned task gets a branch that is nobody else's, and keeps the one that a person named.
+func TestBranchOfAPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	plan := func(name, want, warning string) string {
+		t.Helper()
+		res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend", Force: true}, Requirement: "say bye"})
+		if err != nil || res.Status != trellis.Ready {
+			t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+		}
+		if got := w.Task(res.Dir).Branch; got != want {
+			t.Errorf("got the branch %q, want %q", got, want)
+		}
+		if got := strings.Join(res.Report.Warnings, "\n"); !strings.Contains(got, warning) || warning == "" && strings.Contains(got, "branch") {
+			t.Errorf("warned of %q, want %q", got, warning)
+		}
+		return res.Dir
+	}
+	first := plan("bye", "feature/bye", "")
+	plan("bye", "feature/bye-2", "") // whose name is bye-2
+	w.Git("branch", "feature/mine")
+	plan("mine", "feature/mine-2", "the branch feature/mine is there, or another task's, so this one has feature/mine-2: `trellis task set-branch`")
+	w.Write(w.Site.Store.Rel(first)+"/task.json", strings.Replace(w.File(first, "task.json"), "feature/bye", "feature/other", 1))
+	res, err := w.Site.PlanRunner().Replan(context.Background(), first, runner.PlanOptions{Requirement: "say bye twice"})
+	if got := w.Task(first).Branch; err != nil || got != "feature/other" {
+		t.Errorf("planned again: got %q, %v, %v", got, res.Failure, err)
+	}
+	w.Git("branch", "-D", "feature/mine")
+	w.Git("branch", "feature")
+	late, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "late", DevType: "backend"}, Requirement: "say bye"})
+	if err != nil || !strings.Contains(strings.Join(late.Report.Warnings, "\n"), "there is a branch feature: name another with `trellis task set-branch`") {
+		t.Errorf("got %+v, %v", late.Report.Warnings, err)
+	}
+}
