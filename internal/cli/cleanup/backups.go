@@ -63,7 +63,8 @@ func (cmd *call) cleanBackups(ctx context.Context) error {
 // prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
 func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []cleanup.Backup) (deleted []cleanup.Backup, err error) {
 	for _, b := range list {
-		switch err := backups.Prune(ctx, b); {
+		b, err := backups.Prune(ctx, b)
+		switch {
 		case errors.As(err, new(*git.MovedError)):
 			cmd.Say("%v; it stays", err)
 			continue
@@ -71,7 +72,6 @@ func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []clea
 			return deleted, err
 		}
 		cmd.Say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
-		b.Restore = strings.TrimSuffix(b.Restore, b.Ref) + b.Commit // the name is gone
 		deleted = append(deleted, b)
 	}
 	return deleted, nil
