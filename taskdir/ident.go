@@ -111,15 +111,21 @@ func renameHint(file, id string) string {
 // first heading of prd.md, or else the name, and the branch. base_branch stays open: its default is the branch that is
 // checked out when the task is claimed.
 func Defaults(t *Task) {
-	if strings.TrimSpace(t.Title) == "" {
-		t.Title = t.Name
-		if data, err := ReadFile(t.Dir, PRD); err == nil {
-			if h := heading(string(data)); h != "" {
-				t.Title = h
-			}
+	t.Title = t.ShownTitle()
+	t.Branch = t.BranchName()
+}
+
+// ShownTitle is the title that people see: that of task.json, or else the first heading of prd.md, or else the name.
+func (t *Task) ShownTitle() string {
+	if strings.TrimSpace(t.Title) != "" {
+		return t.Title
+	}
+	if data, err := ReadFile(t.Dir, PRD); err == nil {
+		if h := heading(string(data)); h != "" {
+			return h
 		}
 	}
-	t.Branch = t.BranchName()
+	return t.Name
 }
 
 // heading is the text of the first "# " line outside of code fences, without the "Task:" that

@@ -134,7 +134,7 @@ func (r *Runner) environ(e Event, t *taskdir.Task) []string {
 	env := append([]string{}, r.Env...)
 	for _, kv := range [][2]string{
 		{"TASK_JSON_PATH", filepath.Join(t.Dir, taskdir.TaskJSON)}, {Variable, string(e)},
-		{"TRELLIS_TASK_ID", t.ID}, {"TRELLIS_TASK_DIR", t.Dir}, {"TRELLIS_REPO", r.Store.Root}, {"TRELLIS_TITLE", t.Title},
+		{"TRELLIS_TASK_ID", t.ID}, {"TRELLIS_TASK_DIR", t.Dir}, {"TRELLIS_REPO", r.Store.Root}, {"TRELLIS_TITLE", t.ShownTitle()},
 		{"TRELLIS_STATUS", string(t.Status)}, {"TRELLIS_OUTCOME", string(p.Outcome)}, {"TRELLIS_CODE", string(p.Failure.Code)},
 		{"TRELLIS_BRANCH", t.BranchName()}, {"TRELLIS_PACKAGE", t.Package},
 	} {

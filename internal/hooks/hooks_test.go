@@ -136,3 +136,17 @@ func TestNoHooksOfHooks(t *testing.T) {
 		t.Error("it ran")
 	}
 }
+
+// Where only prd.md has a title, a hook is told that one, as people are.
+func TestHookIsToldTheHeading(t *testing.T) {
+	w := newWorld(t, `printf %s "$TRELLIS_TITLE" > told`)
+	for name, text := range map[string]string{taskdir.TaskJSON: "{}\n", taskdir.PRD: "# Sign in with mail\n"} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Hooks.Run(t.Context(), hooks.AfterCreate, w.dir, "")
+	if got, want := w.read("told"), "Sign in with mail"; got != want {
+		t.Errorf("got %q, want %q; it said %q", got, want, w.out)
+	}
+}

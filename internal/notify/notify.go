@@ -220,7 +220,7 @@ func (n *Notifier) event(id string, t *taskdir.Task) *Event {
 		rel = t.Dir
 	}
 	p := t.Pipeline
-	return &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, Status: t.Status,
+	return &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.ShownTitle(), Status: t.Status,
 		Outcome: p.Outcome, Failure: Failure{p.Failure.Code, n.Redact(p.Failure.Detail)}, Branch: t.BranchName(), Worktree: t.WorktreePath,
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
 }

@@ -194,6 +194,30 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// A task whose title is only the heading of prd.md is told of by that, as it is listed.
+func TestTitleOfPRD(t *testing.T) {
+	h, s, c := newHouse(t), newServer(t), newChat(t, "slack")
+	who, env := c.person("slack")
+	h.write("task.json", `{"status": "in_progress"}`)
+	h.write("prd.md", "# Sign in with mail\n")
+	n := h.teller(s.hook("failed"), who)
+	n.Getenv = env
+	task, err := h.store(n).Load(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Pipeline.Usage.InputTokens = 900
+	n.Spent(task, trellis.Usage{}, config.Limits{Tokens: 1000})
+	h.becomes(n, trellis.Failed)
+	n.Close(20 * time.Second)
+	if got, want := strings.Join(s.got, "\n"), `"title":"Sign in with mail"`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := strings.Join(c.texts(), "\n"), "budget of Sign in with mail: "; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // Only the statuses asked for are told, each once, however often a task is looked at and by whomever.
 func TestEachOnce(t *testing.T) {
 	h, s := newHouse(t), newServer(t)

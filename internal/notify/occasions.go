@@ -25,7 +25,7 @@ func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) 
 	}
 	for _, b := range nearlyUsed(t.Pipeline.Usage, l.Tokens, l.CostUSD, l.Seconds) {
 		if n.firstHeard(fmt.Sprint(t.ID, "@", t.Pipeline.Revision, " ", b.of)) {
-			n.occasion(&Event{ID: t.ID + "@budget:" + b.of + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.Title, t.ID), Event: config.Spent, Budget: b.of,
+			n.occasion(&Event{ID: t.ID + "@budget:" + b.of + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Title: "budget of " + firstOf(t.ShownTitle(), t.ID), Event: config.Spent, Budget: b.of,
 				Status: t.Status, Failure: Failure{Detail: b.used}}, "")
 		}
 	}
