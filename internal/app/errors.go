@@ -191,7 +191,7 @@ func heldBy(held *durable.HeldError) []string {
 	dir, ofRun := strings.CutSuffix(held.Path, string(filepath.Separator)+filepath.FromSlash(taskdir.RunLock))
 	id := filepath.Base(dir)
 	switch {
-	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix): // whose planner is ended where it runs
+	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && filepath.Base(filepath.Dir(dir)) == "runs": // a planner, and the run of a file: they are ended where they run
 		return []string{"trellis logs -f " + id}
 	case ofRun:
 		return []string{"trellis logs -f " + id, "trellis stop " + id}

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 func TestWithNearest(t *testing.T) {
@@ -29,6 +32,21 @@ func TestHintsOfRefused(t *testing.T) {
 		err := fmt.Errorf("making folder: %w", &os.PathError{Op: op, Path: t.TempDir(), Err: syscall.EACCES})
 		if hints := app.HintsOf(err); len(hints) != want {
 			t.Errorf("%s: got %q", op, hints)
+		}
+	}
+}
+
+// Who finds a run at work is told what knows it: a task can be stopped, the run of a file ends where it runs.
+func TestHintsOfHeld(t *testing.T) {
+	for dir, want := range map[string][]string{
+		".trellis/tasks/02-01-auth":                      {"trellis logs -f 02-01-auth", "trellis stop 02-01-auth"},
+		".trellis/tasks/archive/2026-02/02-01-auth":      {"trellis logs -f 02-01-auth", "trellis stop 02-01-auth"},
+		".trellis/.runtime/runs/260201-090503-k3fq":      {"trellis logs -f 260201-090503-k3fq"},
+		".trellis/tasks/" + taskdir.DraftPrefix + "mail": {"trellis logs -f " + taskdir.DraftPrefix + "mail"},
+	} {
+		held := &durable.HeldError{Path: filepath.Join("/repo", dir, taskdir.RunLock)}
+		if got := app.HintsOf(held); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", dir, got, want)
 		}
 	}
 }
