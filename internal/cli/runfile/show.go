@@ -3,7 +3,10 @@ package runfile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,8 +215,12 @@ func endOfFile(res runner.FileRun) error {
 	return nil
 }
 
-// fileChanged says that a run goes on with a copy of a file that is another by now.
+// fileChanged says that a run goes on with a copy of a file that is another by now, or gone.
 func fileChanged(a *command.Console, res runner.FileRun) {
+	if _, err := os.Stat(res.Input.File); errors.Is(err, fs.ErrNotExist) {
+		a.Say("%s is gone: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
+		return
+	}
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
 		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
