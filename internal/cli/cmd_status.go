@@ -58,7 +58,7 @@ func statusOfRun(a *command.Console, c *cli.Context, p *app.Project, dir string)
 	if c.Bool("refresh") {
 		return app.Usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
 	}
-	r, err := status.ReadRun(dir)
+	r, err := status.ReadRun(dir, a.Now())
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -36,7 +38,7 @@ type Run struct {
 }
 
 // ReadRun reads how the run in a folder stands.
-func ReadRun(dir string) (r Run, err error) {
+func ReadRun(dir string, now time.Time) (r Run, err error) {
 	by := holder(dir) // before what it writes is read: it may end behind that
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -59,7 +61,7 @@ func ReadRun(dir string) (r Run, err error) {
 	if h.Ended {
 		return r, r.ended(h)
 	}
-	return r, r.underway(h, past)
+	return r, r.underway(h, past, now)
 }
 
 func (r *Run) ended(h *journal.History) error {
@@ -77,11 +79,16 @@ func (r *Run) ended(h *journal.History) error {
 	return nil
 }
 
-func (r *Run) underway(h *journal.History, past []workflow.Event) error {
+func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time) error {
 	open, err := workflow.Open(h)
 	if err != nil {
 		return err
 	}
+	said, _, err := proof.Read(r.Dir)
+	if err != nil {
+		return err
+	}
+	open = undecided(open, said, now)
 	for _, q := range open {
 		r.Waits = append(r.Waits, q.Path)
 	}
@@ -103,6 +110,9 @@ func (r Run) Next() string {
 	case RunRunning:
 		return "trellis logs -f " + r.ID
 	case RunWaiting:
+		if len(r.Waits) > 1 {
+			return "trellis approve " + r.ID + " --step " + r.Waits[0]
+		}
 		return "trellis approve " + r.ID
 	case RunDone:
 		return ""

@@ -118,10 +118,18 @@ func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
 	if err != nil {
 		return nil, false
 	}
-	for _, q := range open {
-		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {
-			return &q, true
-		}
+	if left := undecided(open, said, now); len(left) > 0 {
+		return &left[0], true
 	}
 	return nil, len(open) > 0
+}
+
+// undecided are those of a run's requests to which people have not said yet what is needed. The others are for the run to go on with.
+func undecided(open []workflow.Request, said []proof.Approval, now time.Time) (left []workflow.Request) {
+	for _, q := range open {
+		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {
+			left = append(left, q)
+		}
+	}
+	return left
 }
