@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/soak"
+	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -337,6 +338,10 @@ func TestFileAgentFails(t *testing.T) {
 	res = w.runFile(w.stepsFile(fmt.Sprintf(prompt+","+prompt+","+prompt+`, {"id": "free", "command": "echo free", "depends_on": []}`, "a", "b", "c")))
 	if res.Failure == nil || res.Failure.Code != string(trellis.BudgetTime) || res.Usage.Seconds < 0.7 {
 		t.Errorf("got %+v", res)
+	}
+	stands, err := status.ReadRun(res.Dir, time.Now())
+	if err != nil || stands.Status != status.RunPaused || stands.Failure.Code != trellis.BudgetTime {
+		t.Errorf("got %+v, %v: without a budget a run is paused, as its exit code says", stands, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -16,7 +17,7 @@ import (
 // How the run of a file stands.
 const (
 	RunRunning = "running"
-	RunPaused  = "paused" // nobody is at work on it
+	RunPaused  = "paused" // nobody is at work on it, or a budget is used up
 	RunWaiting = "waiting"
 	RunDone    = "done"
 	RunFailed  = "failed"
@@ -75,6 +76,9 @@ func (r *Run) ended(h *journal.History) error {
 	}
 	if r.Status = RunDone; fail != nil {
 		r.Status, r.Failure = RunFailed, Failure{trellis.Code(fail.Code), fail.Detail}
+		if slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, r.Failure.Code) {
+			r.Status = RunPaused
+		}
 	}
 	return nil
 }
