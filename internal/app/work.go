@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cleanup"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -45,6 +46,22 @@ func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error
 		}
 	}
 	return t, err
+}
+
+// Uncommitted is how many of these files, from the top of the repository, are to be committed: git has not got them as they are, and does
+// not ignore them. first says that there is no commit at all yet.
+func Uncommitted(ctx context.Context, p *Project, files []string) (n int, first bool, err error) {
+	if len(files) == 0 {
+		return 0, false, nil
+	}
+	open, err := p.Repo.Index().StatusOf(ctx, p.Root, files)
+	if err != nil {
+		return 0, false, err
+	}
+	if _, err = p.Repo.Refs().Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+		return len(open), true, nil
+	}
+	return len(open), false, err
 }
 
 // Readiness is the check of a task directory with all that a run looks at before it begins.

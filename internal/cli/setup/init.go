@@ -90,7 +90,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	cmd.madeHere(ctx, p, made)
-	return cmd.afterInit(ctx, p, len(made), agent)
+	return cmd.afterInit(ctx, p, made, agent)
 }
 
 // room says what stands where the folders of Trellis are to be, before anything is made.
@@ -180,7 +180,7 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 }
 
 // afterInit says what is wrong with this machine and the project, and what comes next.
-func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int, agent string) error {
+func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, agent string) error {
 	doctor.Tell(ctx, cmd.Console)
 	if set, _ := p.Config(); agent != "" && agent != set.Agents.Default {
 		cmd.Say("--agent %s is not in .trellis/config.yaml, which stays as it is", agent)
@@ -189,12 +189,28 @@ func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int, agent
 		}
 		cmd.Say("next: trellis config set agents.default %s", trellis.ShellWord(agent))
 	}
-	if made > 0 {
-		cmd.Say("made %s: read .trellis/config.yaml, and commit them", text.Count(made, "file"))
-		cmd.Say("next: git add .trellis && git commit -m %q", "Set up Trellis")
+	if err := cmd.tellCommit(ctx, p, made); err != nil {
+		return err
 	}
 	cmd.Say("next: trellis plan 'what is wanted'")
 	return ctx.Err()
+}
+
+// tellCommit says how what was made is committed, as far as git has not got it and does not ignore it. Where there is no commit yet, doctor
+// has told the one that takes all.
+func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string) error {
+	open, first, err := app.Uncommitted(ctx, p, made)
+	if err != nil || open == 0 {
+		return err
+	}
+	files := text.Count(open, "file")
+	if first {
+		cmd.Say("made %s: read .trellis/config.yaml; the first commit takes them with it", files)
+		return nil
+	}
+	cmd.Say("made %s: read .trellis/config.yaml, and commit them", files)
+	cmd.Say("next: git add .trellis && git commit -m %q", "Set up Trellis")
+	return nil
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
