@@ -25,7 +25,7 @@ import (
 // parent; it stays in its parent's list, which counts it. When the archive has that name already, it gets
 // a suffix, and the tasks that name it learn of it.
 //
-// A task that runs (*durable.HeldError), waits or is paused is refused. Archiving an archived task
+// A task that runs (*durable.HeldError), waits or is paused (*UnfinishedError) is refused. Archiving an archived task
 // does again what follows the move, for the case that it was interrupted there.
 func (s Store) Archive(dir string) (string, error) {
 	id := filepath.Base(dir)
@@ -41,6 +41,14 @@ func (s Store) Archive(dir string) (string, error) {
 	}
 	return to, archiver{s}.settle(to, id)
 }
+
+// UnfinishedError says that a task is not put away, since its run may go on.
+type UnfinishedError struct {
+	ID     string
+	Status trellis.Status
+}
+
+func (e *UnfinishedError) Error() string { return "it is " + string(e.Status) }
 
 // archiver moves tasks to the archive of a store, and mends what names them.
 type archiver struct{ Store }
@@ -87,7 +95,7 @@ func (s archiver) finish(dir string) error {
 			}
 			fallthrough
 		case trellis.Waiting, trellis.Paused:
-			return fmt.Errorf("it is %s: `trellis cancel %s` first", t.Status, t.ID)
+			return &UnfinishedError{t.ID, t.Status}
 		case trellis.Review:
 			e.Set("status", trellis.Completed)
 			e.Set("completedAt", s.now().Format(time.DateOnly))

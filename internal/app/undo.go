@@ -291,11 +291,15 @@ func (u Undo) say(err error) {
 	}
 }
 
-// Archive moves a task to the archive, and returns where it is now.
+// Archive moves a task to the archive, and returns where it is now. One whose run may go on is cancelled first.
 func (o Orders) Archive(dir string) (to string, err error) {
 	p := o.p
 	was, loadErr := p.Store.Load(dir)
-	if to, err = p.Store.Archive(dir); err != nil || loadErr != nil || to == dir {
+	to, err = p.Store.Archive(dir)
+	if unfinished, ok := errors.AsType[*taskdir.UnfinishedError](err); ok {
+		return "", WithHints(AsKind(ErrUnmet, err), "trellis cancel "+unfinished.ID, "trellis task archive "+unfinished.ID)
+	}
+	if err != nil || loadErr != nil || to == dir {
 		return to, err
 	}
 	p.Undo().say(p.Undo().note(Deed{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
