@@ -48,7 +48,7 @@ func Misspelled(name string) string {
 	if slices.Contains(phases, name) {
 		return ""
 	}
-	if near := trellis.Nearest(strings.TrimSuffix(name, ".jsonl"), []string{"implement", "check", "debug"}); near != "" {
+	if near := trellis.Nearest(strings.ToLower(strings.TrimSuffix(name, ".jsonl")), []string{"implement", "check", "debug"}); near != "" {
 		return near + ".jsonl"
 	}
 	return ""

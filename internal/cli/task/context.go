@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -34,7 +35,7 @@ What stands in them stays. The kind is kept as the task's dev_type.`,
 			Usage:     "add a file or a folder to a context file",
 			ArgsUsage: "TASKDIR implement|check|debug PATH [REASON]",
 			Description: command.Manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
-not text is not added.`,
+not text is not added. A context file of another name is made too, and it is said that no phase reads it.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
 			Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 				return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
@@ -68,7 +69,7 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
+	for _, name := range phaseFiles() {
 		added := 0
 		err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
 			added = 0
@@ -92,6 +93,11 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 	return nil
 }
 
+// phaseFiles are the context files that a phase reads.
+func phaseFiles() []string {
+	return []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
+}
+
 func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
@@ -99,6 +105,9 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 	}
 	if near := contextfiles.Misspelled(name); near != "" {
 		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
+	}
+	if read := phaseFiles(); !slices.Contains(read, name) { // such files may lie there, for people and other tools
+		cmd.Say("no phase reads %s: those that are read are %s, %s and %s", name, read[0], read[1], read[2])
 	}
 	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
 	if st, err := os.Stat(filepath.Join(p.Root, path)); err == nil && st.IsDir() {
