@@ -51,7 +51,7 @@ type sightings struct {
 type sightingsText struct {
 	Remote  string        `json:"remote"`
 	Set     bool          `json:"set,omitempty"` // see [Options]
-	Silence time.Duration `json:"silence"` // after which a machine has lost its tasks
+	Silence time.Duration `json:"silence"`       // after which a machine has lost its tasks
 	Asked   time.Time     `json:"asked,omitzero"`
 	Tasks   []sighting    `json:"tasks"`
 
