@@ -31,8 +31,8 @@ func (c *Cleaner) Completer() Completer { return Completer{c.Store, c.Now} }
 func (c *Cleaner) Backups() Backups { return Backups{c.Store, c.Repo} }
 
 // Look tells what tasks left: those that have something to take away, and those in review. Orphans are worktrees in the
-// folder of worktrees that belong to no task.
-func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Tree, err error) {
+// folder of worktrees that are no task's, by what the tasks say.
+func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Orphan, err error) {
 	s, err := c.survey(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Tree, er
 		if err != nil {
 			return nil, nil, err
 		}
-		orphans = append(orphans, tree)
+		orphans = append(orphans, s.orphan(tree))
 	}
 	return list, orphans, nil
 }
@@ -83,13 +83,16 @@ func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error
 
 // survey looks at the repository as it is now.
 func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
-	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}}
+	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}, all: map[string]taskdir.Entry{}}
 	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {
 		entries, err := list()
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range entries {
+			if _, newer := s.all[e.ID]; !newer {
+				s.all[e.ID] = e
+			}
 			if e.Task == nil || e.Planning || !begun(e.Task) {
 				continue // nothing was done for it, or nobody can tell
 			}

@@ -2,6 +2,7 @@ package cleanup_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -517,5 +518,44 @@ func TestOtherRepositories(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		})
+	}
+}
+
+// A worktree that was made for a task which does not say so is told as that, with what mends the task.
+func TestOrphanOfATask(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, id := range []string{"02-01-edited", "02-01-broken", "02-01-gone", "02-01-new"} {
+		dir := filepath.Join(h.Trees, "feature", id[6:])
+		w := git.NewWorktree{Path: dir, Branch: "feature/" + id[6:], Base: h.Git("rev-parse", "main"), Owner: id}
+		if err := h.Cleaner.Repo.Worktrees().Add(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		switch id[6:] {
+		case "edited":
+			h.Task(id, "review", map[string]any{"branch": "feature/other", "worktree_path": dir})
+		case "broken":
+			h.Write(filepath.Join(h.TaskDir(id), "task.json"), `{"status": `)
+		case "new":
+			h.Task(id, "ready", map[string]any{})
+		}
+	}
+	_, orphans, err := h.Cleaner.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, o := range orphans {
+		got[filepath.Base(o.Path)] = o.Why + "; " + o.Next
+	}
+	remove := "git worktree remove " + filepath.Join(h.Trees, "feature") + "/"
+	want := map[string]string{
+		"edited": "was made for 02-01-edited, which names the branch feature/other by now; trellis task set-branch 02-01-edited feature/edited",
+		"broken": "was made for 02-01-broken, which can't be read; trellis validate 02-01-broken",
+		"gone":   "belongs to no task; " + remove + "gone",
+		"new":    "was made for 02-01-new, which does not know it; " + remove + "new",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }

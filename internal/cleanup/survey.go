@@ -23,7 +23,8 @@ type survey struct {
 	inspector inspector
 	prover    prover
 
-	tasks []*taskdir.Task // archived ones after the others
+	all   map[string]taskdir.Entry // by name, those that can't be read too
+	tasks []*taskdir.Task          // archived ones after the others
 	owner map[string]*taskdir.Task
 	trees []git.Worktree
 	main  string // the branch of the main checkout

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Tree is a worktree. Its JSON is a contract with scripts.
@@ -30,6 +31,29 @@ type Tree struct {
 	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
 
 	at git.Worktree
+}
+
+// Orphan is a worktree that is no task's. Its JSON is a contract with scripts.
+type Orphan struct {
+	Tree
+	Why  string `json:"why"`
+	Next string `json:"next"` // a command
+}
+
+// orphan says how a worktree comes to be no task's: the one that it was made for may be there, and not say so.
+func (s *survey) orphan(tree Tree) Orphan {
+	o := Orphan{tree, "belongs to no task", "git worktree remove " + trellis.ShellWord(tree.Path)}
+	e, there := s.all[tree.at.Owner()]
+	switch {
+	case !there:
+	case e.Err != nil:
+		o.Why, o.Next = "was made for "+e.ID+", which can't be read", "trellis validate "+trellis.ShellWord(e.ID)
+	case tree.Branch != "" && e.Task.BranchName() != tree.Branch:
+		o.Why, o.Next = "was made for "+e.ID+", which names the branch "+e.Task.BranchName()+" by now", "trellis task set-branch "+trellis.ShellWord(e.ID)+" "+trellis.ShellWord(tree.Branch)
+	default:
+		o.Why = "was made for " + e.ID + ", which does not know it"
+	}
+	return o
 }
 
 // inspector looks into worktrees.

@@ -15,11 +15,11 @@ import (
 
 // report is what a cleanup found and did. Its JSON is a contract.
 type report struct {
-	Tasks     []cleanedTask  `json:"tasks"`
-	Orphans   []cleanup.Tree `json:"orphans"`   // worktrees of no task
-	Completed []string       `json:"completed"` // tasks whose work was found merged
-	Size      int64          `json:"size"`      // of all worktrees, in bytes
-	Freed     int64          `json:"freed"`
+	Tasks     []cleanedTask    `json:"tasks"`
+	Orphans   []cleanup.Orphan `json:"orphans"`   // worktrees of no task
+	Completed []string         `json:"completed"` // tasks whose work was found merged
+	Size      int64            `json:"size"`      // of all worktrees, in bytes
+	Freed     int64            `json:"freed"`
 
 	root string
 }
@@ -52,7 +52,7 @@ func (r *report) removed(i int, done cleanup.Removal) {
 }
 
 func (r *report) document() *report {
-	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), append([]cleanup.Tree{}, r.Orphans...), append([]string{}, r.Completed...)
+	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), append([]cleanup.Orphan{}, r.Orphans...), append([]string{}, r.Completed...)
 	for _, t := range r.Orphans {
 		r.Size += t.Size
 	}
@@ -73,7 +73,7 @@ func (r *report) print(w io.Writer, o options) error {
 		t.print(&b, r.root, o)
 	}
 	for _, t := range r.Orphans {
-		fmt.Fprintf(&b, "%s  %s\n  belongs to no task; next: git worktree remove %s\n", app.ShortPath(r.root, t.Path), size(t.Size), app.ShortPath(r.root, t.Path))
+		fmt.Fprintf(&b, "%s  %s\n  %s; next: %s\n", app.ShortPath(r.root, t.Path), size(t.Size), t.Why, t.Next)
 	}
 	switch {
 	case b.Len() == 0:

@@ -195,15 +195,15 @@ func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*
 	}
 }
 
-// worktrees looks for worktrees in the folder of them that belong to no task.
+// worktrees looks for worktrees in the folder of them that are no task's.
 func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Config) {
 	_, orphans, err := p.Cleaner(c).Look(ctx)
 	if err != nil {
 		d.verdict("worktrees", "", err)
 		return
 	}
-	for _, tree := range orphans {
-		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "git worktree remove "+trellis.ShellWord(tree.Path)+", when nothing in it is needed")
+	for _, o := range orphans {
+		d.add(stateWarning, "worktrees", o.Path+" "+o.Why, o.Next)
 	}
 }
 
