@@ -105,6 +105,9 @@ func (f *SettingsFile) unknown(err error) error {
 	if f.Of == config.OfPerson {
 		list += " --user"
 	}
+	if errors.Is(err, config.ErrByHand) {
+		return WithHints(AsKind(ErrUsage, err), "edit "+f.Name, list)
+	}
 	return WithHints(AsKind(ErrUsage, err), list)
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,6 +14,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
+
+// ErrByHand says that no command sets what a name leads to.
+var ErrByHand = errors.New("a list of groups of settings, which is written by hand")
 
 // Key is a setting that a file may say, by the name that people call it.
 type Key struct {
@@ -56,11 +60,11 @@ func (o Of) Key(name string) (Key, error) {
 	k.Name = name
 	switch {
 	case !ok:
-		return k, fmt.Errorf("%s is no setting%s", name, o.suggest(name, k.near))
+		return k, o.unknown(name, k.near)
 	case k.typ.Kind() == reflect.Struct || k.typ.Kind() == reflect.Map:
 		return k, fmt.Errorf("%s is a group of settings%s", name, o.within(name))
 	case k.typ.Kind() == reflect.Slice && k.typ.Elem().Kind() != reflect.String:
-		return k, fmt.Errorf("%s is a list of groups of settings, which is written by hand", name)
+		return k, fmt.Errorf("%s is %w", name, ErrByHand)
 	}
 	k.Kind, k.List = typeOf(k.typ, k.tag), k.typ.Kind() == reflect.Slice
 	return k, nil
@@ -71,7 +75,7 @@ func (o Of) Group(name string) (Key, error) {
 	k, ok := resolveKey(o.typ(), "", name)
 	k.Name = name
 	if !ok {
-		return k, fmt.Errorf("%s is no setting%s", name, o.suggest(name, k.near))
+		return k, o.unknown(name, k.near)
 	}
 	return k, nil
 }
@@ -129,19 +133,42 @@ func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key
 	return k, ok
 }
 
-// suggest is the key that may have been meant by a name: one that ends so, or one that is spelled almost so.
-func (o Of) suggest(name, near string) string {
+// unknown says that a name is no setting, and which may have been meant. What stands in a list of groups has no name.
+func (o Of) unknown(name, near string) error {
+	if list := o.list(name); list != "" {
+		return fmt.Errorf("%s is no setting: %s is %w", name, list, ErrByHand)
+	}
+	meant := o.meant(name, near)
+	switch list := o.list(meant); {
+	case list != "":
+		return fmt.Errorf("%s is no setting (did you mean %s? %s is %w)", name, meant, list, ErrByHand)
+	case meant != "":
+		return fmt.Errorf("%s is no setting (did you mean %s?)", name, meant)
+	}
+	return fmt.Errorf("%s is no setting", name)
+}
+
+// list is the list of groups in which a name leads somewhere, "" for none.
+func (o Of) list(name string) string {
+	for _, r := range o.rows() {
+		list, _, listed := strings.Cut(r.Key, "[]")
+		if rest, within := strings.CutPrefix(name, list); listed && within && strings.IndexAny(rest, ".[") == 0 {
+			return list
+		}
+	}
+	return ""
+}
+
+// meant is the key that may have been meant by a name: one that ends so, or one that is spelled almost so.
+func (o Of) meant(name, near string) string {
 	var known []string
 	for _, r := range o.rows() {
 		if strings.HasSuffix(r.Key, "."+name) {
-			return fmt.Sprintf(" (did you mean %s?)", r.Key)
+			return r.Key
 		}
 		known = append(known, r.Key)
 	}
-	if near = cmp.Or(near, trellis.Nearest(name, known)); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", near)
-	}
-	return ""
+	return cmp.Or(near, trellis.Nearest(name, known))
 }
 
 // within are the first settings of a group.
