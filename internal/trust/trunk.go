@@ -67,7 +67,7 @@ func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
 // Chosen says in words which branch is trusted, and by what that was chosen. Nothing is remembered by it.
 func (j *Judge) Chosen(ctx context.Context) (string, error) {
 	if j.Everything {
-		return "none is asked: all that is checked out is trusted", nil
+		return "none: all that is checked out is trusted", nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

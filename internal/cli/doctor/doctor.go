@@ -226,6 +226,8 @@ func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	switch {
 	case err != nil:
 		d.add(stateWarning, "trust", err.Error(), "trellis trust")
+	case j.Everything:
+		d.add(stateOK, "trust", "all that is checked out is trusted, by TRELLIS_TRUST or your settings", "")
 	case strings.HasPrefix(branch, "none:"):
 		d.add(stateWarning, "trust", "the trusted branch is "+branch, "git remote set-head origin --auto")
 	default:

@@ -138,7 +138,7 @@ func (c *call) run(ctx context.Context) error {
 	} else if report.Trusted && !c.asks() {
 		fmt.Fprintln(c.console.Stdout, "all of it is trusted")
 	}
-	if !c.json && !c.asks() {
+	if !c.json && !c.asks() && !c.judge.Everything {
 		fmt.Fprintln(c.console.Stdout, "the trusted branch is", trellis.VisibleLine(branch))
 	}
 	switch {
