@@ -31,14 +31,10 @@ fail with, what it means and what to do.`,
 func showFailures(a *command.Console) error {
 	for _, row := range trellis.Codes {
 		marks := ""
-		if row.Later {
-			marks = " (*)"
-		}
 		if row.Retried {
-			marks += " (tried again by itself)"
+			marks = " (tried again by itself)"
 		}
 		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    next: %s\n", row.Code, marks, row.Meaning, row.Todo)
 	}
-	fmt.Fprint(a.Stdout, "\n(*) nothing fails with this code in this version\n")
 	return nil
 }
