@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -32,7 +33,7 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 		return true, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) error {
 			text, err := diffText(ctx, s, base, stat)
 			if err == nil && len(text) >= maxDiff { // its middle was left out
-				err = WithHints(Usagef("the patch of %s has more than %d MB", t.ID, maxDiff>>20), "trellis diff "+t.ID+" --stat", "git -C "+worktree+" diff "+base)
+				err = WithHints(Usagef("the patch of %s has more than %d MB", t.ID, maxDiff>>20), "trellis diff "+trellis.ShellWord(t.ID)+" --stat", "git -C "+trellis.ShellWord(worktree)+" diff "+base)
 			}
 			if err == nil {
 				_, err = io.WriteString(out, text)

@@ -170,7 +170,7 @@ func HintsOf(err error) []string {
 		}
 	}
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
-		return []string{"trellis pull", "trellis logs " + elsewhere.Task}
+		return []string{"trellis pull", "trellis logs " + trellis.ShellWord(elsewhere.Task)}
 	}
 	if refused, ok := errors.AsType[*runner.RefusedError](err); ok && refused.Hint != "" {
 		return []string{refused.Hint}
@@ -192,9 +192,9 @@ func heldBy(held *durable.HeldError) []string {
 	id := filepath.Base(dir)
 	switch {
 	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && filepath.Base(filepath.Dir(dir)) == "runs": // a planner, and the run of a file: they are ended where they run
-		return []string{"trellis logs -f " + id}
+		return []string{"trellis logs -f " + trellis.ShellWord(id)}
 	case ofRun:
-		return []string{"trellis logs -f " + id, "trellis stop " + id}
+		return []string{"trellis logs -f " + trellis.ShellWord(id), "trellis stop " + trellis.ShellWord(id)}
 	case filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0:
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
 	}

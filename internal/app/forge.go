@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/tracker"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // ForgeState is whether pull requests can be opened at a remote of a project.
@@ -33,7 +34,7 @@ func LookAtForge(ctx context.Context, p *Project, remote string) (ForgeState, er
 	case errors.Is(err, forge.ErrNoMeans), errors.Is(err, forge.ErrNotSignedIn), errors.Is(err, forge.ErrElsewhere):
 		s.Wrong, s.Next = err.Error()+": no pull request is opened", f.SignInCommand()
 	default:
-		s.Wrong, s.Next = err.Error()+": no pull request can be opened now", "git ls-remote "+remote
+		s.Wrong, s.Next = err.Error()+": no pull request can be opened now", "git ls-remote "+trellis.ShellWord(remote)
 	}
 	return s, ctx.Err()
 }

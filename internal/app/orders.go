@@ -55,7 +55,7 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 	if err != nil || sent != "" {
 		return o.sent(dir, sent), err
 	}
-	return o.ordered(dir, id+" is paused", "trellis start "+id), nil
+	return o.ordered(dir, id+" is paused", "trellis start "+trellis.ShellWord(id)), nil
 }
 
 // Cancel calls a task off. Its agents are ended, its worktree and branch stay.
@@ -133,7 +133,7 @@ func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, e
 	case strings.TrimSpace(said) == "":
 		return done, Usagef("there is no feedback in it: say what should be different")
 	case len(said) > maxSentBack:
-		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(said), maxSentBack), "trellis edit "+filepath.Base(dir)+" prd")
+		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(said), maxSentBack), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
 	if err := CheckText("the feedback", said); err != nil {
 		return done, err
@@ -299,7 +299,7 @@ func (o Orders) sent(dir, says string) Ordered {
 	if says == "" {
 		return Ordered{}
 	}
-	return o.ordered(dir, says, "trellis status "+filepath.Base(dir))
+	return o.ordered(dir, says, "trellis status "+trellis.ShellWord(filepath.Base(dir)))
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
@@ -309,7 +309,7 @@ func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRu
 		return done, err
 	}
 	id := filepath.Base(dir)
-	next := "trellis run --resume " + id
+	next := "trellis run --resume " + trellis.ShellWord(id)
 	if !isRun {
 		if next, err = s.Assessor().Next(ctx, dir); err != nil {
 			return done, err
@@ -341,7 +341,7 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 		v, err = s.Approvals().Approve(dir, said.By, said.Hash)
 		switch {
 		case err == nil && v.State == proof.Rejected:
-			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: "trellis plan --retry " + id}
+			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: "trellis plan --retry " + trellis.ShellWord(id)}
 		case err == nil && v.State != proof.Approved:
 			done = o.ordered(dir, id+" has the approval of "+said.By+" and waits for others", "")
 			done.Waits = true

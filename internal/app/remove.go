@@ -72,9 +72,9 @@ func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error
 	if work {
 		where = " and has work on its branch"
 	}
-	next := []string{"trellis task archive " + t.ID}
+	next := []string{"trellis task archive " + trellis.ShellWord(t.ID)}
 	if t.Status != trellis.Cancelled && trellis.Move(t.Status, trellis.Cancelled) == nil {
-		next = append([]string{"trellis cancel " + t.ID}, next...)
+		next = append([]string{"trellis cancel " + trellis.ShellWord(t.ID)}, next...)
 	}
 	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), next...)
 }

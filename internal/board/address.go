@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Loopback is the address that a board listens at if nobody names another.
@@ -41,10 +42,10 @@ func (a Address) Check() error {
 		return app.Usagef("--cert and --cert-key go together")
 	case !ip.IsLoopback() && !a.Remote:
 		return app.WithHints(app.Usagef("%s is no loopback address: others could reach the board", a.Bind),
-			"trellis board --bind "+a.Bind+" --allow-remote --cert FILE --cert-key FILE", "trellis board --allow-remote --proxy https://NAME")
+			"trellis board --bind "+trellis.ShellWord(a.Bind)+" --allow-remote --cert FILE --cert-key FILE", "trellis board --allow-remote --proxy https://NAME")
 	case !ip.IsLoopback() && a.Cert == "" && a.Proxy == "":
 		return app.WithHints(app.Usagef("--allow-remote needs TLS, of its own or of a proxy in front: without it others can read the key and all that is shown"),
-			"trellis board --bind "+a.Bind+" --allow-remote --cert FILE --cert-key FILE", "trellis board --bind "+a.Bind+" --allow-remote --proxy https://NAME")
+			"trellis board --bind "+trellis.ShellWord(a.Bind)+" --allow-remote --cert FILE --cert-key FILE", "trellis board --bind "+trellis.ShellWord(a.Bind)+" --allow-remote --proxy https://NAME")
 	case a.Proxy != "" && !a.Remote:
 		return app.Usagef("--proxy lets others in: add --allow-remote")
 	}

@@ -46,7 +46,7 @@ func (l *logs) of(id string) *taskLog {
 		l.open = l.open[1:]
 	}
 	log := &status.Log{Dir: filepath.Join(l.p.Store.Tasks(), id), Decode: agents.Decoder}
-	one := &taskLog{Scroll: terminal.NewScroll(log, "trellis logs --full "+id), id: id}
+	one := &taskLog{Scroll: terminal.NewScroll(log, "trellis logs --full "+trellis.ShellWord(id)), id: id}
 	one.Each, one.Kind = one.timeline.add, kindOf
 	l.open = append(l.open, one)
 	return one

@@ -89,7 +89,7 @@ func (p prover) edited(ctx context.Context, l *Leftover) error {
 		}
 		if sha != "" {
 			l.Named = sha
-			l.Why += fmt.Sprintf(" as they are, but %.12s of %s names the task: if that is its work, edited when it was merged, `trellis task archive %s` completes it", sha, b.name, l.ID)
+			l.Why += fmt.Sprintf(" as they are, but %.12s of %s names the task: if that is its work, edited when it was merged, `trellis task archive %s` completes it", sha, b.name, trellis.ShellWord(l.ID))
 			return nil
 		}
 	}

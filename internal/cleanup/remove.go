@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -46,7 +47,7 @@ func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Remova
 		return r, &KeptError{r.ID, r.Keeps, r.Hint}
 	}
 	if merged && r.Proof == "" {
-		return r, &KeptError{r.ID, r.Why, "trellis cleanup " + r.ID}
+		return r, &KeptError{r.ID, r.Why, "trellis cleanup " + trellis.ShellWord(r.ID)}
 	}
 	if r.Completed, err = c.Completer().Complete(r.Leftover, ""); err != nil {
 		return r, err
@@ -137,7 +138,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 		sha, err = snapshot.NewBackups(c.Repo).Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
 	if inner, ok := errors.AsType[*git.NestedError](err); ok {
-		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + l.ID}
+		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + trellis.ShellWord(l.ID)}
 	}
 	return sha, err
 }

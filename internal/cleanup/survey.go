@@ -68,7 +68,7 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 			continue
 		}
 		if why := swapped(s.repo, w); why != nil && l.Keeps == "" {
-			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+t.ID
+			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+trellis.ShellWord(t.ID)
 			continue
 		}
 		tree, err := s.inspector.inspect(ctx, w, s.trees)
@@ -190,9 +190,9 @@ func (s *survey) keeps(l *Leftover) {
 	case l.Keeps != "":
 		return
 	case held && t.Dir != s.ours:
-		l.Keeps, l.Hint = fmt.Sprintf("process %d on %s is at work on it", h.PID, h.Host), "trellis stop "+t.ID
+		l.Keeps, l.Hint = fmt.Sprintf("process %d on %s is at work on it", h.PID, h.Host), "trellis stop "+trellis.ShellWord(t.ID)
 	case !t.Status.Ended():
-		l.Keeps, l.Hint = fmt.Sprintf("it is %s", t.Status), "trellis cancel "+t.ID
+		l.Keeps, l.Hint = fmt.Sprintf("it is %s", t.Status), "trellis cancel "+trellis.ShellWord(t.ID)
 	case l.Branch != "" && (l.Branch == l.Base || l.Branch == s.main):
 		l.Keeps = fmt.Sprintf("its branch %s is no branch of its own", l.Branch)
 	}
@@ -203,12 +203,12 @@ func (s *survey) keeps(l *Leftover) {
 		case tree.Locked != "":
 			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+trellis.ShellWord(tree.Path)
 		case len(tree.Nested) > 0:
-			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+t.ID
+			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+trellis.ShellWord(t.ID)
 		}
 	}
 	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
 		if lost := s.repo.Worktrees().Lost(t.WorktreePath); lost != nil {
-			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+t.ID
+			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+trellis.ShellWord(t.ID)
 		}
 	}
 	for _, w := range s.trees {

@@ -77,7 +77,7 @@ func runLogs(c *cli.Context, a *command.Console) error {
 	if err != nil {
 		return err
 	}
-	name, whole := filepath.Base(dir), "trellis logs "+filepath.Base(dir)
+	name, whole := filepath.Base(dir), "trellis logs "+trellis.ShellWord(filepath.Base(dir))
 	if c.IsSet("run") {
 		whole += " --run " + c.String("run")
 	}
@@ -93,7 +93,7 @@ func runLogs(c *cli.Context, a *command.Console) error {
 		if none.Last == 0 {
 			return app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err))
 		}
-		return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err)), "trellis logs "+l.name+" --run all")
+		return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%s: %w", l.name, err)), "trellis logs "+trellis.ShellWord(l.name)+" --run all")
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (l *logged) print(lines []status.Line, first bool) error {
 		}
 	}
 	if n := l.log.Earlier(); first && n > 0 && !l.json {
-		if _, err := fmt.Fprintf(l.console.Stdout, "%s; next: trellis logs %s --run all\n", text.Count(n, "earlier run"), l.name); err != nil {
+		if _, err := fmt.Fprintf(l.console.Stdout, "%s; next: trellis logs %s --run all\n", text.Count(n, "earlier run"), trellis.ShellWord(l.name)); err != nil {
 			return err
 		}
 	}

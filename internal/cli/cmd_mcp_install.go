@@ -92,7 +92,7 @@ func (i *installer) add() error {
 		return i.unfit(err)
 	}
 	if change.There {
-		i.say("%s has the server already, and stays as it is; next: trellis mcp install %s --undo", i.entry.File, i.entry.Name)
+		i.say("%s has the server already, and stays as it is; next: trellis mcp install %s --undo", i.entry.File, trellis.ShellWord(i.entry.Name))
 		return nil
 	}
 	if agreed, err := i.agree("would-add", "gets", change, "put it there?"); err != nil || !agreed {
@@ -135,7 +135,7 @@ func (i *installer) remove() error {
 
 // unfit is why settings can't be edited, and what to do.
 func (i *installer) unfit(err error) error {
-	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+i.entry.Name)
+	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+trellis.ShellWord(i.entry.Name))
 }
 
 // agree shows what would be done and has a person agree to it.

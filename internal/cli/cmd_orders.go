@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // orderCommand is a command that tells a task something and ends.
@@ -70,7 +71,7 @@ you say to the work so far, also of a task in review, which stays there when not
 // sendBack asks for another run with what a person says to the work.
 func sendBack(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
 	if c.Bool("fresh") {
-		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+filepath.Base(dir)+" prd")
+		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
 	said := c.String("feedback")
 	if said == "-" {

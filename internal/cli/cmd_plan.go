@@ -157,7 +157,7 @@ func replannable(p *app.Project, ref string, o runner.PlanOptions) (string, erro
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && strings.TrimSpace(string(text)) == "":
 		return "", app.WithHints(app.Usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),
-			"trellis plan --retry "+rel+" --requirement 'what is wanted'")
+			"trellis plan --retry "+trellis.ShellWord(rel)+" --requirement 'what is wanted'")
 	case err != nil:
 		return "", app.AsKind(app.ErrUsage, fmt.Errorf("reading the requirement: %w", err))
 	}

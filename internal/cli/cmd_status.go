@@ -148,7 +148,7 @@ func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir s
 		id := filepath.Base(dir)
 		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
 		if !watched {
-			a.Say("next: trellis start %s", id)
+			a.Say("next: trellis start %s", trellis.ShellWord(id))
 		}
 	}
 	return err

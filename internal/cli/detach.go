@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -112,7 +113,7 @@ func startDetached(a *command.Console, c *cli.Context) error {
 	if err != nil || !begun && !c.Bool("json") {
 		return err
 	}
-	return sayDetached(a, c, p, dir, fmt.Sprintf("%s runs in the background; next: trellis logs -f %s", id, id))
+	return sayDetached(a, c, p, dir, fmt.Sprintf("%s runs in the background; next: trellis logs -f %s", id, trellis.ShellWord(id)))
 }
 
 // sayDetached says what is done for a task elsewhere, or with --json how the task stands.
@@ -155,7 +156,7 @@ func planDetached(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if begun { // else it has come to its end, and was heard
-		a.Say("planning in the background; next: trellis status %s", id)
+		a.Say("planning in the background; next: trellis status %s", trellis.ShellWord(id))
 	}
 	return a.Result(p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
@@ -162,7 +163,7 @@ func (d *Deliverer) without(ctx context.Context, f Forge, w Work, out Delivered,
 	}
 	next, what := create(f, w, out), "no pull request was opened: "
 	if w.PR != "" {
-		out.PRURL, next, what = w.PR, "trellis deliver "+w.Task, "the pull request was not brought up to date: "
+		out.PRURL, next, what = w.PR, "trellis deliver "+trellis.ShellWord(w.Task), "the pull request was not brought up to date: "
 	}
 	out.Commands = append(append([]string{f.SignInCommand()}, out.Commands...), next)
 	out.Notes = append(out.Notes, what+d.Redact.words(err))

@@ -158,9 +158,9 @@ func (c Check) Words(phase string) string {
 func NextAfter(status trellis.Status, task string) string {
 	switch status {
 	case trellis.Review:
-		return "trellis diff " + task
+		return "trellis diff " + trellis.ShellWord(task)
 	case trellis.Failed, trellis.Cancelled:
-		return "trellis retry " + task
+		return "trellis retry " + trellis.ShellWord(task)
 	}
 	return ""
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
@@ -49,7 +51,7 @@ type AlternatesError struct {
 
 func (e *AlternatesError) Error() string {
 	return fmt.Sprintf("%s has git take objects from %s since the run is at work: take that out of it again (`rm -r %s` where nothing in it is yours); what git misses then was in that folder alone",
-		e.File, strings.Join(e.From, ", "), e.File)
+		e.File, strings.Join(e.From, ", "), trellis.ShellWord(e.File))
 }
 
 // checkAlternates is a *AlternatesError when more is borrowed than before. It is told that something no longer is.

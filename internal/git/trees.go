@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Trees reads stored objects and checks that they, and checkouts of them, are undamaged.
@@ -262,15 +263,15 @@ type DamagedError struct {
 func (e *DamagedError) Error() string {
 	what, path := e.Object, "FILE"
 	if e.Path != "" {
-		what, path = e.Object+", "+e.Path+",", e.Path
+		what, path = e.Object+", "+e.Path+",", trellis.ShellWord(e.Path)
 	}
 	switch {
 	case e.LFS:
-		return fmt.Sprintf("the object %s of Git LFS is not what its name says: remove it (`rm -f %s`), and get it again by `git lfs fetch`, or by `git add` where you still have the file", what, e.File)
+		return fmt.Sprintf("the object %s of Git LFS is not what its name says: remove it (`rm -f %s`), and get it again by `git lfs fetch`, or by `git add` where you still have the file", what, trellis.ShellWord(e.File))
 	case e.File == "":
 		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; put that file aside and get what it had again by `git fetch --refetch`, or clone anew", what)
 	}
-	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, e.File, path)
+	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, trellis.ShellWord(e.File), path)
 }
 
 // damaged is the error of an object.

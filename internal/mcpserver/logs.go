@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // keptLogs is how many logs are kept open.
@@ -44,7 +45,7 @@ func (l *logs) of(dir string) *taskLog {
 		l.open = slices.Delete(l.open, 0, 1)
 	}
 	log := &status.Log{Dir: dir, Decode: agents.Decoder}
-	one := &taskLog{terminal.NewScroll(log, "trellis logs --full "+nameOf(dir)), dir, rand.Text()[:6]}
+	one := &taskLog{terminal.NewScroll(log, "trellis logs --full "+trellis.ShellWord(nameOf(dir))), dir, rand.Text()[:6]}
 	l.open = append(l.open, one)
 	return one
 }

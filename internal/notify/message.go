@@ -180,9 +180,9 @@ func next(e *Event) string {
 	case e.Event == config.Spent && e.Task == "":
 		return "trellis stats --by day"
 	case e.Event != "" || e.Status == trellis.Failed || e.Status == trellis.Rejected || e.Status == trellis.Completed:
-		return "trellis status " + e.Task
+		return "trellis status " + trellis.ShellWord(e.Task)
 	}
-	return "trellis review " + e.Task
+	return "trellis review " + trellis.ShellWord(e.Task)
 }
 
 // link is the address of an event's pull request, when it is one that may be shown as it is.

@@ -181,7 +181,7 @@ func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
 			r.Kind = kindDropped
 		}
 		if _, known := n.read().failing[h.key]; !known {
-			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, h.name)
+			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, trellis.ShellWord(h.name))
 		}
 	}
 	if r.Kind == kindFailed {

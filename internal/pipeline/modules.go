@@ -128,7 +128,7 @@ func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn
 		if head != m.Base {
 			note := fmt.Sprintf("the work in %s is commit %.12s on its own branch %s", m.Path, head, in.Job.Branch)
 			if !in.Job.Delivery.Push {
-				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", m.Path, in.Job.Branch)
+				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", Typed(m.Path), Typed(in.Job.Branch))
 			}
 			notes = append(notes, note)
 		}

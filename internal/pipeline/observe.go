@@ -121,7 +121,7 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	}
 	prd, there := k.texts[taskdir.PRD]
 	if !there {
-		return c, nil, &trellis.Problem{File: o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD)), Message: "there is no " + taskdir.PRD, Hint: "trellis edit " + filepath.Base(o.task.dir) + " prd"}
+		return c, nil, &trellis.Problem{File: o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD)), Message: "there is no " + taskdir.PRD, Hint: "trellis edit " + trellis.ShellWord(filepath.Base(o.task.dir)) + " prd"}
 	}
 	if p, c.Bundle, err = o.inputs.freezePlan(k); err != nil {
 		return c, nil, err

@@ -174,7 +174,7 @@ func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[str
 	}
 	dir := d.record().relative()
 	if role == trellis.Judge && a.Plan == nil {
-		return nil, &trellis.Problem{File: dir, Message: "there is no plan.json to judge yet", Hint: "trellis plan --retry " + dir}
+		return nil, &trellis.Problem{File: dir, Message: "there is no plan.json to judge yet", Hint: "trellis plan --retry " + trellis.ShellWord(dir)}
 	}
 	if role == trellis.Plan {
 		a.Plan = nil // as for the first plan

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -26,7 +27,7 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 		return nil // which is said
 	}
 	if err != nil {
-		c.at("base_branch", "trellis task set-base-branch "+c.As+" BRANCH", "reading the base of the work: %v", err).Warning = true
+		c.at("base_branch", "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH", "reading the base of the work: %v", err).Warning = true
 		return nil
 	}
 	return func(clean string) (bool, error) { return there[clean], nil }

@@ -34,9 +34,9 @@ func (c *check) free(ctx context.Context) error {
 	if !errors.As(err, &taken) {
 		return err
 	}
-	hint := "trellis task set-branch " + c.As + " BRANCH"
+	hint := "trellis task set-branch " + trellis.ShellWord(c.As) + " BRANCH"
 	if taken.Tip != "" {
-		hint += ", or trellis start " + c.As + " --adopt-branch if it is this task's"
+		hint += ", or trellis start " + trellis.ShellWord(c.As) + " --adopt-branch if it is this task's"
 	}
 	c.at("branch", hint, "%v", taken)
 	return nil
@@ -62,7 +62,7 @@ func Branch(ctx context.Context, in Input, name string) error {
 
 // begins is the commit that the work would begin at, "" when there is none, which is a problem then.
 func (c *check) begins(ctx context.Context) (commit string, err error) {
-	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+c.As+" BRANCH"
+	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH"
 	if name == "" {
 		if name, err = c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err == nil && name == "" {
 			c.at("base_branch", hint, "no base_branch is set and no branch is checked out")

@@ -20,7 +20,7 @@ import (
 func (c *check) neighbours() (owned bool, err error) {
 	for _, b := range []struct{ name, key, set string }{{c.task.Branch, "branch", "set-branch"}, {c.task.BaseBranch, "base_branch", "set-base-branch"}} {
 		if err := git.CheckBranchName(b.name); b.name != "" && err != nil {
-			c.at(b.key, "trellis task "+b.set+" "+c.As+" BRANCH", "%v", err)
+			c.at(b.key, "trellis task "+b.set+" "+trellis.ShellWord(c.As)+" BRANCH", "%v", err)
 		}
 	}
 	all := c.Neighbours
@@ -45,7 +45,7 @@ func (c *check) branch(tasks map[string]known) (owned bool) {
 		}
 	}
 	if owner != "" {
-		c.at("branch", "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", own, owner)
+		c.at("branch", "trellis task set-branch "+trellis.ShellWord(c.As)+" BRANCH", "branch %s belongs to task %s", own, owner)
 	}
 	return owner != ""
 }

@@ -41,7 +41,7 @@ func (c *check) plan() error {
 	}
 	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
-		wrong.Hint = cmp.Or(wrong.Hint, "trellis validate "+c.As)
+		wrong.Hint = cmp.Or(wrong.Hint, "trellis validate "+trellis.ShellWord(c.As))
 		c.problems = append(c.problems, wrong)
 	}
 	return nil

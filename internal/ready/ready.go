@@ -196,7 +196,7 @@ func (c *check) prd() {
 		c.problems, c.judged = append(c.problems, problems...), len(items)+len(problems) > 0
 		c.written = true
 		for _, line := range taskdir.Unfilled(data) {
-			c.add(taskdir.PRD, "trellis edit "+c.As, "is not filled in here: it still says what a new one says").Line = line
+			c.add(taskdir.PRD, "trellis edit "+trellis.ShellWord(c.As), "is not filled in here: it still says what a new one says").Line = line
 		}
 		if size := sizeOf(items); size > criteria.MaxBytes {
 			c.add(taskdir.PRD, "say them shorter, or split the task", "the %d acceptance criteria are %d bytes long, at most %d are taken", len(items), size, criteria.MaxBytes)
@@ -265,5 +265,5 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 
 // initContext is the command that fills the context files.
 func (c *check) initContext() string {
-	return fmt.Sprintf("trellis task init-context %s %s", c.As, cmp.Or(c.task.DevType, "fullstack")) // which names the guidelines of both sides
+	return fmt.Sprintf("trellis task init-context %s %s", trellis.ShellWord(c.As), cmp.Or(c.task.DevType, "fullstack")) // which names the guidelines of both sides
 }

@@ -33,14 +33,14 @@ func Requirement(name, title string, s Step, src []byte) string {
 // PlanCommand is what to type for a step to be planned, or its planning to be gone on with; without an id the next one.
 func PlanCommand(name, step string) string {
 	if step == "" {
-		return "trellis objective plan " + name
+		return "trellis objective plan " + trellis.ShellWord(name)
 	}
 	if strings.ContainsFunc(step, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 	}) || strings.HasPrefix(step, "-") {
 		step = "'" + strings.ReplaceAll(step, "'", `'\''`) + "'"
 	}
-	return fmt.Sprintf("trellis objective plan %s --step %s", name, step)
+	return fmt.Sprintf("trellis objective plan %s --step %s", trellis.ShellWord(name), trellis.ShellWord(step))
 }
 
 // Title is what a step's task is called until its plan says better.

@@ -90,9 +90,9 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 		return "", "", err
 	}
 	if g.State == proof.Rejected {
-		next = "trellis plan --retry " + t.ID + " --feedback 'what should be different'"
+		next = "trellis plan --retry " + trellis.ShellWord(t.ID) + " --feedback 'what should be different'"
 		if _, err := os.Lstat(filepath.Join(t.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) {
-			next = "trellis edit " + t.ID + " prd" // after which people are asked anew
+			next = "trellis edit " + trellis.ShellWord(t.ID) + " prd" // after which people are asked anew
 		}
 		return "another plan: this one was " + g.No(), next, nil
 	}
@@ -106,7 +106,7 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 	if len(g.Protected) > 0 {
 		what += ", which changes what is protected (" + strings.Join(g.Protected, ", ") + ")"
 	}
-	return what, "trellis approve " + t.ID, nil
+	return what, "trellis approve " + trellis.ShellWord(t.ID), nil
 }
 
 // messagesForWaits are messages to those waits of a run that what is on disk answers, each named by its wait: however often
@@ -190,7 +190,7 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 		return v, err
 	}
 	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
-		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, standing(t.Status)), "trellis status " + t.ID}
+		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, standing(t.Status)), "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && unplanned(h) {
@@ -202,7 +202,7 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 			return v, err
 		}
 		if len(open) > 0 {
-			return v, &RefusedError{fmt.Sprintf("%s waits with the step %s, not with its plan", t.ID, open[0].Path), fmt.Sprintf("trellis %s %s --step %s", a.Decision, t.ID, open[0].Path)}
+			return v, &RefusedError{fmt.Sprintf("%s waits with the step %s, not with its plan", t.ID, open[0].Path), fmt.Sprintf("trellis %s %s --step %s", a.Decision, trellis.ShellWord(t.ID), trellis.ShellWord(open[0].Path))}
 		}
 	}
 	now, err := taskdir.PlanHash(dir, t)
@@ -234,7 +234,7 @@ func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
 	if len(g.By) > 0 {
 		why = "its plan was approved by " + strings.Join(g.By, ", ")
 	}
-	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, standing(t.Status), why), "trellis cancel " + t.ID}
+	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, standing(t.Status), why), "trellis cancel " + trellis.ShellWord(t.ID)}
 }
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
@@ -317,7 +317,7 @@ func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) {
-		return q, &RefusedError{id + " does not run, and no step of it waits", "trellis status " + id}
+		return q, &RefusedError{id + " does not run, and no step of it waits", "trellis status " + trellis.ShellWord(id)}
 	}
 	if err != nil {
 		return q, err

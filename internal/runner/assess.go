@@ -135,7 +135,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
-		return l.WithProblem("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
+		return l.WithProblem("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
 	case errors.Is(err, journal.ErrDamaged):
 		l.Run = true // which fails it, with its work backed up
 		return l, nil
@@ -149,7 +149,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 		if now, err := as.store.Load(l.Dir); err == nil && now.Status != l.Task.Status { // it ended since task.json was read
 			return as.runnableNow(ctx, l)
 		}
-		return l.WithProblem("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
+		return l.WithProblem("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
 	}
 	l.Run = true
 	return l, nil
@@ -161,7 +161,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrDamaged):
-		return l.WithProblem(err.Error(), "trellis retry "+l.Task.ID), nil
+		return l.WithProblem(err.Error(), "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
 	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
 	}
@@ -169,7 +169,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 		return l.foreign(err)
 	}
 	if unplanned(h) {
-		return l.WithProblem("its planning is not at its end", "trellis plan --retry "+as.store.Rel(l.Dir)), nil
+		return l.WithProblem("its planning is not at its end", "trellis plan --retry "+trellis.ShellWord(as.store.Rel(l.Dir))), nil
 	}
 	if l, done, err := as.finished(ctx, l, h); done || err != nil {
 		return l, err
@@ -183,7 +183,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	}
 	asked, step, err := as.approvals.openStep(l.Dir, h)
 	if step != "" {
-		l.Waits = fmt.Sprintf("approval of the step %s; next: trellis approve %s --step %[1]s", step, l.Task.ID)
+		l.Waits = fmt.Sprintf("approval of the step %s; next: trellis approve %s --step %s", step, trellis.ShellWord(l.Task.ID), trellis.ShellWord(step))
 	} else if err == nil && !asked {
 		l.Waits, err = as.waits(ctx, l.Task, h)
 	}
@@ -208,7 +208,7 @@ func unplanned(h *journal.History) bool {
 
 // finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.
 func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
-	retry := "trellis retry " + l.Task.ID
+	retry := "trellis retry " + trellis.ShellWord(l.Task.ID)
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
 		return l, false, err

@@ -58,7 +58,7 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	defer lock.Unlock()
 	now, work, err := s.deliverable(dir)
 	if err == nil && (now.Status != trellis.Review || work.Report.Commit != in.Report.Commit) {
-		err = &RefusedError{now.ID + " went on meanwhile", "trellis deliver " + now.ID}
+		err = &RefusedError{now.ID + " went on meanwhile", "trellis deliver " + trellis.ShellWord(now.ID)}
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -170,7 +170,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) {
-		return nil, in, &RefusedError{t.ID + " has no run here whose work could be delivered", "trellis status " + t.ID}
+		return nil, in, &RefusedError{t.ID + " has no run here whose work could be delivered", "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	if err != nil {
 		return nil, in, err
@@ -186,9 +186,9 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // or what it began
 	case ok && t.Status == trellis.Failed && p.Undelivered:
 	case t.Status == trellis.Failed:
-		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + t.ID}
+		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
 	default:
-		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status), "trellis status " + t.ID}
+		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status), "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	return t, in, nil
 }
@@ -275,5 +275,5 @@ func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
 	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
 		return context.Cause(ctx) // unless it is to end
 	}
-	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + t.ID}
+	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + trellis.ShellWord(t.ID)}
 }

@@ -248,7 +248,7 @@ func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History
 		res.Interrupted, err = true, nil
 	}
 	if err != nil {
-		return res, mistaken(err, "trellis run --resume "+res.ID)
+		return res, mistaken(err, "trellis run --resume "+trellis.ShellWord(res.ID))
 	}
 	if res.Usage, err = fileUsage(res.Dir, h); err != nil {
 		return res, err

@@ -407,7 +407,7 @@ func (g trustGuard) ours(ctx context.Context, dir string, h *journal.History) er
 }
 
 func (g trustGuard) foreign(dir, path, why string) error {
-	p := trellis.Problem{File: path, Message: "its journal, run/journal.jsonl, " + why + ": it is not gone on with here", Hint: "trellis retry " + filepath.Base(dir)}
+	p := trellis.Problem{File: path, Message: "its journal, run/journal.jsonl, " + why + ": it is not gone on with here", Hint: "trellis retry " + trellis.ShellWord(filepath.Base(dir))}
 	if filepath.Dir(dir) != g.store.Tasks() {
 		p.Hint = "trellis run FILE"
 	}

@@ -148,7 +148,7 @@ func (n next) waits() (string, error) {
 	for _, id := range n.t.Pipeline.DependsOn {
 		other, err := n.as.store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
 		if err == nil && other.Status != trellis.Completed {
-			return "trellis status " + id, nil
+			return "trellis status " + trellis.ShellWord(id), nil
 		}
 	}
 	return n.say("start"), nil

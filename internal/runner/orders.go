@@ -28,7 +28,7 @@ func (s Orders) Stop(dir string) error {
 		case trellis.Planning:
 			return s.notStopped(dir)
 		default:
-			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, standing(t.Status)), "trellis status " + t.ID}
+			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, standing(t.Status)), "trellis status " + trellis.ShellWord(t.ID)}
 		}
 		e.Set("status", trellis.Paused)
 		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "stopped by a person", Retryable: true, At: s.Clock()})
@@ -42,9 +42,9 @@ func (s Orders) Stop(dir string) error {
 func (s Orders) notStopped(dir string) error {
 	rel := s.Store.Rel(dir)
 	if h, ok := Held(dir); ok {
-		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, or kill %[2]d, and trellis plan --retry %[1]s goes on later", rel, h.PID, h.Host), "trellis logs -f " + filepath.Base(dir)}
+		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, or kill %[2]d, and trellis plan --retry %[1]s goes on later", rel, h.PID, h.Host), "trellis logs -f " + trellis.ShellWord(filepath.Base(dir))}
 	}
-	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + filepath.Base(dir)}
+	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + trellis.ShellWord(filepath.Base(dir))}
 }
 
 // Cancel calls a task off for good. Worktree and branch stay.
@@ -58,7 +58,7 @@ func (s Orders) Cancel(dir string) error {
 		case t.Status == trellis.Planning && held: // its end would take the order back
 			return s.notStopped(dir)
 		case drafted(dir):
-			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is no task yet", "trellis task rm " + s.Store.Rel(dir)}
+			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is no task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
 		}
 		e.Set("status", trellis.Cancelled)
 		e.Set("pipeline.outcome", trellis.OutcomeCancel)
@@ -179,7 +179,7 @@ func live(store taskdir.Store, dir string) error {
 	if dir = filepath.Clean(dir); filepath.Dir(dir) == store.Tasks() {
 		return nil
 	}
-	return &RefusedError{filepath.Base(dir) + " is archived, and nothing runs there", "trellis task show " + filepath.Base(dir)}
+	return &RefusedError{filepath.Base(dir) + " is archived, and nothing runs there", "trellis task show " + trellis.ShellWord(filepath.Base(dir))}
 }
 
 // reopen opens the journal of a task; one that is damaged, or not ours, is set aside for a new one.
@@ -218,7 +218,7 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 		return in, err
 	}
 	if done != "" && t.Status == trellis.Paused && !o.fresh {
-		return in, &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
+		return in, &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + trellis.ShellWord(t.ID)}
 	}
 	if in, err = s.TaskRunner().input(ctx, t, h, p, o.RunOptions); err != nil {
 		return in, err
@@ -247,7 +247,7 @@ func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying
 			return err
 		}
 		if t.Status == trellis.Cancelled && was != trellis.Cancelled {
-			return &RefusedError{t.ID + " was cancelled meanwhile", "trellis retry " + t.ID}
+			return &RefusedError{t.ID + " was cancelled meanwhile", "trellis retry " + trellis.ShellWord(t.ID)}
 		}
 		now := trellis.Ready
 		if t.Status == trellis.Review {

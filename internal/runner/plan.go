@@ -200,7 +200,7 @@ func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in
 		return in, fmt.Errorf("planning %s again: %w", t.ID, err)
 	}
 	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
-		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + t.ID}
+		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
 	}
 	used, err := usedBy(t, j.History())
 	if err != nil {
@@ -308,7 +308,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
-		return res, mistaken(err, "trellis plan --retry "+filepath.Base(final))
+		return res, mistaken(err, "trellis plan --retry "+trellis.ShellWord(filepath.Base(final)))
 	}
 	return s.publish(ctx, dir, final, res)
 }

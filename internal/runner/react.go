@@ -122,7 +122,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 		return false, "", err
 	}
 	if !h.Ended && p.React == nil {
-		return false, "its delivery was cut off; next: trellis deliver " + t.ID, nil
+		return false, "its delivery was cut off; next: trellis deliver " + trellis.ShellWord(t.ID), nil
 	}
 	if !h.Ended {
 		return true, p.React.Detail, s.states().resume(pr.Dir, p)
@@ -169,11 +169,11 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 	case len(r.found.New()) == 0:
 		return false, wrong + nothingNew, nil
 	case !r.Config.Delivery.React && !r.asked:
-		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID, nil
+		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + trellis.ShellWord(r.task.ID), nil
 	case r.unpushed():
-		return false, wrong + ": a newer commit was verified and is not pushed; next: trellis deliver " + r.task.ID, nil
+		return false, wrong + ": a newer commit was verified and is not pushed; next: trellis deliver " + trellis.ShellWord(r.task.ID), nil
 	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
-		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, r.task.ID)
+		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, trellis.ShellWord(r.task.ID))
 		return false, note, r.leave(r.task, r.found.Code(), note)
 	}
 	return r.run(ctx, j)
@@ -201,7 +201,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 		return false, "", err
 	}
 	if head == "" {
-		return false, r.found.Detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + r.task.ID + " brings both together", nil
+		return false, r.found.Detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + trellis.ShellWord(r.task.ID) + " brings both together", nil
 	}
 	h := j.History()
 	in, err := r.TaskRunner().input(ctx, r.task, h, r.past, RunOptions{Deliver: true})

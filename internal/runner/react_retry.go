@@ -33,7 +33,7 @@ func (s Orders) mendPull(ctx context.Context, dir string) error {
 	case t.Status != trellis.Review:
 		return &RefusedError{fmt.Sprintf("%s is %s now, as its pull request is", t.ID, t.Status), ""}
 	case len(seen.Open) == 0:
-		return &RefusedError{strings.Join(append([]string{"nothing is known to be wrong with the pull request of " + t.ID}, seen.Notes...), ": "), "trellis status --refresh " + t.ID}
+		return &RefusedError{strings.Join(append([]string{"nothing is known to be wrong with the pull request of " + t.ID}, seen.Notes...), ": "), "trellis status --refresh " + trellis.ShellWord(t.ID)}
 	}
 	begun, note, err := s.PullRequests().reactTo(ctx, seen.Open[0], true)
 	switch {

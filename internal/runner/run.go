@@ -264,7 +264,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.As(err, &untrusted):
 		return r, untrusted
 	case errors.As(err, new(wordsError)):
-		return r, mistaken(err, "trellis start "+filepath.Base(dir))
+		return r, mistaken(err, "trellis start "+trellis.ShellWord(filepath.Base(dir)))
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):
@@ -300,7 +300,7 @@ func (s TaskRunner) unusable(dir string, err error) error {
 	switch {
 	case errors.Is(err, ErrVanished), errors.Is(err, taskdir.ErrNotFound):
 		p = &trellis.Problem{File: s.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Message: "is gone, and its run sleeps until it is back (was another branch checked out?)",
-			Hint: "bring it back; then trellis start " + filepath.Base(dir)}
+			Hint: "bring it back; then trellis start " + trellis.ShellWord(filepath.Base(dir))}
 	case errors.As(err, &p):
 	default:
 		return err

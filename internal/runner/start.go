@@ -201,7 +201,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	case trellis.Rejected, trellis.Completed:
 		return nil, res, nil
 	case trellis.Failed, trellis.Cancelled:
-		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}
+		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + trellis.ShellWord(t.ID)}
 	case trellis.Planning:
 		return st.written(ctx, t, res, adopt)
 	case trellis.Paused:
@@ -232,7 +232,7 @@ func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adop
 
 // unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
 func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
-	again := "trellis plan --retry " + t.ID
+	again := "trellis plan --retry " + trellis.ShellWord(t.ID)
 	if command, nerr := st.assessor.Next(ctx, t.Dir); nerr != nil || command != again {
 		return err
 	}
@@ -245,7 +245,7 @@ func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) 
 // runnable is startable for a task of which a watcher would know what to do.
 func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
 	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
-	retry := "trellis retry " + t.ID
+	retry := "trellis retry " + trellis.ShellWord(t.ID)
 	res.Warnings = l.Warnings
 	switch {
 	case err != nil:
@@ -335,7 +335,7 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 		return Result{Dir: dir}, err
 	}
 	if why := st.givenUp(dir); why != "" {
-		return Result{Dir: dir}, &NotReadyError{l.WithProblem("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}
+		return Result{Dir: dir}, &NotReadyError{l.WithProblem("the watcher waits for "+why, "trellis logs "+trellis.ShellWord(l.Task.ID)).Problems}
 	}
 	res := taskState(st.store, l.Task)
 	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {

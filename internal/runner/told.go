@@ -47,7 +47,7 @@ func (t eventSender) waits(j *journal.Run, c journal.Entry) {
 	h := j.History()
 	if w := pipeline.WaitOf(h, c); w != nil {
 		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // of a step: who waits says of which
-			w.Next = "trellis approve " + filepath.Base(t.dir)
+			w.Next = "trellis approve " + trellis.ShellWord(filepath.Base(t.dir))
 		}
 		t.event(events.Event{Kind: events.Waiting, Run: h.Run, Call: c.ID, Wait: w})
 	}

@@ -254,7 +254,7 @@ func (o *objectives) fail(p planned) {
 	switch what := errorText(p.err); {
 	case p.res.Asked && rest.asked >= stallTries:
 		rest.until, rest.left = time.Time{}, traceOf(o.file(p.step))
-		o.notices.warn(p.key(), fmt.Sprintf("%v: its planning asked agents %d times and came to nothing: %s; it is planned again when the file of the objective changes\nnext: trellis objective plan %s --step %s", p.step, rest.asked, what, p.objective, p.id))
+		o.notices.warn(p.key(), fmt.Sprintf("%v: its planning asked agents %d times and came to nothing: %s; it is planned again when the file of the objective changes\nnext: trellis objective plan %s --step %s", p.step, rest.asked, what, trellis.ShellWord(p.objective), trellis.ShellWord(p.id)))
 	case !errors.Is(p.err, durable.ErrHeld): // else somebody else plans it
 		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, what))
 	}

@@ -89,5 +89,5 @@ func (s stalls) of(f inspected) (stall, bool) {
 // problems says that a person has to look at a task.
 func (s stall) problems(l runner.Assessment) []trellis.Problem {
 	what := fmt.Sprintf("its run was begun %d times and came to nothing%s; it is begun again when something in its directory changes", s.times, s.why)
-	return l.WithProblem(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems
+	return l.WithProblem(what, "trellis logs "+trellis.ShellWord(l.Task.ID)+"; then trellis start "+trellis.ShellWord(l.Task.ID)).Problems
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // taking is a task that is about to become this machine's.
@@ -102,7 +103,7 @@ func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
 	if err != nil || known == "" {
 		return err
 	}
-	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + task}}
+	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + trellis.ShellWord(task)}}
 }
 
 // twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.

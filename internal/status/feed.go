@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -314,7 +315,7 @@ func (f *Feed) tell(name string, e events.Event) {
 	}
 	e.Task = strings.TrimPrefix(name, taskdir.DraftPrefix)
 	if e.Wait != nil && e.Wait.For == "approval" && e.Wait.Next == "" {
-		e.Wait.Next = "trellis approve " + e.Task
+		e.Wait.Next = "trellis approve " + trellis.ShellWord(e.Task)
 	}
 	f.Tell(e)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // watched is what the watcher says that tasks wait for, by directory name.
@@ -47,9 +48,9 @@ func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
 	case w.For == ForSlot:
 		wait.Why = busySlots(b)
 	case wait.For == "approval":
-		wait.Next = "trellis approve " + w.Task
+		wait.Next = "trellis approve " + trellis.ShellWord(w.Task)
 	case wait.For == "trust":
-		wait.Next = "trellis trust " + w.Task
+		wait.Next = "trellis trust " + trellis.ShellWord(w.Task)
 	}
 	return wait
 }

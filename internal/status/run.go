@@ -112,14 +112,14 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 func (r Run) Next() string {
 	switch r.Status {
 	case RunRunning:
-		return "trellis logs -f " + r.ID
+		return "trellis logs -f " + trellis.ShellWord(r.ID)
 	case RunWaiting:
 		if len(r.Waits) > 1 {
-			return "trellis approve " + r.ID + " --step " + r.Waits[0]
+			return "trellis approve " + trellis.ShellWord(r.ID) + " --step " + trellis.ShellWord(r.Waits[0])
 		}
-		return "trellis approve " + r.ID
+		return "trellis approve " + trellis.ShellWord(r.ID)
 	case RunDone:
 		return ""
 	}
-	return "trellis run --resume " + r.ID
+	return "trellis run --resume " + trellis.ShellWord(r.ID)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // trunk is the trusted branch as it is now. Its tip is "" where it has no commit, or nothing says which branch it is: one
@@ -112,7 +113,7 @@ func (j *Judge) ofRemote(ctx context.Context, branch string) (string, error) {
 		return "", err
 	}
 	if head == "" {
-		return fmt.Sprintf("%s, by its name: git does not know which branch of %s is the default one (git remote set-head %s --auto)", branch, remote, remote), nil
+		return fmt.Sprintf("%s, by its name: git does not know which branch of %s is the default one (git remote set-head %s --auto)", branch, remote, trellis.ShellWord(remote)), nil
 	}
 	return fmt.Sprintf("%s, the default branch of %s as last fetched", branch, remote), nil
 }

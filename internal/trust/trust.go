@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Kind is what an item is.
@@ -168,11 +169,11 @@ func (e *UntrustedError) Next() string {
 	case name == Settings:
 		return "trellis trust --settings"
 	case strings.HasPrefix(name, ObjectivePrefix):
-		return "trellis trust --objective " + strings.TrimPrefix(name, ObjectivePrefix)
+		return "trellis trust --objective " + trellis.ShellWord(strings.TrimPrefix(name, ObjectivePrefix))
 	case strings.HasPrefix(name, BasePrefix):
-		return "trellis trust --base " + strings.TrimPrefix(name, BasePrefix)
+		return "trellis trust --base " + trellis.ShellWord(strings.TrimPrefix(name, BasePrefix))
 	default:
-		return "trellis trust " + name
+		return "trellis trust " + trellis.ShellWord(name)
 	}
 }
 

@@ -174,7 +174,7 @@ func (p *project) diff(ctx context.Context, id string) ([]line, error) {
 	}
 	body := coloured(lines(b.String(), plain))
 	if b.cut {
-		body = append(body, lines("… there is more; next: trellis diff "+id, yellow)...)
+		body = append(body, lines("… there is more; next: trellis diff "+trellis.ShellWord(id), yellow)...)
 	}
 	return append(files(body), body...), nil
 }
@@ -226,7 +226,7 @@ func (p *project) logOf(id string) ([]line, error) {
 	defer p.mu.Unlock()
 	if p.log == nil || filepath.Base(p.log.Dir) != id {
 		p.log, p.told = &status.Log{Dir: p.path(id), Decode: agents.Decoder}, nil
-		p.print = &terminal.LogPrinter{Whole: "trellis logs --full " + id}
+		p.print = &terminal.LogPrinter{Whole: "trellis logs --full " + trellis.ShellWord(id)}
 	}
 	news, _, err := p.log.Next()
 	for _, l := range news {
@@ -238,7 +238,7 @@ func (p *project) logOf(id string) ([]line, error) {
 		p.told = append(p.told, lines(b.String(), plain)...)
 	}
 	if over := len(p.told) - maxPage; over > 0 {
-		p.told = append([]line{{fmt.Sprintf("… there was more; next: trellis logs %s", id), yellow}}, p.told[over+1:]...)
+		p.told = append([]line{{fmt.Sprintf("… there was more; next: trellis logs %s", trellis.ShellWord(id)), yellow}}, p.told[over+1:]...)
 	}
 	return slices.Clone(p.told), err
 }

@@ -192,7 +192,7 @@ func (m *Model) askReject() {
 		m.mode, m.said, m.wrong = browsing, Answer{Said: "a rejection needs its reason: nothing was done"}, true
 		return
 	}
-	what, undo := id, "Undo: trellis plan --retry "+id
+	what, undo := id, "Undo: trellis plan --retry "+trellis.ShellWord(id)
 	if m.about.Step != "" {
 		what, undo = m.about.Step+" of "+id, "The step fails"
 	}

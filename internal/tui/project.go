@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -154,7 +155,7 @@ func (p *project) Program(kind Program, id string) (*exec.Cmd, error) {
 	}
 	worktree := p.Worktree(t)
 	if worktree == "" {
-		return nil, app.WithHints(fmt.Errorf("%s has no worktree: it has not begun, or it was cleaned up", id), "trellis start "+id)
+		return nil, app.WithHints(fmt.Errorf("%s has no worktree: it has not begun, or it was cleaned up", id), "trellis start "+trellis.ShellWord(id))
 	}
 	name := p.Env.Get("SHELL")
 	name = cmp.Or(name, "/bin/sh")

@@ -142,11 +142,11 @@ func (t cleanedTask) fate(o options) string {
 	case t.Proof != "":
 		return "trellis cleanup --merged removes it" + saved
 	case o.merged:
-		return "kept (not merged); trellis cleanup " + t.ID + " removes it anyway" + saved
+		return "kept (not merged); trellis cleanup " + trellis.ShellWord(t.ID) + " removes it anyway" + saved
 	case t.Status == trellis.Review:
-		return "kept (not merged); trellis cleanup " + t.ID + " removes it anyway" + saved
+		return "kept (not merged); trellis cleanup " + trellis.ShellWord(t.ID) + " removes it anyway" + saved
 	}
-	return "trellis cleanup " + t.ID + " removes it" + saved
+	return "trellis cleanup " + trellis.ShellWord(t.ID) + " removes it" + saved
 }
 
 func remark(t cleanup.Tree) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // cleanTasks shows what tasks left, and removes what it is asked to.
@@ -127,7 +128,7 @@ func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 		return true, nil
 	default:
 		err := fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", unmerged)
-		return false, app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis cleanup "+unmerged+" --dry-run", "trellis cleanup "+unmerged+" --force")
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis cleanup "+trellis.ShellWord(unmerged)+" --dry-run", "trellis cleanup "+trellis.ShellWord(unmerged)+" --force")
 	}
 	for _, name := range names {
 		cmd.Say("worktree and branch of %s", name)

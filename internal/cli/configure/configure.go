@@ -81,7 +81,7 @@ func (cmd settings) get(c *cli.Context) error {
 		return err
 	}
 	if s.Wrong != nil {
-		return app.WithHints(s.Wrong, "trellis config set "+s.Key+" VALUE")
+		return app.WithHints(s.Wrong, "trellis config set "+trellis.ShellWord(s.Key)+" VALUE")
 	}
 	cmd.SayProblems(problems)
 	return cmd.Print(c.Bool("json"), s, func() error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // notified looks whether those who are told what becomes of tasks can be: whether the programs are there, the variables are
@@ -26,7 +27,7 @@ func notified(p *app.Project, c *config.Config) (list []finding) {
 		if why := unable(p, n); why != "" {
 			f.State, f.Detail, f.Hint = stateError, why, "mend notify in .trellis/config.yaml"
 		} else if last, ok := failing[name]; ok {
-			f.State, f.Hint = stateWarning, "trellis notify test "+name
+			f.State, f.Hint = stateWarning, "trellis notify test "+trellis.ShellWord(name)
 			f.Detail = fmt.Sprintf("%s was not told, since %s: %s", name, last.Since.Local().Format(time.DateTime), last.Error)
 		} else if n.Webhook != "" {
 			continue

@@ -99,7 +99,7 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 // journal looks whether that of a task's run can be read.
 func (d *diagnosis) journal(p *app.Project, dir string) {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
-		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+filepath.Base(dir))
+		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
@@ -116,14 +116,14 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 		return
 	}
 	if wrote, err := pipeline.ReadProgress(h); err == nil && t.Pipeline.Revision < wrote.Revision {
-		d.about(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+t.ID)
+		d.about(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+trellis.ShellWord(t.ID))
 	}
 }
 
 // draft looks whether a planning goes on. One whose folder was made in this hour may be about to begin.
 func (d *diagnosis) draft(p *app.Project, dir string) {
 	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
-		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+p.Store.Rel(dir)+", or trellis task rm "+filepath.Base(dir))
+		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
@@ -143,7 +143,7 @@ func (d *diagnosis) context(p *app.Project, dir string) {
 		}
 		if _, mends := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(mends) > 0 {
 			first := mends[0].Problem
-			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
+			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + trellis.ShellWord(filepath.Base(dir)) + " --fix", File: file, Line: first.Line, Column: first.Column,
 				Detail: fmt.Sprintf("%s can't be used, the first: %v", text.Count(len(mends), "row"), &first)})
 		}
 	}
@@ -176,7 +176,7 @@ func (d *diagnosis) parent(p *app.Project, t *taskdir.Task, tasks map[string]*ta
 	case parent == nil:
 		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which is not there", t.ID, t.Parent), `set "parent" to null in its task.json`)
 	case !slices.Contains(parent.Children, t.ID):
-		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which does not list it", t.ID, id), "trellis task add-subtask "+id+" "+t.ID)
+		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which does not list it", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(id)+" "+trellis.ShellWord(t.ID))
 	}
 }
 
@@ -188,9 +188,9 @@ func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*
 			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which is not there", t.ID, name), `take it out of "children" in its task.json`)
 		case child == nil:
 		case child.Parent == "":
-			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which names no parent", t.ID, id), "trellis task add-subtask "+t.ID+" "+id)
+			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which names no parent", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
 		case filepath.Base(child.Parent) != t.ID:
-			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, whose parent is %s", t.ID, id, child.Parent), "trellis task remove-subtask "+t.ID+" "+id)
+			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, whose parent is %s", t.ID, id, child.Parent), "trellis task remove-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
 		}
 	}
 }

@@ -51,7 +51,7 @@ func File(ctx context.Context, console *command.Console, p *app.Project, dir, na
 		return err
 	}
 	if !console.CanAsk() && console.Getenv("VISUAL")+console.Getenv("EDITOR") == "" {
-		return app.WithHints(app.Usagef("there is no terminal and no editor: change %s by hand", p.Store.Rel(filepath.Join(dir, name))), "trellis validate "+filepath.Base(dir))
+		return app.WithHints(app.Usagef("there is no terminal and no editor: change %s by hand", p.Store.Rel(filepath.Join(dir, name))), "trellis validate "+trellis.ShellWord(filepath.Base(dir)))
 	}
 	was, text, err := p.Edits().Text(dir, name)
 	if err != nil {
@@ -170,5 +170,5 @@ func (e *edited) kept(err error) error {
 // again is the command that edits the file once more.
 func (e *edited) again() string {
 	word := strings.TrimSuffix(e.name, filepath.Ext(e.name))
-	return strings.TrimSuffix("trellis edit "+filepath.Base(e.dir)+" "+word, " prd")
+	return strings.TrimSuffix("trellis edit "+trellis.ShellWord(filepath.Base(e.dir))+" "+word, " prd")
 }

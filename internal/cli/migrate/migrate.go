@@ -146,7 +146,7 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 			m.Console.Say("    and %d more; next: trellis list --status in_progress", len(begun)-most)
 			break
 		}
-		m.Console.Say("    trellis retry %s", id)
+		m.Console.Say("    trellis retry %s", trellis.ShellWord(id))
 	}
 	if byStatus[trellis.Planning] > 0 {
 		m.Console.Say("  in planning: `trellis validate --all` says what each one lacks, `trellis start TASK` begins one")

@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 func (cmd objectives) newCommand() *cli.Command {
@@ -52,11 +53,11 @@ func (cmd objectives) writeNew(p *app.Project, name, title string) error {
 		return err
 	}
 	if err := p.Store.Disk.Replace(path, nil, src); errors.Is(err, durable.ErrChanged) {
-		return app.WithHints(app.Usagef("there is an objective %s", name), "trellis objective show "+name)
+		return app.WithHints(app.Usagef("there is an objective %s", name), "trellis objective show "+trellis.ShellWord(name))
 	} else if err != nil {
 		return err
 	}
-	cmd.Say("write its steps; next: trellis objective check %s", name)
+	cmd.Say("write its steps; next: trellis objective check %s", trellis.ShellWord(name))
 	_, err = fmt.Fprintln(cmd.Stdout, roadmap.File(name))
 	return err
 }

@@ -47,7 +47,7 @@ func (cmd objectives) next(c *cli.Context, p *app.Project, name string) error {
 	tasks := NewPlans(p).of(r.Name)
 	d := r.Next(tasks)
 	if len(r.Steps) == 0 {
-		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)
+		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+trellis.ShellWord(r.Name))
 	}
 	next := newObjectiveNext(d)
 	out := objectiveDecision{Objective: r.Name, Code: d.Code, Why: d.Why, On: next.On, Plan: d.Plan, Ready: []objectiveStep{}}
@@ -88,7 +88,7 @@ func (cmd objectives) broken(r *roadmap.Roadmap, err error) error {
 	if r == nil {
 		return err
 	}
-	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
+	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+trellis.ShellWord(r.Name))
 	return command.Because(cmd.Console, unreliable, trellis.Errors(r.Check()), func(problems []trellis.Problem) {
 		for _, p := range problems {
 			cmd.Say("%s", p.Error())

@@ -76,7 +76,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 // stepOptions reads the flags. What costs nothing is checked first.
 func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
-		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
+		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+trellis.ShellWord(name))
 	}
 	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent"), DevType: c.String("type")}
 	if c.IsSet("type") {
@@ -192,9 +192,9 @@ func (e stepEnd) dead() error {
 	kind, again := app.ErrFailed, []string{}
 	switch e.Status {
 	case trellis.Rejected:
-		kind, again = app.ErrRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
+		kind, again = app.ErrRejected, []string{"trellis plan --retry " + trellis.ShellWord(e.Task) + " --feedback 'your answer'"}
 	case trellis.Failed, trellis.Cancelled:
-		again = []string{"trellis retry " + e.Task}
+		again = []string{"trellis retry " + trellis.ShellWord(e.Task)}
 	}
 	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.again())
 	if len(again) > 0 {
@@ -212,15 +212,15 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 		cmd.Say("objective %s is complete: %s", not.Objective, not.Why)
 		return nil
 	case errors.As(err, &not) && not.Step == "":
-		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+not.Objective)
+		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+trellis.ShellWord(not.Objective))
 	case errors.As(err, &not):
-		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+not.Objective)
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+trellis.ShellWord(not.Objective))
 	case errors.Is(err, roadmap.ErrNotFound):
 		return app.WithHints(err, near(p, name)...)
 	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, runner.ErrOtherPlan):
-		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+trellis.ShellWord(name))
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
-		return app.WithHints(err, "trellis objective check "+name)
+		return app.WithHints(err, "trellis objective check "+trellis.ShellWord(name))
 	case errors.As(err, new(*durable.HeldError)), errors.As(err, &problem):
 		return err
 	}

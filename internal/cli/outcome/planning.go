@@ -111,7 +111,7 @@ func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *run
 	if err != nil {
 		return err
 	}
-	return end.Exit("trellis plan --retry " + rel)
+	return end.Exit("trellis plan --retry " + trellis.ShellWord(rel))
 }
 
 // Exit is what the end of a planning means for the exit code; again is the command that goes on with it.
@@ -122,7 +122,7 @@ func (end Planning) Exit(again string) error {
 	case len(end.Waits) > 0:
 		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(end.WaitsUntil())), again)
 	case end.Failure != nil:
-		next := []string{"trellis logs " + filepath.Base(end.Dir), again}
+		next := []string{"trellis logs " + trellis.ShellWord(filepath.Base(end.Dir)), again}
 		if spentUp(end.Failure) {
 			next = []string{"raise the limit that it names in .trellis/config.yaml; then " + again}
 		}
@@ -217,8 +217,8 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 	case end.Status == trellis.Rejected:
 		sayRejected(a, p, end.PlanResult)
 		a.Say("%s", spent(end))
-		a.Say("next: trellis plan --retry %s --requirement 'what is wanted instead'", id)
-		a.Say("next: trellis plan --retry %s --feedback 'why it can be done'", id)
+		a.Say("next: trellis plan --retry %s --requirement 'what is wanted instead'", trellis.ShellWord(id))
+		a.Say("next: trellis plan --retry %s --feedback 'why it can be done'", trellis.ShellWord(id))
 		return
 	}
 	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
@@ -248,16 +248,16 @@ func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 		for _, why := range end.Report.Why {
 			a.Say("waits: %s", why)
 		}
-		a.Say("next: trellis review %s", id)
-		a.Say("next: trellis approve %s", id)
-		a.Say("next: trellis plan --retry %s --feedback 'what should be different'", id)
+		a.Say("next: trellis review %s", trellis.ShellWord(id))
+		a.Say("next: trellis approve %s", trellis.ShellWord(id))
+		a.Say("next: trellis plan --retry %s --feedback 'what should be different'", trellis.ShellWord(id))
 		return
 	}
 	if h, ok := s.Starter().Watcher(); ok {
-		a.Say("the watcher (pid %d) picks it up; next: trellis start %s", h.PID, id)
+		a.Say("the watcher (pid %d) picks it up; next: trellis start %s", h.PID, trellis.ShellWord(id))
 		return
 	}
-	a.Say("no watcher is running; next: trellis start %s", id)
+	a.Say("no watcher is running; next: trellis start %s", trellis.ShellWord(id))
 }
 
 // measures say how large the work is.
@@ -329,12 +329,12 @@ func PlanError(p *app.Project, err error) error {
 	var draft *runner.DraftError
 	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
-			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
+			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+trellis.ShellWord(untrusted.Verdict.Subject))
 		}
 	}
 	switch {
 	case errors.As(err, &draft):
-		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+trellis.ShellWord(draft.Dir), "trellis task rm "+trellis.ShellWord(draft.Dir))
 	case errors.Is(err, taskdir.ErrExists):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "choose another --name, or add --force-new")
 	case errors.As(err, new(*trellis.MoveError)):

@@ -42,7 +42,7 @@ func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) 
 func exitOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
-		return app.WithHints(context.Canceled, "trellis start "+filepath.Base(res.Dir))
+		return app.WithHints(context.Canceled, "trellis start "+trellis.ShellWord(filepath.Base(res.Dir)))
 	case res.Status == trellis.Rejected:
 		return app.Quiet(app.ErrRejected)
 	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
@@ -67,11 +67,11 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	case errors.As(err, &not):
 		return command.Because(a, app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id)), not.Problems, a.PrintProblems)
 	case errors.Is(err, runner.ErrPlanning):
-		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
+		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir)))
 	case errors.As(err, new(*durable.HeldError)), errors.Is(err, journal.ErrFenced):
 		return err
 	case durable.Unfit(err):
-		return app.WithHints(err, "put the disk right; then trellis start "+id)
+		return app.WithHints(err, "put the disk right; then trellis start "+trellis.ShellWord(id))
 	}
 	return AgentError(err)
 }
@@ -161,9 +161,9 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 		s.say("stacked   on %s: merge that first", r.Stacked)
 	}
 	s.delivery(res)
-	s.say("next: trellis diff %s", id)
+	s.say("next: trellis diff %s", trellis.ShellWord(id))
 	if r.Delivery.PRURL == "" {
-		s.say("next: git merge %s", r.Branch)
+		s.say("next: git merge %s", trellis.ShellWord(r.Branch))
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *said) paused(id string, res runner.Result) bool {
 		s.say("%v", f)
 		s.say("next: %s", Todo(id, f))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		s.say("next: trellis start %s", id)
+		s.say("next: trellis start %s", trellis.ShellWord(id))
 		return true
 	}
 	return false

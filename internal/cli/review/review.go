@@ -85,9 +85,9 @@ func (r *Review) show(ctx context.Context, asJSON bool) error {
 func (r *Review) waits() {
 	id := filepath.Base(r.Dir)
 	r.Say("%s waits for approval", id)
-	r.Say("next: trellis approve %s", id)
-	r.Say("next: trellis reject %s --reason TEXT", id)
-	r.Say("next: trellis plan --retry %s --feedback TEXT", id)
+	r.Say("next: trellis approve %s", trellis.ShellWord(id))
+	r.Say("next: trellis reject %s --reason TEXT", trellis.ShellWord(id))
+	r.Say("next: trellis plan --retry %s --feedback TEXT", trellis.ShellWord(id))
 }
 
 // choices are what a person may answer. The last one is that of who answers nothing.
@@ -134,7 +134,7 @@ func (r *Review) Run(ctx context.Context) error {
 		}
 		again, err := r.decide(ctx, shown)
 		if errors.Is(err, context.Canceled) && len(app.HintsOf(err)) == 0 {
-			return app.WithHints(err, "trellis review "+shown.Task)
+			return app.WithHints(err, "trellis review "+trellis.ShellWord(shown.Task))
 		}
 		if err != nil || !again {
 			return err

@@ -65,7 +65,7 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 	case file == "" && !resume:
 		return nil, o, command.MissingArgument(c)
 	case file == "" && c.IsSet("var"):
-		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
+		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+trellis.ShellWord(c.String("resume"))+" FILE --var …")
 	}
 	if p, err = a.Open(c.Context); err != nil {
 		return nil, o, err

@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -91,8 +92,8 @@ func (f *following) end(ctx context.Context, res runner.FileRun, asked bool) err
 // sayAnswers says how people answer what a run waits for, and last which run it is.
 func sayAnswers(a *command.Console, res runner.FileRun) error {
 	for _, q := range res.Waits {
-		a.Say("next: trellis approve %s --step %s", res.ID, q.Path)
-		a.Say("next: trellis reject %s --step %s --reason TEXT", res.ID, q.Path)
+		a.Say("next: trellis approve %s --step %s", trellis.ShellWord(res.ID), trellis.ShellWord(q.Path))
+		a.Say("next: trellis reject %s --step %s --reason TEXT", trellis.ShellWord(res.ID), trellis.ShellWord(q.Path))
 	}
 	return a.Result(res.ID)
 }
@@ -148,10 +149,10 @@ func sayFile(a *command.Console, res runner.FileRun) {
 		a.Say("run %s has ended well: nothing to do", res.ID)
 	case res.Interrupted, res.Failure != nil, len(res.Waits) > 0: // which is said
 	case !res.Until.IsZero():
-		a.Say("run %s sleeps until %s; next: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
+		a.Say("run %s sleeps until %s; next: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), trellis.ShellWord(res.ID))
 	case r.Failure() != nil:
 		a.Say("run %s failed: %s", res.ID, counts(r.Report))
-		a.Say("next: trellis run --resume %s", res.ID)
+		a.Say("next: trellis run --resume %s", trellis.ShellWord(res.ID))
 	case r.Tolerate > 0:
 		a.Say("run %s completed with failures: %s", res.ID, counts(r.Report))
 	default:
@@ -199,7 +200,7 @@ func sayRequest(a *command.Console, q workflow.Request) {
 
 // endOfFile is the error that the end of a file's run means for the exit code.
 func endOfFile(res runner.FileRun) error {
-	next := "trellis run --resume " + res.ID
+	next := "trellis run --resume " + trellis.ShellWord(res.ID)
 	switch {
 	case res.Interrupted:
 		return app.WithHints(context.Canceled, next)
@@ -224,7 +225,7 @@ func fileChanged(a *command.Console, res runner.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
 		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
-		a.Say("next: trellis run --resume %s %s", res.ID, relTo(a, res.Input.File))
+		a.Say("next: trellis run --resume %s %s", trellis.ShellWord(res.ID), trellis.ShellWord(relTo(a, res.Input.File)))
 	}
 }
 

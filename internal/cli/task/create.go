@@ -112,7 +112,7 @@ func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir str
 		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
 			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
 		}
-		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
+		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "trellis task show "+trellis.ShellWord(filepath.Base(taken.Dir)), "choose another with --slug")
 	}
 	if err != nil {
 		return "", err
@@ -124,8 +124,8 @@ func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir str
 	}
 	rel := p.Store.Rel(t.Dir)
 	cmd.Say("made %s", rel)
-	cmd.Say("next: trellis edit %s", t.ID)
-	cmd.Say("next: trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
-	cmd.Say("next: trellis task ready %s", t.ID)
+	cmd.Say("next: trellis edit %s", trellis.ShellWord(t.ID))
+	cmd.Say("next: trellis task init-context %s backend|frontend|fullstack|test|docs", trellis.ShellWord(t.ID))
+	cmd.Say("next: trellis task ready %s", trellis.ShellWord(t.ID))
 	return t.Dir, nil
 }

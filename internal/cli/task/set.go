@@ -66,12 +66,12 @@ func (s setter) open(p *app.Project, dir string, t *taskdir.Task, value string) 
 		return nil
 	}
 	done, copied := app.WorkSoFar(p.Store, dir)
-	next := []string{"trellis retry " + t.ID + " --fresh"}
+	next := []string{"trellis retry " + trellis.ShellWord(t.ID) + " --fresh"}
 	switch rests := slices.Contains([]trellis.Status{trellis.Ready, trellis.Failed, trellis.Cancelled}, t.Status); {
 	case s.field == "branch" && !rests && !copied, s.field == "base_branch" && !done.Fresh:
 		err := app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
 		if rests || t.Status == trellis.Paused {
-			err = app.WithHints(err, append(next, "trellis task "+s.name+" "+t.ID+" "+value)...)
+			err = app.WithHints(err, append(next, "trellis task "+s.name+" "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(value))...)
 		}
 		return err
 	case s.field == "branch" && done.Begun && !done.Fresh && value != done.Branch:
@@ -112,7 +112,7 @@ func checkBranch(ctx context.Context, p *app.Project, dir, branch string) error 
 		return err
 	case taken.Tip != "": // which a person can give to the task
 		p.Env.Say("warning: %v", taken)
-		p.Env.Say("next: trellis start %s --adopt-branch if it is this task's", filepath.Base(dir))
+		p.Env.Say("next: trellis start %s --adopt-branch if it is this task's", trellis.ShellWord(filepath.Base(dir)))
 		return nil
 	}
 	return app.AsKind(app.ErrUsage, err)

@@ -81,7 +81,7 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Say("%s is ready: a running watcher picks it up; next: trellis start %s", t.ID, t.ID)
+	cmd.Say("%s is ready: a running watcher picks it up; next: trellis start %s", t.ID, trellis.ShellWord(t.ID))
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, e
 	}
 	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
 	if !cmd.CanAsk() {
-		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "git merge "+t.BranchName(), "trellis status --refresh, when it was merged elsewhere", "trellis task archive "+t.ID+" --force, to complete it all the same")
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "git merge "+trellis.ShellWord(t.BranchName()), "trellis status --refresh, when it was merged elsewhere", "trellis task archive "+trellis.ShellWord(t.ID)+" --force, to complete it all the same")
 	}
 	cmd.Say("%s", said)
 	return cmd.Confirm("complete it all the same?")

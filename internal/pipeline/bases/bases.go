@@ -71,7 +71,7 @@ func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err erro
 	}
 	base.Unset = true
 	if base.Branch, err = b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err == nil && base.Branch == "" {
-		err = flow.Fail(string(trellis.WorktreeFailed), "no base_branch is set and no branch is checked out: `trellis task set-base-branch %s BRANCH`", t.ID)
+		err = flow.Fail(string(trellis.WorktreeFailed), "no base_branch is set and no branch is checked out: `trellis task set-base-branch %s BRANCH`", trellis.ShellWord(t.ID))
 	}
 	return base, err
 }
@@ -186,7 +186,7 @@ func (b Finder) dead(t *taskdir.Task) string {
 	case t.Status == trellis.Rejected:
 		return fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)
 	}
-	return fmt.Sprintf("%s, which is %s; next: trellis retry %s, or %s", t.ID, t.Status, t.ID, out)
+	return fmt.Sprintf("%s, which is %s; next: trellis retry %s, or %s", t.ID, t.Status, trellis.ShellWord(t.ID), out)
 }
 
 func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
