@@ -81,6 +81,8 @@ func (e *FileError) Mend() string {
 		return "put what it is to be in the place of the link"
 	case errors.Is(e.Err, fs.ErrPermission):
 		return MakeYours(e.Path)
+	case errors.Is(e.Err, syscall.EROFS):
+		return "the disk is mounted read-only: mount it for writing, or work in a clone on another one"
 	case errors.Is(e.Err, syscall.ENOTDIR):
 		return "put a folder in the place of that file"
 	}

@@ -85,6 +85,9 @@ func TestMendRefused(t *testing.T) {
 	} else {
 		want["/nothing"] = "it is not yours: ls -ld / says who can let you in"
 	}
+	if got := (&durable.FileError{Path: at("secret"), Err: syscall.EROFS}).Mend(); !strings.Contains(got, "read-only") {
+		t.Errorf("a disk that is read-only: %q", got)
+	}
 	for path, want := range want {
 		if got := (&durable.FileError{Path: path, Err: syscall.EACCES}).Mend(); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
