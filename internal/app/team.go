@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,34 @@ type Sharing struct{ p *Project }
 func SharingOf(p *Project) Sharing { return Sharing{p} }
 
 // With has the project share its tasks through a remote from now on, whatever its settings say; with [NoTeam] through none.
-func (h Sharing) With(remote string) error {
+func (h Sharing) With(ctx context.Context, remote string) error {
+	if err := h.there(ctx, remote); err != nil {
+		return err
+	}
 	h.p.sharedBy = remote
 	if remote == NoTeam {
 		return share.Forget(h.p.Root)
 	}
 	return nil
+}
+
+// there says that a name is that of no remote, and which there are. An address is none.
+func (h Sharing) there(ctx context.Context, remote string) error {
+	if remote == "" || remote == NoTeam || strings.ContainsAny(remote, ":/") {
+		return nil
+	}
+	names, err := h.p.Repo.Remotes().Names(ctx)
+	switch {
+	case err != nil || slices.Contains(names, remote):
+		return err
+	case len(names) == 0:
+		return WithHints(Usagef("there is no remote %s", remote), "git remote add "+trellis.ShellWord(remote)+" URL")
+	}
+	var hints []string
+	for _, name := range names {
+		hints = append(hints, "trellis watch --shared "+trellis.ShellWord(name))
+	}
+	return WithHints(Usagef("there is no remote %s: there is %s", remote, strings.Join(names, ", ")), hints...)
 }
 
 // remote is the one through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.

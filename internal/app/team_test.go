@@ -24,7 +24,7 @@ func teamed(t *testing.T, dir string) (*Project, *Team) {
 	vars := append(os.Environ(), "TRELLIS_TRUST=checkout", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	p, err := (&Env{Vars: vars, Dir: dir, Now: time.Now}).Open(t.Context())
 	if err == nil {
-		err = SharingOf(p).With("origin")
+		err = SharingOf(p).With(t.Context(), "origin")
 	}
 	if err != nil {
 		t.Fatal(err)

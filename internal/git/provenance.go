@@ -134,7 +134,7 @@ func (r Provenance) Passed() (list []string, err error) {
 // Upstream is the default branch of the remote as it was last fetched: the full name of the ref and its commit. They are ""
 // when nothing says which branch that is; fetched reports whether there are branches of remotes at all.
 func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched bool, err error) {
-	remotes, err := r.remotes.names(ctx)
+	remotes, err := r.remotes.Names(ctx)
 	if err != nil || len(remotes) == 0 {
 		return "", "", false, err
 	}

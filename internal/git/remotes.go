@@ -131,11 +131,12 @@ func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
 		return name, err
 	}
-	list, err := r.names(ctx)
+	list, err := r.Names(ctx)
 	return usual(list), err
 }
 
-func (r Remotes) names(ctx context.Context) ([]string, error) {
+// Names are those of all remotes.
+func (r Remotes) Names(ctx context.Context) ([]string, error) {
 	if c, err := ReadConfig(r.repo.Common); err == nil && len(c.includes) == 0 {
 		return slices.Clone(c.remotes), nil
 	}

@@ -91,7 +91,7 @@ func run(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("shared") {
-		if err := app.SharingOf(p).With(c.String("shared")); err != nil {
+		if err := app.SharingOf(p).With(c.Context, c.String("shared")); err != nil {
 			return err
 		}
 	}
