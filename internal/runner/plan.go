@@ -288,6 +288,10 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	res.Asked = asked.Load()
+	if errors.As(err, new(*journal.GoneError)) && !durable.Exists(dir) {
+		j.Close() // of a lock that is gone too
+		return res, &RefusedError{s.Store.Rel(dir) + " was removed or renamed while it was planned", "name it so again, then trellis plan --retry " + trellis.ShellWord(filepath.Base(dir))}
+	}
 	h := j.History()
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/hooks"
@@ -276,6 +277,8 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = s.states().interrupted(dir)
+	case errors.As(err, new(*journal.GoneError)) && !durable.Exists(dir):
+		err = s.gone(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
 		err = s.unusable(dir, err)
 	}
@@ -292,6 +295,12 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 		}
 	}
 	return r, err
+}
+
+// gone says that the directory of a run is not where it was.
+func (s TaskRunner) gone(dir string) error {
+	return &NotReadyError{[]trellis.Problem{{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
+		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}}}
 }
 
 // unusable says what is wrong with the task.json of a run that sleeps because of it; other errors are returned.

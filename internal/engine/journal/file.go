@@ -71,6 +71,9 @@ func (j *file) cut() error {
 // fenced says why the journal is no longer ours: the lock or the file was removed or replaced (git
 // clean, a file system whose locks don't hold), or someone else has written to it.
 func (j *file) fenced() error {
+	if dir := filepath.Dir(j.path); !durable.Exists(dir) {
+		return suspended(&GoneError{dir})
+	}
 	why := ""
 	st, err := j.f.Stat()
 	switch now, nowErr := os.Lstat(j.path); {

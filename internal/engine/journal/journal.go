@@ -38,6 +38,16 @@ var (
 	ErrNondeterministic = errors.New("flow code does not follow its journal")
 )
 
+// GoneError says that the folder of a run was removed, or renamed, while it was at work. Nothing was written. It matches
+// ErrFenced too.
+type GoneError struct{ Dir string }
+
+func (e *GoneError) Error() string {
+	return e.Dir + " was removed or renamed while its run was at work"
+}
+
+func (e *GoneError) Is(target error) bool { return target == ErrFenced }
+
 // Parked is why Execute returned although the run has not ended: all of it waits, for longer than
 // is worth a process. It goes on when it is executed again.
 type Parked struct {
