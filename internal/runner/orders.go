@@ -82,23 +82,7 @@ func (s Orders) endLeftovers(dir string) error {
 	if err != nil {
 		return fmt.Errorf("ending what its run left: %w", err)
 	}
-	return errors.Join(s.countLost(dir), lock.Unlock())
-}
-
-// countLost has a task that was called off say what calls used that died before.
-func (s Orders) countLost(dir string) error {
-	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err != nil || h.Ended || h.Flow != pipeline.Flow {
-		return nil // none, or whoever opens it says what is wrong with it
-	}
-	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		used, err := usedBy(t, h)
-		if err == nil && t.Status == trellis.Cancelled && used != t.Pipeline.Usage {
-			e.Set("pipeline.usage", used)
-		}
-		return err
-	})
-	return err
+	return errors.Join(s.states().count(dir, trellis.Cancelled), lock.Unlock())
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished

@@ -266,7 +266,9 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 		return r, untrusted
 	case errors.As(err, new(wordsError)):
 		return r, mistaken(err, "trellis start "+trellis.ShellWord(filepath.Base(dir)))
-	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
+	case errors.Is(err, ErrStopped):
+		err = s.states().count(dir, trellis.Paused)
+	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled):
 		err = nil
 	case errors.As(err, &parked):
 		r.Waits, r.Until = parked.For, parked.Until
@@ -276,7 +278,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 		err = s.states().unmet(dir)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
-		err = s.states().interrupted(dir)
+		err = errors.Join(s.states().interrupted(dir), s.states().count(dir, trellis.InProgress))
 	case errors.As(err, new(*journal.GoneError)) && !durable.Exists(dir):
 		err = s.gone(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):

@@ -112,6 +112,26 @@ func (s states) interrupted(dir string) error {
 	return err
 }
 
+// count has a task that is in a status, with a run that has not ended, say what its agents used by now: calls that died with
+// their process too, and those after the last phase that task.json was told of.
+func (s states) count(dir string, in trellis.Status) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil || h.Ended || h.Flow != pipeline.Flow {
+		return nil // none, or whoever opens it says what is wrong with it
+	}
+	_, err = s.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		used, err := usedBy(t, h)
+		if err == nil && t.Status == in && used != t.Pipeline.Usage {
+			e.Set("pipeline.usage", used)
+		}
+		return err
+	})
+	if errors.Is(err, taskdir.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
 // begins afresh by itself.
 func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string) (Result, error) {
