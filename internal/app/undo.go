@@ -297,7 +297,7 @@ func (o Orders) Archive(dir string) (to string, err error) {
 	was, loadErr := p.Store.Load(dir)
 	to, err = p.Store.Archive(dir)
 	if unfinished, ok := errors.AsType[*taskdir.UnfinishedError](err); ok {
-		return "", WithHints(AsKind(ErrUnmet, err), "trellis cancel "+unfinished.ID, "trellis task archive "+unfinished.ID)
+		return "", WithHints(AsKind(ErrUnmet, err), "trellis cancel "+trellis.ShellWord(unfinished.ID), "trellis task archive "+trellis.ShellWord(unfinished.ID))
 	}
 	if err != nil || loadErr != nil || to == dir {
 		return to, err

@@ -147,6 +147,8 @@ func TestWaitingFor(t *testing.T) {
 		"02-01-base":                     `{"status": "in_progress"}`,
 		"02-02-depends":                  `{"status": "waiting", "pipeline": {"depends_on": ["02-01-base"]}}`,
 		"02-03-approval":                 `{"status": "waiting", "pipeline": {"approval": {"required": true, "approvers": 1}}}`,
+		"02-19-met":                      `{"status": "waiting", "pipeline": {"depends_on": ["02-10-review"]}}`,
+		"02-20-met":                      `{"status": "waiting", "pipeline": {"depends_on": ["02-10-review"], "approval": {"required": true}}}`,
 		"02-04-judge":                    `{"status": "waiting", "pipeline": {"judge": {"pass": false, "feedback": "no"}}}`,
 		"02-05-limit":                    `{"status": "paused", "pipeline": {"resume_at": "2026-02-03T13:00:00Z"}}`,
 		"02-06-stopped":                  `{"status": "paused"}`,
@@ -167,6 +169,8 @@ func TestWaitingFor(t *testing.T) {
 	want := map[string]string{
 		"02-02-depends":  "dependency 02-01-base (in_progress)",
 		"02-03-approval": "approval",
+		"02-19-met":      "watcher: none is running", // nobody is asked
+		"02-20-met":      "approval",
 		"02-04-judge":    "decision: the judge was not satisfied",
 		"02-05-limit":    "time 2026-02-03T13:00:00Z, and no watcher is running",
 		"02-06-stopped":  "start",
@@ -194,6 +198,25 @@ func TestWaitingFor(t *testing.T) {
 		one, err := r.Task(filepath.Join(r.Store.Tasks(), id))
 		if want := map[string]string{"02-08-ready": "machine: none has taken it yet", "02-12-busy": "time 2026-02-03T13:00:00Z (rate_limited)"}[id]; err != nil || one.WaitingFor != want {
 			t.Errorf("%s, shared: got %q, %v, want %q", id, one.WaitingFor, err, want)
+		}
+	}
+	met := filepath.Join(r.Store.Tasks(), "02-20-met")
+	task, err := r.Store.Load(met)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := taskdir.PlanHash(met, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []struct{ hash, want string }{{"sha256:other", "approval"}, {hash, "watcher: none is running"}} {
+		line := fmt.Sprintf(`{"decision": "approve", "by": "ann", "at": "2026-02-03T11:00:00Z", "hash": %q}`+"\n", said.hash)
+		if err := os.WriteFile(filepath.Join(met, taskdir.Approvals), []byte(line), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.Given = nil
+		if one, err := r.Task(met); err != nil || one.WaitingFor != said.want {
+			t.Errorf("a yes to %s: got %q, %v, want %q", said.hash, one.WaitingFor, err, said.want)
 		}
 	}
 	r.Merged = true

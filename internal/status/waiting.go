@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -69,12 +70,28 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		if unmerged := inReview(p.DependsOn, known); len(unmerged) > 1 && !p.Approval.Required {
 			return "merge of all but one of " + strings.Join(unmerged, ", ")
 		}
-		if why := r.said(t.ID); why != "" && len(p.DependsOn) > 0 && !strings.HasPrefix(why, "approval") {
+		why := r.said(t.ID)
+		switch {
+		case len(p.DependsOn) == 0 || strings.HasPrefix(why, "approval"):
+			return "approval"
+		case why != "":
 			return "dependency " + why
+		case p.Approval.Required && !r.approved(t):
+			return "approval"
 		}
-		return "approval"
+		return r.turn(t)
 	}
 	return ""
+}
+
+// approved reports whether people agreed to the plan of a task as it is now. What can't be read says nothing.
+func (r Reader) approved(t *taskdir.Task) bool {
+	said, _, err := proof.Read(t.Dir)
+	if err != nil {
+		return false
+	}
+	hash, err := taskdir.PlanHash(t.Dir, t)
+	return err == nil && proof.Decide(said, "", hash, t.Pipeline.Approval.Approvers, r.Now).State == proof.Approved
 }
 
 // inReview are the dependencies that may have to be merged: a task begins on one of them, not on several.
