@@ -102,7 +102,7 @@ func (o *Changes) refuse(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged by itself: %v; `git -C %s merge %.12s`, mend it there and commit, then `trellis deliver %s` checks both and pushes",
-		o.in.Job.Branch, o.remote, err, pipeline.Typed(o.in.Job.Worktree), o.theirs, o.in.Task)
+		o.in.Job.Branch, o.remote, err, trellis.ShellWord(o.in.Job.Worktree), o.theirs, o.in.Task)
 }
 
 // Moved reports whether the branch holds, or is to hold, something that was not verified and that the remote has not.

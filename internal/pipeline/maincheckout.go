@@ -19,14 +19,6 @@ func ReflogAction(task string) string { return "trellis agent of " + task }
 // ReflogVariable is that variable.
 const ReflogVariable = "GIT_REFLOG_ACTION"
 
-// Typed is a path as it is typed in a shell.
-func Typed(path string) string {
-	if strings.ContainsAny(path, " \t\n'\"\\$&;()*?[]{}<>|`!#~") {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
-}
-
 // mainWatch watches the main checkout around an agent's call.
 type mainWatch struct {
 	repo *git.Repo
@@ -140,7 +132,7 @@ func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.He
 	}
 	if len(did) > 0 {
 		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
-			r.Role, strings.Join(few(did), ", "), Typed(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
+			r.Role, strings.Join(few(did), ", "), trellis.ShellWord(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
 	}
 	return notes, fail
 }
@@ -154,14 +146,14 @@ func said(m git.Move) string {
 
 // undoCommand is the command that takes a move back, and loses nothing that is not committed.
 func (mw *mainWatch) undoCommand(m git.Move, now git.Heads) string {
-	in := "git -C " + Typed(mw.repo.Main)
+	in := "git -C " + trellis.ShellWord(mw.repo.Main)
 	switch {
 	case m.Ref == "HEAD":
-		return fmt.Sprintf("%s checkout %s", in, Typed(m.Was))
+		return fmt.Sprintf("%s checkout %s", in, trellis.ShellWord(m.Was))
 	case m.Ref == now.Branch:
 		return fmt.Sprintf("%s reset --keep %s", in, m.Was)
 	case m.Now == "":
-		return fmt.Sprintf("%s branch %s %s", in, Typed(m.Ref), m.Was)
+		return fmt.Sprintf("%s branch %s %s", in, trellis.ShellWord(m.Ref), m.Was)
 	}
-	return fmt.Sprintf("%s branch -f %s %s", in, Typed(m.Ref), m.Was)
+	return fmt.Sprintf("%s branch -f %s %s", in, trellis.ShellWord(m.Ref), m.Was)
 }

@@ -110,7 +110,7 @@ func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 			return err
 		}
 		if now, err := ms.repo.Modules().ModuleCommit(ctx, next, path); err != nil || now != was {
-			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, Typed(j.Worktree), filepath.Base(ms.task.dir)))
+			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, trellis.ShellWord(j.Worktree), filepath.Base(ms.task.dir)))
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn
 		if head != m.Base {
 			note := fmt.Sprintf("the work in %s is commit %.12s on its own branch %s", m.Path, head, in.Job.Branch)
 			if !in.Job.Delivery.Push {
-				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", Typed(m.Path), Typed(in.Job.Branch))
+				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", trellis.ShellWord(m.Path), trellis.ShellWord(in.Job.Branch))
 			}
 			notes = append(notes, note)
 		}

@@ -125,7 +125,7 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 	switch conflict := (*gitupdate.ConflictError)(nil); {
 	case errors.As(err, &conflict):
 		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
-			in.Job.BaseBranch, o.Base, joinSome(conflict.Said), Typed(in.Job.Worktree), in.Task)
+			in.Job.BaseBranch, o.Base, joinSome(conflict.Said), trellis.ShellWord(in.Job.Worktree), in.Task)
 	case errors.Is(err, gitupdate.ErrOldGit):
 		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
 	case err != nil:

@@ -266,7 +266,7 @@ func (v *verifier) unseen(ctx context.Context, in checksIn) (list []string, err 
 	filled, err := v.repo.Index().Filled(ctx, in.Job.Worktree)
 	for _, path := range filled {
 		if !slices.Contains(in.Filled, path) {
-			list = append(list, fmt.Sprintf("%s/ (a submodule that is not checked out: git sees none of the files in its folder; take them out, or let worktree.setup run `git submodule update --init %s`)", path, Typed(path)))
+			list = append(list, fmt.Sprintf("%s/ (a submodule that is not checked out: git sees none of the files in its folder; take them out, or let worktree.setup run `git submodule update --init %s`)", path, trellis.ShellWord(path)))
 		}
 	}
 	return list, err

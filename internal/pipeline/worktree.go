@@ -165,7 +165,7 @@ func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error
 	if e.Owner == "" {
 		e.Owner = wt.claimedBy(j.Worktree)
 	}
-	way := fmt.Sprintf("`git -C %s switch --detach` lets go of it", Typed(e.Worktree))
+	way := fmt.Sprintf("`git -C %s switch --detach` lets go of it", trellis.ShellWord(e.Worktree))
 	switch inPlace := (git.Worktree{Path: e.Worktree}).At(j.Worktree); {
 	case e.Tip != "", inPlace && e.Owner == "":
 		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: if it is this task's, `trellis retry %s`, then `trellis start %[2]s --adopt-branch`", e, id)
@@ -181,7 +181,7 @@ func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error
 			return err
 		}
 		if base != "" {
-			way = fmt.Sprintf("`git -C %s switch %s` lets go of it", Typed(e.Worktree), Typed(j.BaseBranch))
+			way = fmt.Sprintf("`git -C %s switch %s` lets go of it", trellis.ShellWord(e.Worktree), trellis.ShellWord(j.BaseBranch))
 		}
 	}
 	return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: %s; then `trellis retry %s`", e, way, id)

@@ -86,7 +86,7 @@ func behindFormat(p *packages.Package, n *ast.CallExpr) (put []ast.Expr) {
 // isWord reports whether an expression is one word of a shell: what makes one of a text, a number, or a text that the source says.
 func isWord(p *packages.Package, e ast.Expr) bool {
 	if call, ok := e.(*ast.CallExpr); ok {
-		if f := calleeOf(p.TypesInfo, call); f != nil && (f.Name() == "ShellWord" || f.Name() == "Typed") {
+		if f := calleeOf(p.TypesInfo, call); f != nil && f.Name() == "ShellWord" {
 			return true
 		}
 	}
