@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,25 +177,13 @@ func (in inspector) ignored(ctx context.Context, dir string) (missed, made []str
 	for _, p := range list {
 		switch name := strings.TrimSuffix(p, "/"); {
 		case slices.Contains(laid, name):
-		case remade(name):
+		case git.Remade(name):
 			made = append(made, p)
 		default:
 			missed = append(missed, p)
 		}
 	}
 	return missed, made, err
-}
-
-// remade reports whether a path is called as what a build, an installer or a test run makes.
-func remade(name string) bool {
-	for part := range strings.SplitSeq(name, "/") {
-		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",
-			".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".cache", ".parcel-cache", ".eggs", ".build", "coverage", ".coverage", "htmlcov", ".terraform", ".direnv",
-			".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store", "vendor", "Pods", "DerivedData", "_build", "deps"}, part) {
-			return true
-		}
-	}
-	return slices.Contains([]string{".pyc", ".o", ".a", ".so", ".class", ".log", ".tmp", ".swp", ".egg-info", ".tsbuildinfo", ".test", ".out"}, path.Ext(name))
 }
 
 // measure is what a folder takes on the disk, links not followed, and the folders in it that are repositories.

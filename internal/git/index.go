@@ -89,6 +89,18 @@ func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]st
 	return nulls(out), err
 }
 
+// Remade reports whether a path is called as what a build, an installer or a test run makes.
+func Remade(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",
+			".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".cache", ".parcel-cache", ".eggs", ".build", "coverage", ".coverage", "htmlcov", ".terraform", ".direnv",
+			".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store", "vendor", "Pods", "DerivedData", "_build", "deps"}, part) {
+			return true
+		}
+	}
+	return slices.Contains([]string{".pyc", ".o", ".a", ".so", ".class", ".log", ".tmp", ".swp", ".egg-info", ".tsbuildinfo", ".test", ".out"}, filepath.Ext(name))
+}
+
 // Ignores reports whether git ignores what lies in a folder of a checkout, which need not be there. folder is given from the checkout's
 // top.
 func (r Index) Ignores(ctx context.Context, dir, folder string) (bool, error) {

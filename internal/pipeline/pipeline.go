@@ -211,9 +211,11 @@ func (r *run) updateVerified(f flow.Flow) (done bool, err error) {
 // finish ends a run whose commit is verified, with push and pull request when they are wanted.
 func (r *run) finish(f flow.Flow) error {
 	if r.rep.Outcome == trellis.NoChangeNeeded {
-		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
+		gone, err := discard.Do(f, discardIn{r.job})
+		if err != nil {
 			return err
 		}
+		r.rep.note(gone.Notes)
 		r.rep.Worktree = ""
 		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
 	}

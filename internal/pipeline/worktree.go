@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -17,10 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-const discard flow.Act[discardIn, struct{}] = "discard"
+const discard flow.Act[discardIn, discarded] = "discard"
 
 type discardIn struct {
 	Job Job `json:"job"`
+}
+
+type discarded struct {
+	Notes []string `json:"notes,omitempty"`
 }
 
 // worktrees makes, finds and takes away the worktree of a task.
@@ -254,26 +260,45 @@ func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
 
 // discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
 // of the base all the same (a commit that was taken back) is kept.
-func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
+func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (out discarded, err error) {
 	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if err != nil {
-		return struct{}{}, err
+		return out, err
 	}
 	left, err := wt.restorer.uncommitted(ctx, in.Job)
 	if err != nil {
-		return struct{}{}, err
+		return out, err
+	}
+	if out.Notes, err = wt.lostWith(ctx, in.Job); err != nil {
+		return out, err
 	}
 	if tip != in.Job.BaseCommit || len(left) > 0 {
-		_, err := wt.backUpAndRemove(ctx, c, in.Job)
-		return struct{}{}, err
+		kept, err := wt.backUpAndRemove(ctx, c, in.Job)
+		out.Notes = append(kept, out.Notes...)
+		return out, err
 	}
 	if err := wt.repo.Worktrees().Remove(ctx, in.Job.Worktree); err != nil {
-		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+		return out, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
 	if _, err := wt.modules.remove(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
-		return struct{}{}, err
+		return out, err
 	}
-	return struct{}{}, wt.repo.Refs().DeleteBranch(ctx, in.Job.Branch)
+	return out, wt.repo.Refs().DeleteBranch(ctx, in.Job.Branch)
+}
+
+// lostWith notes what git ignores in a worktree, which no backup has, but for what is called as a build makes it.
+func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
+	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
+	list = few(slices.DeleteFunc(list, func(path string) bool {
+		return path == runtimeDir+"/" || git.Remade(strings.TrimSuffix(path, "/"))
+	}))
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return []string{"git ignores these files, which went with the worktree: " + strings.Join(list, ", ")}, nil
 }
 
 // ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person

@@ -176,6 +176,20 @@ func TestNoChangeIsProvenOnTheBase(t *testing.T) {
 	}
 }
 
+// What git ignores goes with the worktree of a run that changed nothing, and is named, unless a build makes it anew.
+func TestIgnoredFilesThatGo(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "mkdir -p node_modules data; echo x | tee node_modules/x data/mine.txt; printf 'node_modules\\ndata\\n' >> $(git rev-parse --git-path info/exclude)")
+	dir := w.Hand("02-01-bye", provenBy("sh test.sh"))
+	if res := w.Start(dir); res.Outcome != trellis.NoChangeNeeded {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	report := w.File(dir, "report.md")
+	if want := "git ignores these files, which went with the worktree: data/\n"; !strings.Contains(report, want) {
+		t.Errorf("report.md lacks %q:\n%s", want, report)
+	}
+}
+
 // A process that an agent leaves behind does not change the work between its check and its commit.
 func TestProcessThatStaysBehind(t *testing.T) {
 	t.Parallel()
