@@ -79,6 +79,9 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		case p.Approval.Required && !r.approved(t):
 			return "approval"
 		}
+		if _, what := r.asks(t.Dir); what != "approval" { // its run waits
+			return "approval"
+		}
 		return r.turn(t)
 	}
 	return ""
