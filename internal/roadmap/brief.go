@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -34,11 +33,6 @@ func Requirement(name, title string, s Step, src []byte) string {
 func PlanCommand(name, step string) string {
 	if step == "" {
 		return "trellis objective plan " + trellis.ShellWord(name)
-	}
-	if strings.ContainsFunc(step, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
-	}) || strings.HasPrefix(step, "-") {
-		step = "'" + strings.ReplaceAll(step, "'", `'\''`) + "'"
 	}
 	return fmt.Sprintf("trellis objective plan %s --step %s", trellis.ShellWord(name), trellis.ShellWord(step))
 }

@@ -305,7 +305,7 @@ func TestTaskName(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	for step, want := range map[string]string{"1A.2": "1A.2", "it's": `'it'\''s'`, "a b": "'a b'", "-x": "'-x'"} {
+	for step, want := range map[string]string{"1A.2": "1A.2", "it's": `'it'\''s'`, "a b": "'a b'", "-x": "-x"} {
 		if got := roadmap.PlanCommand("x", step); got != "trellis objective plan x --step "+want {
 			t.Errorf("step %s is planned by %s", step, got)
 		}
