@@ -225,7 +225,7 @@ func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []
 			paths = append(paths, e.path)
 		}
 	}
-	return paths, err
+	return slices.Compact(paths), err // one in conflict stands there once for each side
 }
 
 // Filled are the folders of a checkout that its index has as submodules, that hold something, and where there is no repository:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -206,6 +207,12 @@ func TestFilled(t *testing.T) {
 	filled("libs/cli")
 	b.GitIn(dir, "rm", "-q", "--cached", "libs/cli")
 	filled()
+	sha, conflict := b.GitIn(dir, "rev-parse", "HEAD"), exec.Command("git", "-C", dir, "update-index", "--index-info")
+	conflict.Stdin = strings.NewReader("160000 " + sha + " 1\tlibs/cli\n160000 " + sha + " 2\tlibs/cli\n160000 " + sha + " 3\tlibs/cli\n")
+	if out, err := conflict.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	filled("libs/cli") // in conflict
 }
 
 // hide writes an index that ends with a.txt and libs/cli so that who goes by the end of a.txt's name reads something else behind it than

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -145,6 +146,10 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return p, err
 	}
+	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().Filled(ctx, in.Job.Worktree) })
+	if err != nil {
+		return p, err
+	}
 	note, err := pp.setUpCleanly(ctx, c, in, missing != nil)
 	if err != nil {
 		return p, err
@@ -152,10 +157,8 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	if p.Filled = in.Filled; !in.Begun || missing != nil {
-		if p.Filled, err = pp.filled(ctx, in.Job); err != nil {
-			return p, err
-		}
+	if p.Filled, err = pp.filled(ctx, in, filled, missing != nil); err != nil {
+		return p, err
 	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
@@ -167,13 +170,25 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	return p, err
 }
 
-// filled are what [Prepared.Filled] says, never nil.
-func (pp *preparer) filled(ctx context.Context, j Job) ([]string, error) {
-	list, err := pp.repo.Index().Filled(ctx, j.Worktree)
-	if err == nil && list == nil {
+// filledFile is where a call notes which submodules held files before worktree.setup.
+const filledFile = "filled.json"
+
+// filled are what [Prepared.Filled] says: in a worktree that was made just now all there are, in another one those of the run before
+// and what setup filled. before are those before setup.
+func (pp *preparer) filled(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
+	list, err := pp.repo.Index().Filled(ctx, in.Job.Worktree)
+	switch {
+	case err != nil || in.Begun && !made && in.Filled == nil:
+		return nil, err
+	case in.Begun && !made:
+		list = append(slices.Clone(in.Filled), slices.DeleteFunc(list, func(path string) bool {
+			return slices.Contains(before, path) || slices.Contains(in.Filled, path)
+		})...)
+	}
+	if list == nil {
 		list = []string{}
 	}
-	return list, err
+	return list, nil
 }
 
 // setUpCleanly is setUp that leaves nothing which git would commit: it would be taken for the work of agents. Where they have worked

@@ -422,6 +422,25 @@ func TestSubmodulePullRequest(t *testing.T) {
 	}
 }
 
+// What worktree.setup puts there in a later run, as people are told to have it do, is nobody's work either.
+func TestSetupWhereGitSeesNone(t *testing.T) {
+	t.Parallel()
+	w := modular(t, `{roles: {implement: [{files: {two.txt: "two\n"}, answer: done}], check: [{answer: fine}], debug: [{exit: 1}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "two.txt:1"}]}}]}}`)
+	w.Site.Config.Verify = []string{"grep -qx one libs/cli/made.txt"}
+	dir := w.Hand("02-01-two", twoPRD)
+	if res := w.Start(dir); res.Status != trellis.Failed {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.Site.Config.Worktree.Setup = []string{"echo one >libs/cli/made.txt"}
+	w.Site.Config.Verify = []string{"grep -qx two two.txt"}
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+}
+
 // Git sees nothing of what is in the folder of a submodule that is not checked out: work there is told to the debug agent, and is
 // no work of a run that is done. What worktree.setup put into such a folder is nobody's work.
 func TestWorkWhereGitSeesNone(t *testing.T) {
