@@ -10,6 +10,7 @@ import (
 func TestDaysOfTheTimeZone(t *testing.T) {
 	t.Parallel()
 	w := runnertest.NewWorld(t, runnertest.Quickly)
+	w.Git("remote", "add", "origin", w.TempDir())
 	p, _ := teamed(t, w.Dir)
 	w.Write(".trellis/config.yaml", "shared: {time_zone: Pacific/Kiritimati}\nagents: {commands: {mine: {command: [mine]}}}\n")
 	if _, problems := p.Config(); len(problems) == 0 {

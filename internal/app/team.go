@@ -48,7 +48,7 @@ func (h Sharing) With(ctx context.Context, remote string) error {
 
 // there says that a name is that of no remote, and which there are. An address is none.
 func (h Sharing) there(ctx context.Context, remote string) error {
-	if remote == "" || remote == NoTeam || strings.ContainsAny(remote, ":/") {
+	if remote == "" || remote == NoTeam || strings.ContainsAny(remote, ":/.") {
 		return nil
 	}
 	names, err := h.p.Repo.Remotes().Names(ctx)

@@ -66,6 +66,42 @@ func TestDayInMetricsOfATeam(t *testing.T) {
 	}
 }
 
+// What a person named outlives settings that name it too; what settings alone named ends with them.
+func TestRemoteThatWasNamed(t *testing.T) {
+	t.Parallel()
+	for _, byHand := range []bool{true, false} {
+		w := runnertest.NewWorld(t, runnertest.Quickly)
+		w.Git("init", "-q", "--bare", w.Dir+"/../bare.git")
+		w.Git("remote", "add", "origin", filepath.Clean(w.Dir+"/../bare.git"))
+		look := func(p *Project) {
+			t.Helper()
+			s, err := p.Site(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			team, err := SharingOf(p).Team(s)
+			if err == nil {
+				_, err = team.Look(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, _ := teamed(t, w.Dir)
+		if byHand {
+			look(p)
+		}
+		p.sharedBy = "" // as in another process
+		w.Write(".trellis/config.yaml", "shared: {remote: origin}\n")
+		look(p)
+		w.Write(".trellis/config.yaml", "")
+		cfg, _ := p.Config()
+		if got := SharingOf(p).remote(cfg); (got == "origin") != byHand || SharingOf(p).shared() != byHand {
+			t.Errorf("named by hand %t: got %q, shared %t", byHand, got, SharingOf(p).shared())
+		}
+	}
+}
+
 // A yes from another clone is for the plan as that clone has it: of one that was changed elsewhere since it is refused, also by the machine that
 // is at work on the task.
 func TestApprovalOfWhatThisCloneHas(t *testing.T) {

@@ -131,6 +131,7 @@ func (s *sightings) load() {
 	if err != nil || s.remote != "" && text.Remote != s.remote {
 		return
 	}
+	s.set = s.set && text.Set // what a person named stays named
 	if s.remote == "" {
 		s.silence = text.Silence
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // skew is how far clocks may differ before doctor says so. Nothing goes by it but the times that people read.
@@ -36,7 +37,7 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	}
 	l, err := team.Look(ctx)
 	if err != nil {
-		d.add(stateError, "sharing", text.OneLine(err.Error()), "git push --dry-run "+team.Remote.Name+" HEAD:refs/trellis/run/may-push")
+		d.add(stateError, "sharing", text.OneLine(err.Error()), "git push --dry-run "+trellis.ShellWord(team.Remote.Name)+" HEAD:refs/trellis/run/may-push")
 		return
 	}
 	said := fmt.Sprintf("%s has %s", team.Remote.Name, text.Count(l.Tasks, "task"))
