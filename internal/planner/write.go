@@ -178,28 +178,34 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	return w, err
 }
 
-// branch is the one that task.json names, or else the first free one of the task's name: no branch of the repository, nor of another
-// task, which need not have made it yet.
+// branch is the one that a person named in task.json, or that has work on it, or else the first free one of the task's name: no branch
+// of the repository, nor of another task, which need not have made it yet.
 func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning string, err error) {
-	if name = t.BranchName(); t.Branch != "" {
-		return name, "", nil
+	const way = "%v: name another with `trellis task set-branch`, or start with --adopt-branch"
+	own := t.BranchName()
+	if err := git.CheckBranchName(own); err != nil {
+		return own, fmt.Sprintf(way, err), nil
 	}
+	kept := t.Branch != "" && (t.Branch != (&taskdir.Task{Name: t.Name}).BranchName() || t.Pipeline.BaseCommit != "")
 	all, err := wr.store.List()
 	if err != nil {
 		return "", "", err
 	}
+	others := func(e taskdir.Entry) bool { return e.Task != nil && e.Dir != wr.dir && e.Task.BranchName() == name }
+	name = own
 	for i := 2; ; i++ {
 		err := wr.repo.Refs().BranchFree(ctx, name)
 		taken, ok := errors.AsType[*git.BranchError](err)
-		if err != nil && (!ok || strings.HasPrefix(name, taken.Taken+"/")) { // no other name of the task's would do
-			return name, fmt.Sprintf("%v: name another with `trellis task set-branch`", err), nil
-		}
-		others := slices.ContainsFunc(all, func(e taskdir.Entry) bool { return e.Task != nil && e.Dir != wr.dir && e.Task.BranchName() == name })
-		if err == nil && !others {
+		switch {
+		case err != nil && !ok:
+			return "", "", err
+		case ok && (kept || strings.HasPrefix(name, taken.Taken+"/")): // no other name of the task's would do
+			return name, fmt.Sprintf(way, err), nil
+		case kept, !ok && !slices.ContainsFunc(all, others):
 			return name, warning, nil
 		}
-		name = fmt.Sprintf("%s-%d", t.BranchName(), i)
-		warning = fmt.Sprintf("the branch %s is there, or another task's, so this one has %s: `trellis task set-branch` names it otherwise", t.BranchName(), name)
+		name = fmt.Sprintf("%s-%d", own, i)
+		warning = fmt.Sprintf("the branch %s is there, or another task's, so this one has %s: `trellis task set-branch` names it otherwise", own, name)
 	}
 }
 

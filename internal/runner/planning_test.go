@@ -439,15 +439,19 @@ func TestBranchOfAPlan(t *testing.T) {
 	plan("bye", "feature/bye-2", "") // whose name is bye-2
 	w.Git("branch", "feature/mine")
 	plan("mine", "feature/mine-2", "the branch feature/mine is there, or another task's, so this one has feature/mine-2: `trellis task set-branch`")
-	w.Write(w.Site.Store.Rel(first)+"/task.json", strings.Replace(w.File(first, "task.json"), "feature/bye", "feature/other", 1))
+	w.Git("branch", "feature/bye")
+	if res, err := w.Site.PlanRunner().Replan(context.Background(), first, runner.PlanOptions{Requirement: "say bye aloud"}); err != nil || w.Task(first).Branch != "feature/bye-3" {
+		t.Errorf("planned again beside a branch of a person's: got %q, %v, %v", w.Task(first).Branch, res.Failure, err)
+	}
+	w.Write(w.Site.Store.Rel(first)+"/task.json", strings.Replace(w.File(first, "task.json"), "feature/bye-3", "feature/other", 1))
 	res, err := w.Site.PlanRunner().Replan(context.Background(), first, runner.PlanOptions{Requirement: "say bye twice"})
 	if got := w.Task(first).Branch; err != nil || got != "feature/other" {
 		t.Errorf("planned again: got %q, %v, %v", got, res.Failure, err)
 	}
-	w.Git("branch", "-D", "feature/mine")
+	w.Git("branch", "-D", "feature/mine", "feature/bye")
 	w.Git("branch", "feature")
 	late, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "late", DevType: "backend"}, Requirement: "say bye"})
-	if err != nil || !strings.Contains(strings.Join(late.Report.Warnings, "\n"), "there is a branch feature: name another with `trellis task set-branch`") {
+	if err != nil || !strings.Contains(strings.Join(late.Report.Warnings, "\n"), "there is a branch feature: name another with `trellis task set-branch`, or start") {
 		t.Errorf("got %+v, %v", late.Report.Warnings, err)
 	}
 }
