@@ -312,6 +312,20 @@ func (ap Approvals) say(dir string, a proof.Approval) (err error) {
 	return err
 }
 
+// undecided are those of a run's open requests to which people have not said yet what is needed.
+func (ap Approvals) undecided(dir string, open []workflow.Request) (left []workflow.Request, err error) {
+	for _, q := range open {
+		said, err := workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+		if err != nil {
+			return nil, err
+		}
+		if said.State == workflow.Pending {
+			left = append(left, q)
+		}
+	}
+	return left, nil
+}
+
 // Request is the open request for a step of a run; without a path, the only one.
 func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
@@ -325,6 +339,11 @@ func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	open, err := workflow.Open(h)
 	if err != nil {
 		return q, err
+	}
+	if step == "" && len(open) > 1 {
+		if open, err = ap.undecided(dir, open); err != nil {
+			return q, err
+		}
 	}
 	var paths []string
 	for _, q := range open {

@@ -279,7 +279,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = errors.Join(s.states().interrupted(dir), s.states().count(dir, trellis.InProgress))
-	case errors.As(err, new(*journal.GoneError)) && !durable.Exists(dir):
+	case errors.As(err, new(*journal.GoneError)):
 		err = s.gone(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
 		err = s.unusable(dir, err)
@@ -299,10 +299,14 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	return r, err
 }
 
-// gone says that the directory of a run is not where it was.
+// gone says that the directory of a run, or its run/, is not where it was.
 func (s TaskRunner) gone(dir string) error {
-	return &NotReadyError{[]trellis.Problem{{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
-		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}}}
+	p := trellis.Problem{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
+		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}
+	if durable.Exists(dir) {
+		p.File, p.Hint = filepath.Join(p.File, taskdir.Run), "trellis retry "+trellis.ShellWord(filepath.Base(dir))
+	}
+	return &NotReadyError{[]trellis.Problem{p}}
 }
 
 // unusable says what is wrong with the task.json of a run that sleeps because of it; other errors are returned.
