@@ -83,7 +83,7 @@ func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error
 
 // survey looks at the repository as it is now.
 func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
-	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}, all: map[string]taskdir.Entry{}}
+	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}, all: map[string]taskdir.Entry{}, tasksDir: c.Store.Tasks()}
 	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {
 		entries, err := list()
 		if err != nil {

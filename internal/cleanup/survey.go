@@ -23,14 +23,15 @@ type survey struct {
 	inspector inspector
 	prover    prover
 
-	all   map[string]taskdir.Entry // by name, those that can't be read too
-	tasks []*taskdir.Task          // archived ones after the others
-	owner map[string]*taskdir.Task
-	trees []git.Worktree
-	main  string // the branch of the main checkout
-	bases map[string][]base
-	to    map[string]string // the remotes that base branches follow
-	ours  string            // the task whose lock we hold ourselves
+	tasksDir string                   // of tasks that are not archived
+	all      map[string]taskdir.Entry // by name, those that can't be read too
+	tasks    []*taskdir.Task          // archived ones after the others
+	owner    map[string]*taskdir.Task
+	trees    []git.Worktree
+	main     string // the branch of the main checkout
+	bases    map[string][]base
+	to       map[string]string // the remotes that base branches follow
+	ours     string            // the task whose lock we hold ourselves
 }
 
 // begun reports whether a run may have made something for the task: a branch of its name need not be its.

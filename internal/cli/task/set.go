@@ -66,6 +66,9 @@ func (s setter) open(p *app.Project, dir string, t *taskdir.Task, value string) 
 		return nil
 	}
 	done, copied := app.WorkSoFar(p.Store, dir)
+	if s.field == "branch" && done.Begun && !done.Fresh && value == done.Branch {
+		return nil // somebody edited it, and it is put right
+	}
 	next := []string{"trellis retry " + trellis.ShellWord(t.ID) + " --fresh"}
 	switch rests := slices.Contains([]trellis.Status{trellis.Ready, trellis.Failed, trellis.Cancelled}, t.Status); {
 	case s.field == "branch" && !rests && !copied, s.field == "base_branch" && !done.Fresh:
