@@ -209,7 +209,11 @@ func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string)
 		return nil
 	}
 	cmd.Say("made %s: read .trellis/config.yaml, and commit them", files)
-	cmd.Say("next: git add .trellis && git commit -m %q", "Set up Trellis")
+	from := ".trellis"
+	if cmd.Dir != p.Root {
+		from = ":/.trellis"
+	}
+	cmd.Say("next: git add "+from+" && git commit -m %q", "Set up Trellis")
 	return nil
 }
 
