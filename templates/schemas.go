@@ -3,7 +3,9 @@ package templates
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Schema is the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge,
@@ -26,8 +28,8 @@ func Native(name string) (json.RawMessage, error) {
 		return nil, err
 	}
 	raw, err := files.ReadFile("schemas/native/" + name + ".json")
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return bytes.TrimSpace(raw), nil
+	return bytes.TrimSpace(raw), err
 }
