@@ -44,7 +44,7 @@ func TestWhoeverTakesTheTaskEndsWhatIsLeft(t *testing.T) {
 		code int
 		ends bool // the agent of the killed run
 	}{
-		"archive": {"task archive 02-01-bye", 1, true},
+		"archive": {"task archive 02-01-bye", 3, true},
 		"cancel":  {"cancel 02-01-bye", 0, true},
 		"cleanup": {"cleanup 02-01-bye", 3, true},
 		"rm":      {"task rm 02-01-bye", 2, false},
