@@ -89,7 +89,7 @@ func edits() (list []edit) {
 		edit{"git-stash", "check", "echo more >>$T/prd.md; git stash -q", 0, "review", "", "", delivered + "; " + once},
 		edit{"git-reset", "check", "git reset -q --hard", 0, "review", "", "", delivered + "; " + once},
 		// Edge S11: what git takes away, or brings back, besides what it tracks.
-		edit{"git-clean", "check", "git clean -fdxq", 11, "in_progress", "! trellis start 02-01-bye 2>$R/said; grep 'git clean -x' $R/said; trellis status 02-01-bye | grep 'next.*trellis retry 02-01-bye'; " + again, "review", delivered},
+		edit{"git-clean", "check", "git clean -fdxq", 3, "in_progress", "! trellis start 02-01-bye 2>$R/said; grep 'git clean -x' $R/said; trellis status 02-01-bye | grep 'next.*trellis retry 02-01-bye'; " + again, "review", delivered},
 		edit{"git-stash-pop", "", "true", 0, "review", "git stash -q; trellis status 02-01-bye | grep ready; ! trellis start 02-01-bye 2>$R/said; grep 'git took task.json back' $R/said; trellis status 02-01-bye | grep 'next.*trellis retry'; trellis list | grep 'task.json was taken back'; git stash pop -q", "review", delivered},
 		edit{"git-switch", "check", "git checkout -q -b other; git add -A; git commit -q --no-verify -m all; git rm -rqf $T; git commit -q --no-verify -m none", 3, "gone", "git checkout -q HEAD~1; " + settle, "review", delivered + "; " + once},
 	)
