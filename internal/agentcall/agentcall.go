@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/templates"
 )
 
 // Request is one piece of work for an agent. It is journalled: Data holds paths and hashes, no texts.
@@ -127,15 +128,23 @@ type Reply struct {
 	ToolCalls int             `json:"tool_calls"`
 	Stop      string          `json:"stop,omitempty"`
 	Sandbox   string          `json:"sandbox,omitempty"` // that the agent's program ran in
+	Known     bool            `json:"known,omitempty"`   // an earlier run got it, see Caller.Known
 	Notes     []string        `json:"notes,omitempty"`   // what had to be left out of the prompt, what was undone
 	Prompt    PromptSize      `json:"prompt"`
 }
 
-// PromptSize is how large a prompt was.
+// PromptSize is how large a prompt was, and which one.
 type PromptSize struct {
 	Bytes  int `json:"bytes"`  // of the system prompt too
 	Tokens int `json:"tokens"` // estimated: four bytes a token
 	Shared int `json:"shared"` // bytes of its prefix that are the same in every phase
+
+	SHA256 string `json:"sha256,omitempty"` // of system prompt and text
+}
+
+func sizeOf(p templates.Prompt) PromptSize {
+	size := len(p.System) + len(p.Text)
+	return PromptSize{size, (size + 3) / 4, p.Shared, Sum([]byte(p.System + "\x00" + p.Text))}
 }
 
 // Policy is how a flow asks. Its functions are flow code.

@@ -56,6 +56,9 @@ type Caller struct {
 	// Mend puts right in an answer, before it is checked, what costs nothing, and says what. Nil: nothing is.
 	Mend func(r Request, answer json.RawMessage) (mended json.RawMessage, notes []string)
 	Env  func(flow.Call, Request) []string
+	// Known is the answer that an earlier run got to the same request, with a prompt of the same SHA-256; what that used is counted.
+	// Nil: every call is made.
+	Known func(r Request, prompt string) (reply Reply, ok bool)
 	// Watch looks at what a request may not change. Nil: nothing is watched.
 	Watch func(context.Context, flow.Call, Request) (Watcher, error)
 	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
@@ -116,7 +119,15 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if err != nil {
 		return Reply{}, drop(ctx, again, err)
 	}
-	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
+	reply, known := Reply{}, false
+	if a.Known != nil {
+		reply, known = a.Known(r, sizeOf(prompt).SHA256)
+	}
+	if known {
+		err = drop(ctx, again, nil)
+	} else {
+		reply, err = a.run(ctx, c, r, prompt, dir, before, again)
+	}
 	reply.Usage = lost.Add(reply.Usage)
 	bound.explain(reply.Failure)
 	r.Limits.explain(reply.Failure)
@@ -257,8 +268,7 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 // run runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
 func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, again Watcher) (reply Reply, err error) {
-	size := len(p.System) + len(p.Text)
-	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
+	reply.Prompt = sizeOf(p)
 	reply.ToolCalls = -1
 	agent, err := a.Agents.Open(r.Agent)
 	req := a.request(c, r, p, dir)

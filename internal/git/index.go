@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -396,13 +397,28 @@ func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l Wo
 	list, err := r.Status(ctx, dir, exclude...)
 	l.files = make(map[string]string, len(list))
 	for _, e := range list {
-		state := e.Code
-		if st, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(e.Path))); err == nil {
-			state += fmt.Sprint(" ", st.Mode(), st.Size(), st.ModTime().UnixNano())
-		}
-		l.files[e.Path] = state
+		l.files[e.Path] = e.state(dir)
 	}
 	return l, err
+}
+
+// Digest tells whether a checkout holds the same files as at another moment, ignored ones and the excluded paths aside: what is as in
+// the index by its content, all else by size and time.
+func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (string, error) {
+	list, err := r.status(ctx, dir, "all", Pathspec(exclude))
+	if err != nil {
+		return "", err
+	}
+	staged, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: append([]string{"ls-files", "-z", "--stage", "--"}, Pathspec(exclude)...)})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q\n", staged)
+	for _, e := range list {
+		fmt.Fprintf(sum, "%q %q\n", e.Path, e.state(dir))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
@@ -413,7 +429,11 @@ func (r Index) Status(ctx context.Context, dir string, exclude ...string) ([]Ent
 
 // StatusOf is Status of what a pathspec names.
 func (r Index) StatusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
-	args := append([]string{"status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames", "--"}, pathspec...)
+	return r.status(ctx, dir, "normal", pathspec)
+}
+
+func (r Index) status(ctx context.Context, dir, untracked string, pathspec []string) ([]Entry, error) {
+	args := append([]string{"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=none", "--no-renames", "--"}, pathspec...)
 	if _, err := r.repo.gitDir(dir); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,10 @@ func TestWorktreeState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		was, err := b.Repo.Index().Digest(t.Context(), b.Dir, "out")
+		if err != nil {
+			t.Fatal(err)
+		}
 		c.do()
 		after, err := b.Repo.Index().StateOf(t.Context(), b.Dir, "out")
 		if err != nil {
@@ -39,6 +43,13 @@ func TestWorktreeState(t *testing.T) {
 		}
 		if got := after.Since(before); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
+		is, err := b.Repo.Index().Digest(t.Context(), b.Dir, "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files := slices.DeleteFunc(c.want, func(path string) bool { return path == "HEAD" }); (is != was) != (len(files) > 0) {
+			t.Errorf("%s: the digest was %s and is %s", c.what, was, is)
 		}
 	}
 }

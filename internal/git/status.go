@@ -3,6 +3,8 @@ package git
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -17,6 +19,15 @@ type Entry struct {
 
 // Untracked reports whether git does not know the path.
 func (e Entry) Untracked() bool { return e.Code == "??" }
+
+// state is how the path looks in a checkout.
+func (e Entry) state(dir string) string {
+	st, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(e.Path)))
+	if err != nil {
+		return e.Code
+	}
+	return fmt.Sprint(e.Code, " ", st.Mode(), st.Size(), st.ModTime().UnixNano())
+}
 
 // parseStatus reads porcelain v2 with -z, renames off.
 func parseStatus(out string) (list []Entry, err error) {

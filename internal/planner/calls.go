@@ -32,6 +32,7 @@ type tally struct {
 	first    *early // the first call, when it was made ahead, and counted
 	earlier  int    // calls before that are counted elsewhere
 	calls    int
+	known    int // answers of the planning before
 	usage    trellis.Usage
 	warnings []string
 	paused   bool // a limit was waited for
@@ -40,7 +41,11 @@ type tally struct {
 func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
 
 func (t *tally) count(r agentcall.Reply) {
-	t.calls++
+	if r.Known {
+		t.known++
+	} else {
+		t.calls++
+	}
 	t.usage = t.usage.Add(r.Usage)
 	t.warnings = append(t.warnings, r.Notes...)
 }
@@ -50,6 +55,7 @@ func (t *tally) repeated() bool { return t.earlier+t.calls > 1 }
 
 func (p *planning) take(t tally) {
 	p.rep.Calls += t.calls
+	p.known += t.known
 	p.rep.Usage = p.rep.Usage.Add(t.usage)
 	if p.in.Code < 5 { // whose sums did not say so
 		p.rep.Usage.CostPartial = false

@@ -123,6 +123,9 @@ func told(e journal.Entry) string {
 	if r.ToolCalls >= 0 { // else the agent does not tell
 		said += fmt.Sprintf(" tools=%d", r.ToolCalls)
 	}
+	if r.Known {
+		said += " known=true"
+	}
 	if r.Usage.CostUSD != nil {
 		said += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
 	}
@@ -201,7 +204,10 @@ func SoFar(h *journal.History) (rep Report, err error) {
 		if err := json.Unmarshal(e.Out, &r); err != nil {
 			return rep, fmt.Errorf("reading %s of planning %s: %w", e.ID, h.Run, err)
 		}
-		rep.Calls, rep.Usage = rep.Calls+1, rep.Usage.Add(r.Usage)
+		if !r.Known {
+			rep.Calls++
+		}
+		rep.Usage = rep.Usage.Add(r.Usage)
 	}
 	return rep, nil
 }

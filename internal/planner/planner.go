@@ -4,9 +4,11 @@ package planner
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -73,6 +75,9 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
 	p.rep.Warnings = agentcall.TruncateList(p.rep.Warnings, maxWarned)
+	if p.known > 0 {
+		p.skip(fmt.Sprintf("%s: the planning before got an answer to the same question", text.Count(p.known, "call")))
+	}
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
 			return p.rep, err
@@ -86,6 +91,7 @@ type planning struct {
 	sv  Survey
 	rep Report
 
+	known  int  // answers of the planning before
 	paused bool // the verdict waited for a limit: how long those who were asked ahead have still to wait is to be asked anew
 }
 

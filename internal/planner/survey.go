@@ -25,6 +25,8 @@ type Survey struct {
 	Previous *agentcall.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
 
 	Speculate bool `json:"speculate,omitempty"` // calls are made ahead of the verdict
+
+	Checkout string `json:"checkout,omitempty"` // [git.Index.Digest] of what agents could see
 }
 
 type surveyor struct {
@@ -35,7 +37,7 @@ type surveyor struct {
 }
 
 // survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
-func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (s Survey, err error) {
+func (v surveyor) survey(ctx context.Context, c flow.Call, in Input) (s Survey, err error) {
 	s = Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: v.repo.Main, Approval: v.config.Planning.Approval == "plan",
 		TaskSpec: v.config.Planning.TaskSpec, Judge: v.config.Planning.Judge,
 		Limits: agentcall.Limits{Wall: v.config.Limits.Evaluate, Idle: v.config.Limits.Idle, Tokens: v.config.Limits.Tokens, CostUSD: v.config.Limits.CostUSD, Seconds: float64(v.config.Limits.Seconds)}}
@@ -55,6 +57,9 @@ func (v surveyor) survey(_ context.Context, c flow.Call, in Input) (s Survey, er
 	}
 	if before, ok := kept[taskdir.Plan]; ok && in.Feedback != "" {
 		s.Previous = &before
+	}
+	if s.Checkout, err = looks(ctx, v.repo); err != nil {
+		return s, err
 	}
 	text, files := v.describe()
 	s.HasFiles = files

@@ -177,7 +177,7 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 		return res, false, err
 	}
 	res, err = p.Site.PlanRunner().plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
-		return p.PlanRunner().beginPlan(j, published(draft), o, 0, trellis.Usage{})
+		return p.PlanRunner().beginPlan(ctx, j, published(draft), o, 0, trellis.Usage{})
 	})
 	return res, false, err
 }

@@ -62,7 +62,7 @@ func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error)
 	}
 	s.guard().wanted(published(draft), o.Requirement)
 	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
-		return s.beginPlan(j, published(draft), o, 0, trellis.Usage{})
+		return s.beginPlan(ctx, j, published(draft), o, 0, trellis.Usage{})
 	})
 }
 
@@ -120,11 +120,15 @@ func (s PlanRunner) abandoned(dir string) bool {
 }
 
 // beginPlan begins a planning with what was asked for.
-func (s PlanRunner) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
+func (s PlanRunner) beginPlan(ctx context.Context, j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
+	again, err := planner.Nonce(ctx, s.Repo, j.History())
+	if err != nil {
+		return planner.Input{}, err
+	}
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, ChooseType: o.ChooseType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
-		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: nonce(), Revision: revision, Used: used}
+		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: cmp.Or(again, nonce()), Revision: revision, Used: used}
 	return in, beginFlow(j, planner.Flow, in.Task, in.Code, in)
 }
 
@@ -158,7 +162,7 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 			}
 			return in, s.states().replanned(dir) // it may have been cut off before that
 		}
-		return s.replan(j, dir, final, o)
+		return s.replan(ctx, j, dir, final, o)
 	})
 }
 
@@ -191,7 +195,7 @@ func (s PlanRunner) mendJournal(dir string) error {
 }
 
 // replan begins another planning of a directory that has seen one.
-func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
@@ -230,7 +234,7 @@ func (s PlanRunner) replan(j *journal.Run, dir, final string, o PlanOptions) (in
 	if err := o.remember(j.History()); err != nil {
 		return in, err
 	}
-	if in, err = s.beginPlan(j, final, o, t.Pipeline.Revision, used); err != nil {
+	if in, err = s.beginPlan(ctx, j, final, o, t.Pipeline.Revision, used); err != nil {
 		return in, err
 	}
 	return in, s.states().replanned(dir)
@@ -275,6 +279,9 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, err
 	}
 	in, err := begin(j)
+	if err == nil {
+		err = deps.Earlier(caller, j.History())
+	}
 	if err != nil {
 		return res, errors.Join(err, j.Close())
 	}

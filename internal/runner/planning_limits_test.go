@@ -104,8 +104,8 @@ func spending(p *played, tokens int64, usd float64) {
 	}
 }
 
-// A budget ends a planning between two calls: nobody is asked any more, and what was used is on record. Raised, it is
-// planned again.
+// A budget ends a planning between two calls: nobody is asked any more, and what was used is on record. Raised, it goes
+// on, and nobody is asked again who answered.
 func TestBudgetBetweenPlanningCalls(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -143,8 +143,18 @@ func TestBudgetBetweenPlanningCalls(t *testing.T) {
 			}
 			none(w, res.Dir, "prd.md")
 			w.Site.Config.Limits = limits
-			if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Ready {
+			w.Write(".trellis/config.yaml", "limits: {tokens: 1000000}\n")
+			again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{})
+			if err != nil || again.Status != trellis.Ready {
 				t.Errorf("raised: %s, %v, %v", again.Status, again.Failure, err)
+			}
+			for role, heard := range p.heard {
+				if len(heard) != 1 {
+					t.Errorf("%s was asked %d times", role, len(heard))
+				}
+			}
+			if got := again.Report.Usage.Tokens(); got != 500 {
+				t.Errorf("all of it took %d tokens, want 500", got)
 			}
 		})
 	}
