@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -144,6 +145,11 @@ func nearTasks(store taskdir.Store, ref string) []string {
 func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
 	r := status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
+	r.Agreed = func(dir string) bool {
+		_, _ = p.Gate.Judge() // by whom decisions of others count
+		g, err := p.Wire(context.Background(), c, p).Approvals().Agreement(dir)
+		return err == nil && g.State == proof.Approved
+	}
 	SharingOf(p).show(&r)
 	return r
 }

@@ -106,6 +106,8 @@ type Reader struct {
 	Now     time.Time
 	// Known are the statuses of all tasks by directory name, for who has read them; nil: they are read where they matter.
 	Known map[string]trellis.Status
+	// Agreed reports whether people said yes to the plan of a task, as its run would take it; nil: nobody did.
+	Agreed func(dir string) bool
 	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
 	Elsewhere func(dir string) *Holder
 	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.

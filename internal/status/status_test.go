@@ -200,23 +200,12 @@ func TestWaitingFor(t *testing.T) {
 			t.Errorf("%s, shared: got %q, %v, want %q", id, one.WaitingFor, err, want)
 		}
 	}
+	r.Given = nil
 	met := filepath.Join(r.Store.Tasks(), "02-20-met")
-	task, err := r.Store.Load(met)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash, err := taskdir.PlanHash(met, task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, said := range []struct{ hash, want string }{{"sha256:other", "approval"}, {hash, "watcher: none is running"}} {
-		line := fmt.Sprintf(`{"decision": "approve", "by": "ann", "at": "2026-02-03T11:00:00Z", "hash": %q}`+"\n", said.hash)
-		if err := os.WriteFile(filepath.Join(met, taskdir.Approvals), []byte(line), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		r.Given = nil
-		if one, err := r.Task(met); err != nil || one.WaitingFor != said.want {
-			t.Errorf("a yes to %s: got %q, %v, want %q", said.hash, one.WaitingFor, err, said.want)
+	for yes, want := range map[bool]string{false: "approval", true: "watcher: none is running"} {
+		r.Agreed = func(string) bool { return yes }
+		if one, err := r.Task(met); err != nil || one.WaitingFor != want {
+			t.Errorf("agreed to %v: got %q, %v, want %q", yes, one.WaitingFor, err, want)
 		}
 	}
 	r.Merged = true

@@ -7,7 +7,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -76,7 +75,7 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 			return "approval"
 		case why != "":
 			return "dependency " + why
-		case p.Approval.Required && !r.approved(t):
+		case p.Approval.Required && !r.agreed(t.Dir):
 			return "approval"
 		}
 		if _, what := r.asks(t.Dir); what != "approval" { // its run waits
@@ -85,16 +84,6 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		return r.turn(t)
 	}
 	return ""
-}
-
-// approved reports whether people agreed to the plan of a task as it is now. What can't be read says nothing.
-func (r Reader) approved(t *taskdir.Task) bool {
-	said, _, err := proof.Read(t.Dir)
-	if err != nil {
-		return false
-	}
-	hash, err := taskdir.PlanHash(t.Dir, t)
-	return err == nil && proof.Decide(said, "", hash, t.Pipeline.Approval.Approvers, r.Now).State == proof.Approved
 }
 
 // inReview are the dependencies that may have to be merged: a task begins on one of them, not on several.
@@ -146,6 +135,9 @@ func (r Reader) turn(t *taskdir.Task) string {
 	}
 	return r.said(t.ID)
 }
+
+// agreed reports whether people said yes to the plan of a task as it is now.
+func (r Reader) agreed(dir string) bool { return r.Agreed != nil && r.Agreed(dir) }
 
 // given reports whether other machines have been given a task, and may run it.
 func (r Reader) given(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
