@@ -132,7 +132,7 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 		return nil, err
 	}
 	if v.Trusted() {
-		if kept != "" && !j.Everything && (unread != nil || q.Settings.stayWith(files)) {
+		if kept != "" && !j.Everything && (unread != nil || q.Settings.stayWith(files)) && len(removed(p.Repo, q.Settings.Files())) == 0 {
 			p.Gate.keepJudged(kept, files, unread)
 		}
 		return &q, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -83,7 +84,31 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	files, unread := p.Settings.Read()
 	c, problems := config.Load(files)
 	p.harden(c)
+	if p.Settings.Kept == "" && len(unread) == 0 {
+		unread = removed(p.Repo, files)
+	}
 	return c, append(unread, problems...)
+}
+
+// removed says of settings that were committed, and are not there any more, that they are not just unset: without them no checks
+// run, and an agent is whichever is found. git that does not answer says nothing.
+func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
+	if files.Config.Data != nil {
+		return nil
+	}
+	ctx := context.Background()
+	head, err := repo.Refs().Head(ctx, repo.Main)
+	if err != nil {
+		return nil
+	}
+	committed, _ := repo.History().FilesAt(ctx, head, []string{files.Config.Name, files.Worktree.Name})
+	for _, f := range []config.File{files.Config, files.Worktree} {
+		if f.Data == nil && committed[f.Name] {
+			problems = append(problems, trellis.Problem{File: f.Name, Message: "it was removed, and not yet in a commit: without it the settings would be the defaults, and no checks run",
+				Hint: "git checkout HEAD -- " + f.Name + ", or commit that it is gone"})
+		}
+	}
+	return problems
 }
 
 // CheckedConfig is p.Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.
