@@ -15,6 +15,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -205,7 +206,7 @@ func endOfFile(res runner.FileRun) error {
 	case res.Interrupted:
 		return app.WithHints(context.Canceled, next)
 	case res.Failure != nil:
-		return app.WithHints(res.Failure, next)
+		return app.WithHints(res.Failure, outcome.GoOn(res.Failure, next))
 	case len(res.Waits) > 0, !res.Until.IsZero():
 		return app.Quiet(app.ErrWaiting)
 	case res.Report.Failure() != nil && res.Report.TimedOut:
