@@ -525,7 +525,7 @@ func TestOtherRepositories(t *testing.T) {
 func TestOrphanOfATask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	for _, id := range []string{"02-01-edited", "02-01-broken", "02-01-gone", "02-01-new"} {
+	for _, id := range []string{"02-01-edited", "02-01-broken", "02-01-gone", "02-01-new", "02-01-kept"} {
 		dir := filepath.Join(h.Trees, "feature", id[6:])
 		w := git.NewWorktree{Path: dir, Branch: "feature/" + id[6:], Base: h.Git("rev-parse", "main"), Owner: id}
 		if err := h.Cleaner.Repo.Worktrees().Add(t.Context(), w); err != nil {
@@ -536,6 +536,8 @@ func TestOrphanOfATask(t *testing.T) {
 			h.Task(id, "review", map[string]any{"branch": "feature/other", "worktree_path": dir})
 		case "broken":
 			h.Write(filepath.Join(h.TaskDir(id), "task.json"), `{"status": `)
+		case "kept":
+			h.Write(filepath.Join(filepath.Dir(h.TaskDir(id)), "archive", "2026-02", id, "task.json"), `{"status": `)
 		case "new":
 			h.Task(id, "ready", map[string]any{})
 		}
@@ -552,6 +554,7 @@ func TestOrphanOfATask(t *testing.T) {
 	want := map[string]string{
 		"edited": "was made for 02-01-edited, which names the branch feature/other by now; trellis task set-branch 02-01-edited feature/edited",
 		"broken": "was made for 02-01-broken, which can't be read; trellis validate 02-01-broken",
+		"kept":   "was made for 02-01-kept, which is archived and can't be read; " + remove + "kept",
 		"gone":   "belongs to no task; " + remove + "gone",
 		"new":    "was made for 02-01-new, which does not know it; " + remove + "new",
 	}

@@ -45,10 +45,12 @@ func (s *survey) orphan(tree Tree) Orphan {
 	e, there := s.all[tree.at.Owner()]
 	switch {
 	case !there:
-	case e.Err != nil:
-		o.Why, o.Next = "was made for "+e.ID+", which can't be read", "trellis validate "+trellis.ShellWord(e.ID)
+	case filepath.Dir(e.Dir) != s.tasksDir && e.Err != nil:
+		o.Why = "was made for " + e.ID + ", which is archived and can't be read"
 	case filepath.Dir(e.Dir) != s.tasksDir:
 		o.Why = "was made for " + e.ID + ", which is archived and does not name its branch"
+	case e.Err != nil:
+		o.Why, o.Next = "was made for "+e.ID+", which can't be read", "trellis validate "+trellis.ShellWord(e.ID)
 	case tree.Branch != "" && e.Task.BranchName() != tree.Branch:
 		o.Why, o.Next = "was made for "+e.ID+", which names the branch "+e.Task.BranchName()+" by now", "trellis task set-branch "+trellis.ShellWord(e.ID)+" "+trellis.ShellWord(tree.Branch)
 	default:
