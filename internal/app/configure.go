@@ -32,7 +32,11 @@ type SettingsFile struct {
 // SettingsFile is .trellis/config.yaml.
 func (p *Project) SettingsFile() *SettingsFile {
 	return &SettingsFile{
-		Of: config.OfProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk, look: p.Settings.Read,
+		Of: config.OfProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk,
+		look: func() (config.Files, []trellis.Problem) {
+			f, unread := p.Settings.Read()
+			return f, append(unread, removed(p.Repo, f)...)
+		},
 		with: func(data []byte) config.Files {
 			f := p.Settings.Files()
 			f.Config.Data = data
@@ -154,6 +158,10 @@ func (f *SettingsFile) Unset(name string) (changed bool, err error) {
 
 // edit changes the file, unless that brings a mistake that is not there already.
 func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (changed bool, err error) {
+	_, unread := f.look()
+	if i := slices.IndexFunc(unread, func(p trellis.Problem) bool { return p.File == f.Name }); i >= 0 {
+		return false, &unread[i]
+	}
 	if err := f.disk.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return false, err
 	}

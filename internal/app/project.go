@@ -146,7 +146,9 @@ func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
 	r := status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
 	r.Agreed = func(dir string) bool {
-		_, _ = p.Gate.Judge() // by whom decisions of others count
+		if _, err := p.Gate.Judge(); err != nil { // who says by whom decisions of others count
+			return false
+		}
 		g, err := p.Wire(context.Background(), c, p).Approvals().Agreement(dir)
 		return err == nil && g.State == proof.Approved
 	}

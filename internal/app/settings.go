@@ -90,6 +90,9 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	return c, append(unread, problems...)
 }
 
+// SettingsGone says that the settings of a project are not there, and should be.
+func SettingsGone(p *Project) []trellis.Problem { return removed(p.Repo, p.Settings.Files()) }
+
 // removed says of settings that were committed, and are not there any more, that they are not just unset: without them no checks
 // run, and an agent is whichever is found. git that does not answer says nothing.
 func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
@@ -101,12 +104,9 @@ func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
 	if err != nil {
 		return nil
 	}
-	committed, _ := repo.History().FilesAt(ctx, head, []string{files.Config.Name, files.Worktree.Name})
-	for _, f := range []config.File{files.Config, files.Worktree} {
-		if f.Data == nil && committed[f.Name] {
-			problems = append(problems, trellis.Problem{File: f.Name, Message: "it was removed, and not yet in a commit: without it the settings would be the defaults, and no checks run",
-				Hint: "git checkout HEAD -- " + f.Name + ", or commit that it is gone"})
-		}
+	if committed, _ := repo.History().FilesAt(ctx, head, []string{configYAML}); committed[configYAML] {
+		problems = append(problems, trellis.Problem{File: configYAML, Message: "the last commit has it, and the checkout has not: without it the settings would be the defaults, and no checks run",
+			Hint: "git checkout HEAD -- " + configYAML + ", or commit that it is gone"})
 	}
 	return problems
 }

@@ -403,19 +403,27 @@ func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l Wo
 }
 
 // Digest tells whether a checkout holds the same files as at another moment, ignored ones and the excluded paths aside: what is as in
-// the index by its content, all else by size and time.
+// the index by its content, all else by size and time. It is "" where other repositories are in it whose files git does not tell.
 func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (string, error) {
 	list, err := r.status(ctx, dir, "all", Pathspec(exclude))
 	if err != nil {
 		return "", err
 	}
-	staged, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: append([]string{"ls-files", "-z", "--stage", "--"}, Pathspec(exclude)...)})
+	staged, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: append([]string{"ls-files", "-z", "--stage", "-v", "--"}, Pathspec(exclude)...)})
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q\n", staged)
+	for _, line := range nulls(staged) {
+		fmt.Fprintf(sum, "%q\n", line)
+		if _, path, _ := strings.Cut(line, "\t"); line[0] != 'H' { // git was told not to look at it, or has a conflict there
+			fmt.Fprintf(sum, "%q\n", Entry{Path: path}.state(dir))
+		}
+	}
 	for _, e := range list {
+		if e.Submodule || strings.HasSuffix(e.Path, "/") {
+			return "", nil
+		}
 		fmt.Fprintf(sum, "%q %q\n", e.Path, e.state(dir))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

@@ -53,3 +53,30 @@ func TestWorktreeState(t *testing.T) {
 		}
 	}
 }
+
+// What git was told not to look at is looked at, and what it can't look into is like nothing else.
+func TestDigestOfWhatGitDoesNotSee(t *testing.T) {
+	b := gittest.New(t)
+	digest := func() string {
+		t.Helper()
+		d, err := b.Repo.Index().Digest(t.Context(), b.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	b.Git("update-index", "--skip-worktree", "a.txt")
+	before := digest()
+	if before == "" || before != digest() {
+		t.Fatalf("got %q, then %q", before, digest())
+	}
+	b.Write("a.txt", "changed behind git's back\n")
+	if before == digest() {
+		t.Error("a change of a file that git skips does not show")
+	}
+	b.Git("init", "-q", "inner")
+	b.Write("inner/x", "x\n")
+	if got := digest(); got != "" {
+		t.Errorf("beside another repository it is %s", got)
+	}
+}

@@ -51,7 +51,7 @@ func (t *tally) count(r agentcall.Reply) {
 }
 
 // repeated reports whether more than one call was made.
-func (t *tally) repeated() bool { return t.earlier+t.calls > 1 }
+func (t *tally) repeated() bool { return t.earlier+t.known+t.calls > 1 }
 
 func (p *planning) take(t tally) {
 	p.rep.Calls += t.calls

@@ -26,7 +26,7 @@ type Survey struct {
 
 	Speculate bool `json:"speculate,omitempty"` // calls are made ahead of the verdict
 
-	Checkout string `json:"checkout,omitempty"` // [git.Index.Digest] of what agents could see
+	Surroundings string `json:"surroundings,omitempty"` // what agents are, and could see, in one word
 }
 
 type surveyor struct {
@@ -58,9 +58,7 @@ func (v surveyor) survey(ctx context.Context, c flow.Call, in Input) (s Survey, 
 	if before, ok := kept[taskdir.Plan]; ok && in.Feedback != "" {
 		s.Previous = &before
 	}
-	if s.Checkout, err = looks(ctx, v.repo); err != nil {
-		return s, err
-	}
+	s.Surroundings = surroundings(ctx, v.repo, v.config)
 	text, files := v.describe()
 	s.HasFiles = files
 	s.Project, err = v.keep(c, "project.md", []byte(text))

@@ -121,14 +121,10 @@ func (s PlanRunner) abandoned(dir string) bool {
 
 // beginPlan begins a planning with what was asked for.
 func (s PlanRunner) beginPlan(ctx context.Context, j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
-	again, err := planner.Nonce(ctx, s.Repo, j.History())
-	if err != nil {
-		return planner.Input{}, err
-	}
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, ChooseType: o.ChooseType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
-		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: cmp.Or(again, nonce()), Revision: revision, Used: used}
+		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: cmp.Or(planner.Nonce(ctx, s.Repo, s.Config, j.History()), nonce()), Revision: revision, Used: used}
 	return in, beginFlow(j, planner.Flow, in.Task, in.Code, in)
 }
 
@@ -280,7 +276,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	}
 	in, err := begin(j)
 	if err == nil {
-		err = deps.Earlier(caller, j.History())
+		err = deps.Reuse(ctx, caller, j.History())
 	}
 	if err != nil {
 		return res, errors.Join(err, j.Close())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -37,7 +38,10 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 			w.Git("add", "-A")
 			w.Git("commit", "-q", "-m", "new")
 		}, runner.PlanOptions{}, anew},
-		"a folder got a file":     {func(w *world, _ string) { w.Write("untracked/deep/two.txt", "two\n") }, runner.PlanOptions{}, anew},
+		"a folder got a file": {func(w *world, _ string) { w.Write("untracked/deep/two.txt", "two\n") }, runner.PlanOptions{}, anew},
+		"an agent is another program": {func(w *world, _ string) {
+			w.Site.Config.Agents.Commands = map[string]config.Command{"mine": {Command: []string{"agent.sh", "big"}}}
+		}, runner.PlanOptions{}, anew},
 		"another requirement":     {func(*world, string) {}, runner.PlanOptions{Requirement: "say good bye"}, anew},
 		"a person says something": {func(*world, string) {}, runner.PlanOptions{Feedback: "be quick"}, anew},
 		"an answer was changed": {func(w *world, dir string) {
@@ -96,5 +100,26 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 				t.Errorf("task.json says %d tokens after %d calls", got, calls)
 			}
 		})
+	}
+}
+
+// With answers that are at fault themselves another planning would come to the same end: then all are asked anew.
+func TestAnswersThatAPlanningFailedBy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "roles: {}\n")
+	p := w.play("small", nil)
+	good := p.parts[trellis.Plan]
+	p.parts[trellis.Plan] = says("no plan")
+	res := w.planned()
+	if code(res) != trellis.AgentProtocol {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	p.parts[trellis.Plan] = good
+	before := len(p.heard[trellis.Evaluate])
+	if res, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+	}
+	if got := len(p.heard[trellis.Evaluate]); got != before+1 {
+		t.Errorf("evaluate was asked %d times", got)
 	}
 }

@@ -158,6 +158,9 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	if json.Unmarshal(c.In, &asked.Request) != nil || json.Unmarshal(c.Out, &asked.Reply) != nil {
 		return call{}, false // records in another shape say nothing
 	}
+	if asked.Reply.Known { // nobody was asked
+		return call{}, false
+	}
 	reply := asked.Reply
 	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
 		ended: true, failed: failing(reply.Failure) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""

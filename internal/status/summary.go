@@ -32,7 +32,11 @@ func summary(c journal.Entry) string {
 		if json.Unmarshal(c.Out, &reply) != nil {
 			return ""
 		}
-		return replySummary(trellis.Role(c.Activity), reply)
+		said := replySummary(trellis.Role(c.Activity), reply)
+		if reply.Known {
+			said = strings.TrimSpace("answered by the planning before\n" + said)
+		}
+		return said
 	}
 	var out struct {
 		Results []struct {

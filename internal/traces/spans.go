@@ -197,6 +197,9 @@ func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	if json.Unmarshal(c.In, &r) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
 		return "" // records in another shape say nothing
 	}
+	if reply.Known { // nobody was invoked
+		return ""
+	}
 	s.Name, s.Kind = "invoke_agent "+string(r.Role), client
 	a := &s.Attributes
 	a.text("gen_ai.operation.name", "invoke_agent")

@@ -123,8 +123,8 @@ func (end Planning) Exit(again string) error {
 		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(end.WaitsUntil())), again)
 	case end.Failure != nil:
 		next := []string{"trellis logs " + trellis.ShellWord(filepath.Base(end.Dir)), again}
-		if raise := GoOn(end.Failure, again); raise != again {
-			next = []string{raise}
+		if spentUp(end.Failure) {
+			next = []string{GoOn(end.Failure, again)}
 		}
 		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), next...))
 	case end.Status == trellis.Rejected:
@@ -137,10 +137,14 @@ func (end Planning) Exit(again string) error {
 
 // GoOn is what to do after a failure before the command again: going on within a limit that is used up comes to nothing.
 func GoOn(f *flow.Failure, again string) string {
-	if slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, trellis.Code(f.Code)) {
+	if spentUp(f) {
 		return "raise the limit that it names in .trellis/config.yaml; then " + again
 	}
 	return again
+}
+
+func spentUp(f *flow.Failure) bool {
+	return slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, trellis.Code(f.Code))
 }
 
 // WaitsUntil says why a planning does not go on.

@@ -135,6 +135,9 @@ func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (mad
 			cmd.Say("%s is there already", p.Store.Rel(path))
 			continue
 		}
+		if name == "config.yaml" && len(app.SettingsGone(p)) > 0 {
+			cmd.Say("%[1]s is made anew; the last commit has another one: git checkout HEAD -- %[1]s", p.Store.Rel(path))
+		}
 		at := path
 		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
 			at = filepath.Join(hidden, rest)

@@ -1,0 +1,124 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Answered: when a planning failed for want of an agent, a budget or time, those who answered before that are not paid again by the
+// next one, as long as they would be asked the same: the same program, word for word, over the same files. The next one has the nonce
+// of the one that failed then, so that its prompts are the same, and by that it is known again when it is cut off in its turn.
+
+// passing are the failures that no answer is at fault for: with the same answers the next planning may come to its end.
+var passing = []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.AgentExit, trellis.AgentSignal, trellis.EmptyOutput, trellis.TimeoutWall, trellis.TimeoutIdle,
+	trellis.RateLimited, trellis.ProviderDown, trellis.QuotaExhausted, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
+
+// surroundings is the same for two moments at which the same programs would see the same files. Of the settings it has what agents
+// are: to raise a limit is what a planning often fails for. "" is like no other.
+func surroundings(ctx context.Context, repo *git.Repo, cfg *config.Config) string {
+	files, err := repo.Index().Digest(ctx, repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime", ".trellis/config.yaml")
+	if err != nil || files == "" {
+		return "" // then they are asked anew, which says what git can't do
+	}
+	who := cfg.Agents
+	who.Prices = nil
+	programs, err := json.Marshal(who)
+	if err != nil {
+		return ""
+	}
+	return agentcall.Sum(append(programs, string(cfg.Sandbox)+" "+files...))
+}
+
+// surveyed are the surroundings of a planning, "" where its journal does not say.
+func surveyed(h *journal.History) string {
+	var sv Survey
+	for _, e := range h.Calls {
+		if e.Activity == string(survey) && e.Done && e.Fail == nil && json.Unmarshal(e.Out, &sv) != nil {
+			return ""
+		}
+	}
+	return sv.Surroundings
+}
+
+// Nonce is that of a planning which failed, if what its agents answered may serve the next one; else "".
+func Nonce(ctx context.Context, repo *git.Repo, cfg *config.Config, h *journal.History) string {
+	var in Input
+	if h.Flow != Flow || !h.Ended || h.End == nil || !slices.Contains(passing, trellis.Code(h.End.Code)) || json.Unmarshal(h.Input, &in) != nil {
+		return ""
+	}
+	if then := surveyed(h); then == "" || then != surroundings(ctx, repo, cfg) {
+		return ""
+	}
+	return in.Nonce
+}
+
+// answered are the calls of the planning before.
+type answered struct {
+	files
+	check func(r agentcall.Request, answer json.RawMessage) []string
+	calls []agentcall.Made
+}
+
+// Reuse has the calls of a planning, whose journal is h, answered by the planning before it where both have one nonce and
+// the surroundings are still the same.
+func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.History) error {
+	paths, err := journal.Archived(filepath.Join(d.Dir, taskdir.Run))
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	before, err := journal.ReadFile(paths[len(paths)-1])
+	if err != nil {
+		return nil // it was put aside because it is damaged
+	}
+	var was, is Input
+	if json.Unmarshal(before.Input, &was) != nil || json.Unmarshal(h.Input, &is) != nil || was.Nonce != is.Nonce || before.Build != h.Build {
+		return nil
+	}
+	if then := surveyed(before); then == "" || then != surroundings(ctx, d.Repo, d.Config) {
+		return nil
+	}
+	a := answered{files: d.files(), check: d.prompts().check}
+	for _, e := range before.Calls {
+		var m agentcall.Made
+		if e.Done && e.Fail == nil && json.Unmarshal(e.In, &m.Request) == nil && m.Request.Role != "" && json.Unmarshal(e.Out, &m.Reply) == nil {
+			a.calls = append(a.calls, m)
+		}
+	}
+	calls.Known = a.find
+	return nil
+}
+
+// find is the answer to a request with that prompt, if it still is a good one. What it took was counted then, and what
+// there was to note was told.
+func (a answered) find(r agentcall.Request, prompt string) (reply agentcall.Reply, ok bool) {
+	for _, m := range a.calls {
+		q := m.Request
+		if m.Reply.Prompt.SHA256 != prompt || m.Reply.Failure != nil || len(m.Reply.Problems) > 0 ||
+			q.Role != r.Role || q.Agent != r.Agent || q.Model != r.Model || q.Permission != r.Permission || q.Schema != r.Schema || q.Session != r.Session {
+			continue
+		}
+		said, err := a.read(m.Reply.Text)
+		if err != nil { // somebody tidied up
+			continue
+		}
+		answer := m.Reply.Answer
+		if r.Schema == "" {
+			answer = json.RawMessage(said)
+		}
+		if len(a.check(r, answer)) > 0 {
+			continue
+		}
+		m.Reply.Known, m.Reply.Usage, m.Reply.Notes = true, trellis.Usage{}, nil
+		return m.Reply, true
+	}
+	return reply, false
+}
