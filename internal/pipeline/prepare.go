@@ -80,11 +80,13 @@ type preparer struct {
 // prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
 // sure of what must hold before the work.
 func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
-	clear := false
+	disposable := pp.worktrees.untouched
 	if in.Fresh {
-		if clear, err = pp.worktrees.disposable(ctx, in); err != nil {
-			return p, err
-		}
+		disposable = pp.worktrees.disposable
+	}
+	clear, err := disposable(ctx, in)
+	if err != nil {
+		return p, err
 	}
 	if clear {
 		if err := pp.worktrees.checkOwner(ctx, c, in); err != nil {

@@ -72,6 +72,15 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	return tip == in.Job.BaseCommit, err
 }
 
+// untouched reports whether the branch is where a run left it that ended before any work, and its base has moved on since.
+func (wt *worktrees) untouched(ctx context.Context, in prepareIn) (bool, error) {
+	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
+	if in.Begun || err != nil || tip == "" || tip == in.Job.BaseCommit {
+		return false, err
+	}
+	return wt.repo.History().IsAncestor(ctx, tip, in.Job.BaseCommit)
+}
+
 // disposable reports whether the branch may be taken away to begin afresh: it is this task's, or has nothing of its own. Any other
 // one was named in task.json since, and is a person's.
 func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error) {
@@ -174,7 +183,7 @@ func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error
 	way := fmt.Sprintf("`git -C %s switch --detach` lets go of it", trellis.ShellWord(e.Worktree))
 	switch inPlace := (git.Worktree{Path: e.Worktree}).At(j.Worktree); {
 	case e.Tip != "", inPlace && e.Owner == "":
-		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: if it is this task's, `trellis retry %s`, then `trellis start %[2]s --adopt-branch`", e, id)
+		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: if it is this task's, `trellis start %s --adopt-branch`", e, id)
 	case e.Gone:
 		way = "if that was moved, `git worktree repair PATH` with where it is now leads there"
 	case e.Owner == id:

@@ -133,3 +133,26 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 		}
 	}
 }
+
+// What the base got since a run ended before any work is there for the next one, which begins where task.json says.
+func TestBaseThatMovedBeforeTheWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	w.Site.Config.Worktree.Setup = []string{"echo x > installed.txt"}
+	dir := w.Hand("02-01-bye", isDone)
+	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.HookFailed) {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.Write(".gitignore", "installed.txt\n")
+	w.Git("add", ".gitignore")
+	w.Git("commit", "-q", "-m", "ignore what is installed", "--", ".gitignore")
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if base, fork := w.Task(dir).Pipeline.BaseCommit, w.Git("merge-base", "main", "feature/bye"); base != fork {
+		t.Errorf("base_commit is %s, and the branch begins at %s", base, fork)
+	}
+}

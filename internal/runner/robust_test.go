@@ -299,6 +299,29 @@ func TestForeignBranch(t *testing.T) {
 	}
 }
 
+// Who gives a task the branch that is there, with work that an earlier Trellis left say, has it run whatever its status was.
+func TestForeignBranchOfATaskWithoutARun(t *testing.T) {
+	t.Parallel()
+	for _, status := range []trellis.Status{trellis.Ready, trellis.InProgress, trellis.Cancelled, trellis.Failed} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+			w.Git("checkout", "-q", "-b", "feature/x")
+			w.Git("commit", "-q", "--allow-empty", "-m", "half of it")
+			w.Git("checkout", "-q", "main")
+			dir := w.Hand("02-01-x", lyingPRD)
+			w.Write(".trellis/tasks/02-01-x/task.json", fmt.Sprintf(`{"status": %q}`, status))
+			res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{Adopt: true})
+			if err != nil || res.Status != trellis.Review {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := w.Git("log", "--format=%s", "-1", "feature/x~"); got != "half of it" {
+				t.Errorf("the commit is on top of %q", got)
+			}
+		})
+	}
+}
+
 // What fails because of the work is not forgiven in the next run: the baseline is what it was before any work.
 func TestBaselineIsAskedOnce(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,11 @@ type Starter struct {
 // ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
 func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	t, res, err := st.startable(ctx, dir, o.Adopt)
+	if refused, ok := errors.AsType[*RefusedError](err); ok && o.Adopt && refused.Hint == retryOf(dir) { // which would refuse it for its branch
+		if err = st.orders.Retry(ctx, dir, false, o); err == nil {
+			t, res, err = st.startable(ctx, dir, o.Adopt)
+		}
+	}
 	st.warn(dir, res, err)
 	if err != nil || t == nil {
 		return res, err
@@ -201,7 +206,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	case trellis.Rejected, trellis.Completed:
 		return nil, res, nil
 	case trellis.Failed, trellis.Cancelled:
-		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + trellis.ShellWord(t.ID)}
+		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), retryOf(dir)}
 	case trellis.Planning:
 		return st.written(ctx, t, res, adopt)
 	case trellis.Paused:
@@ -245,7 +250,6 @@ func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) 
 // runnable is startable for a task of which a watcher would know what to do.
 func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
 	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
-	retry := "trellis retry " + trellis.ShellWord(t.ID)
 	res.Warnings = l.Warnings
 	switch {
 	case err != nil:
@@ -259,11 +263,14 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
 		return nil, res, st.assessor.applyStatus(l)
-	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retry:
-		return nil, res, &RefusedError{l.Problems[0].Message, retry}
+	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retryOf(t.Dir):
+		return nil, res, &RefusedError{l.Problems[0].Message, retryOf(t.Dir)}
 	}
 	return nil, res, &NotReadyError{l.Problems}
 }
+
+// retryOf is the command that asks for another run of a task.
+func retryOf(dir string) string { return "trellis retry " + trellis.ShellWord(filepath.Base(dir)) }
 
 // wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
 func (st Starter) wake(ctx context.Context, dir string) error {

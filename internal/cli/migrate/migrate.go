@@ -221,7 +221,7 @@ func (m Earlier) cards() error {
 	m.Console.Say("not read: %s", strings.Join(unused, ", "))
 	for _, path := range unused {
 		if role := roleOf(path); slices.Contains(trellis.Roles, trellis.Role(role)) && !slices.Contains(used, role) {
-			m.Console.Say("  to have your words for a role, put them into .trellis/agents, as in: cp %s .trellis/agents/%s.md", path, role)
+			m.Console.Say("  to have your words for a role, put them into .trellis/agents, as in: mkdir -p .trellis/agents && cp %s .trellis/agents/%s.md", trellis.ShellWord(path), role)
 			break
 		}
 	}
@@ -269,6 +269,6 @@ func (m Earlier) unignored() {
 		}
 	}
 	if len(missing) > 0 {
-		m.Console.Say("add to .trellis/.gitignore, which is yours: %s", strings.Join(missing, " "))
+		m.Console.Say("add to .trellis/.gitignore, which is yours, each on a line of its own: %s", strings.Join(missing, ", "))
 	}
 }
