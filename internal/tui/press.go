@@ -205,7 +205,7 @@ func (m *Model) run(kind Program) tea.Cmd {
 	if kind != NewPlan {
 		t, ok := m.list.task()
 		if !ok {
-			m.said, m.wrong = Answer{Said: "no task is selected: there is nothing to " + string(kind), Next: "n"}, true
+			m.said, m.wrong = Answer{Said: "no task is selected", Next: "n"}, true
 			return nil
 		}
 		id = t.ID
