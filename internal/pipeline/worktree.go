@@ -72,11 +72,14 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	return tip == in.Job.BaseCommit, err
 }
 
-// untouched reports whether the branch is where a run left it that ended before any work, and its base has moved on since.
+// untouched reports whether branch and worktree are as a run left them that ended before any work, and the base has moved on since.
 func (wt *worktrees) untouched(ctx context.Context, in prepareIn) (bool, error) {
 	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Begun || err != nil || tip == "" || tip == in.Job.BaseCommit {
 		return false, err
+	}
+	if work, err := wt.restorer.uncommitted(ctx, in.Job); err != nil || len(work) > 0 {
+		return false, nil // of a worktree that can't be looked into it is told where it is found again
 	}
 	return wt.repo.History().IsAncestor(ctx, tip, in.Job.BaseCommit)
 }

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,25 +135,40 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 	}
 }
 
-// What the base got since a run ended before any work is there for the next one, which begins where task.json says.
+// What the base got since a run ended before any work is there for the next one, which begins where task.json says; but who worked
+// in the worktree meanwhile goes on there.
 func TestBaseThatMovedBeforeTheWork(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
-	w.Site.Config.Worktree.Setup = []string{"echo x > installed.txt"}
-	dir := w.Hand("02-01-bye", isDone)
-	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.HookFailed) {
-		t.Fatalf("got %s, %v", res.Status, res.Failure)
-	}
-	w.Write(".gitignore", "installed.txt\n")
-	w.Git("add", ".gitignore")
-	w.Git("commit", "-q", "-m", "ignore what is installed", "--", ".gitignore")
-	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if res := w.Start(dir); res.Status != trellis.Review {
-		t.Fatalf("got %s, %v", res.Status, res.Failure)
-	}
-	if base, fork := w.Task(dir).Pipeline.BaseCommit, w.Git("merge-base", "main", "feature/bye"); base != fork {
-		t.Errorf("base_commit is %s, and the branch begins at %s", base, fork)
+	for _, worked := range []bool{false, true} {
+		t.Run(fmt.Sprint(worked), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+			w.Site.Config.Worktree.Setup = []string{"test ! -e begun || exit 0; echo x > installed.txt"}
+			dir := w.Hand("02-01-bye", isDone)
+			if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.HookFailed) {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			if worked {
+				if err := os.WriteFile(filepath.Join(w.Task(dir).WorktreePath, "begun"), []byte("by hand\n"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.Write(".gitignore", "installed.txt\n")
+			w.Git("add", ".gitignore")
+			w.Git("commit", "-q", "-m", "ignore what is installed", "--", ".gitignore")
+			if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if res := w.Start(dir); res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			if worked {
+				if got := w.Git("show", "feature/bye:begun"); got != "by hand" {
+					t.Errorf("begun says %q", got)
+				}
+			} else if base, fork := w.Task(dir).Pipeline.BaseCommit, w.Git("merge-base", "main", "feature/bye"); base != fork {
+				t.Errorf("base_commit is %s, and the branch begins at %s", base, fork)
+			}
+		})
 	}
 }
