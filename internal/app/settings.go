@@ -96,7 +96,7 @@ func SettingsGone(p *Project) []trellis.Problem { return removed(p.Repo, p.Setti
 // removed says of settings that were committed, and are not there any more, that they are not just unset: without them no checks
 // run, and an agent is whichever is found. git that does not answer says nothing.
 func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
-	if files.Config.Data != nil {
+	if files.Config.Data != nil || repo == nil { // outside of a repository, where eval can be, nothing was committed
 		return nil
 	}
 	ctx := context.Background()
