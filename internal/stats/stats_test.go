@@ -524,3 +524,15 @@ func TestCallsWithoutReply(t *testing.T) {
 		}
 	}
 }
+
+// What an earlier planning was answered is no call of the one that uses it.
+func TestAnswersThatAreReused(t *testing.T) {
+	p := newProject(t)
+	p.run("02-01-auth", pipeline.Input{}, noon, asked(trellis.Implement, "claude", 100, 300, 10, 0.5),
+		did{string(trellis.Check), agentcall.Request{Role: trellis.Check, Agent: "claude"}, agentcall.Reply{Known: true}}, delivered(1))
+	r, err := (&stats.Reader{Store: p.Store}).Read(time.Time{})
+	p.must(err)
+	if calls := slices.Collect(r.Calls()); len(calls) != 1 {
+		t.Errorf("got %d calls: %+v", len(calls), calls)
+	}
+}
