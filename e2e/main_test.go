@@ -65,6 +65,7 @@ type site struct {
 func newSite(t testing.TB, env []string, agent string) *site {
 	t.Helper()
 	s := &site{t, filepath.Join(t.TempDir(), "repo"), env}
+	gittest.Gone(t, filepath.Dir(s.Dir))
 	for name, text := range map[string]string{
 		"greet.sh": "echo \"Hello, ${1:-world}!\"\n", "README.md": "# greet\n\n`sh greet.sh NAME` says hello.\n",
 		"test.sh": "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n",

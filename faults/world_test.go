@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // world is a folder with a repository, a home, and a log of the calls of agents.
@@ -62,6 +64,7 @@ func (w *world) lay(script string) *world {
 
 // openWorld is a world that is there.
 func openWorld(t testing.TB, root string) *world {
+	gittest.Gone(t, root)
 	when := "2026-01-02T03:04:05Z" // so that all worlds begin at the same commit
 	return &world{t, root, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root, "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org",

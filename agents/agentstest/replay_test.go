@@ -196,6 +196,14 @@ func TestRecordedOpenCode(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
+// inAnHour stands for a time in what a program says; [dated] puts it in when the program is set up. The behaviours take
+// turns, and on a busy machine the last one's comes minutes after the test began.
+const inAnHour = "IN-AN-HOUR"
+
+func dated(said string) string {
+	return strings.ReplaceAll(said, inAnHour, time.Now().Add(time.Hour).Format(time.RFC3339))
+}
+
 func TestCommandWithEvents(t *testing.T) {
 	t.Parallel()
 	streams := map[agentstest.Behaviour]string{
@@ -208,14 +216,14 @@ func TestCommandWithEvents(t *testing.T) {
 		agentstest.AnswersJSON:  `{"type": "result", "text": "here it is", "answer": ` + agentstest.JSON + "}\n",
 		agentstest.Empty:        `{"type": "result", "text": ""}` + "\n",
 		agentstest.Refused:      `{"type": "notice", "text": "may not"}` + "\n" + `{"type": "text", "text": "` + agentstest.Text + `"}` + "\n",
-		agentstest.RateLimited:  `{"type": "error", "code": "rate_limited", "text": "slow down", "resume_at": "` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}` + "\n",
+		agentstest.RateLimited:  `{"type": "error", "code": "rate_limited", "text": "slow down", "resume_at": "` + inAnHour + `"}` + "\n",
 		agentstest.Unauthorized: `{"type": "error", "code": "agent_auth", "text": "bad key"}` + "\n",
 		agentstest.Down:         `{"type": "error", "code": "provider_unavailable", "text": "502"}` + "\n",
 		agentstest.Exhausted:    `{"type": "error", "code": "quota_exhausted", "text": "no credit"}` + "\n",
 		agentstest.Overflow:     `{"type": "error", "code": "context_overflow", "text": "too long"}` + "\n",
 		agentstest.Spends:       `{"type": "usage", "usage": {"input_tokens": 5000}}` + "\n",
 	}
-	s := command("events", func(b agentstest.Behaviour) string { return streams[b] })
+	s := command("events", func(b agentstest.Behaviour) string { return dated(streams[b]) })
 	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are no events mean nothing", agentstest.Invalid: "it has no word for it"}
 	agentstest.Run(t, s)
 }
@@ -347,7 +355,7 @@ func TestRehearsal(t *testing.T) {
 		agentstest.Silent:       "{sleep: 5m}",
 		agentstest.Works:        "{run: [sh work.sh]}",
 		agentstest.Exits:        "{run: ['echo no luck with $SUITE_API_KEY >&2; exit 3']}",
-		agentstest.RateLimited:  "{fail: {code: rate_limited, resume_at: " + time.Now().Add(time.Hour).Format(time.RFC3339) + "}}",
+		agentstest.RateLimited:  "{fail: {code: rate_limited, resume_at: " + inAnHour + "}}",
 		agentstest.Unauthorized: "{fail: {code: agent_auth}}",
 		agentstest.Overflow:     "{fail: {code: context_overflow}}",
 		agentstest.Down:         "{fail: {code: provider_unavailable, detail: 502}}",
@@ -365,7 +373,7 @@ func TestRehearsal(t *testing.T) {
 	}
 	s.Stage = func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 		file := filepath.Join(t.TempDir(), "rehearsal.yaml")
-		call := calls[b]
+		call := dated(calls[b])
 		put(t, file, "roles: {implement: ["+call+"], evaluate: ["+call+"], research: ["+call+"], judge: ["+call+"]}", 0o600)
 		a, err := agents.New(agents.Rehearsal, agents.Options{Script: file, Environ: []string{"PATH=/usr/bin:/bin"}, Grace: 300 * time.Millisecond})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/programtest"
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
@@ -123,6 +124,7 @@ func newGitWorld(t *testing.T, trellis string, initArgs ...string) *gitWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gittest.Gone(t, root)
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func (w *team) told(text string) (n int) {
 
 func (w *team) until(what string, done func() bool) {
 	w.Helper()
-	for end := time.Now().Add(4 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.Fatalf("%s: not within minutes", what)
 		}

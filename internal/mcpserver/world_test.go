@@ -190,14 +190,14 @@ func built(t *testing.T) string {
 // until calls a tool until its answer is as wanted.
 func (c *client) until(tool, arguments, want string) string {
 	c.Helper()
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(15 * time.Minute)
 	for {
 		said, refused := c.call(tool, arguments)
 		if !refused && strings.Contains(said, want) {
 			return said
 		}
 		if time.Now().After(end) {
-			c.Fatalf("%s %s: waited a minute for %s, got %s", tool, arguments, want, said)
+			c.Fatalf("%s %s: waited in vain for %s, got %s", tool, arguments, want, said)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/share"
@@ -100,6 +101,7 @@ func net(t *testing.T, script string, silence time.Duration) *machine {
 func (m *machine) beside(name string, silence time.Duration) *machine {
 	m.Helper()
 	dir := filepath.Join(m.TempDir(), name, "elsewhere")
+	gittest.Gone(m.T, filepath.Dir(filepath.Dir(dir)))
 	m.Git("clone", "-q", filepath.Join(m.Dir, "../bare.git"), dir)
 	env := append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	site, err := runnertest.NewSite(dir, env)

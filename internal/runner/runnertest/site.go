@@ -61,6 +61,7 @@ var Program = map[string]string{
 func NewWorld(t *testing.T, script string) *World {
 	t.Helper()
 	w := &World{T: t, Dir: filepath.Join(t.TempDir(), "repo")}
+	gittest.Gone(t, filepath.Dir(w.Dir))
 	mould, _ := begun.LoadOrStore(script, &gittest.Mould{})
 	if err := mould.(*gittest.Mould).Cast(w.Dir, func() error { w.begin(script); return nil }); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 
 // Every number of a page is in a table too, under an id of its own.
 func TestFigures(t *testing.T) {
+	day := func() string { return fmt.Sprintf(`[[%q,"0","0","0","0","1"]]`, time.Now().Format(time.DateOnly)) }
+	first := day()
 	store := taskdir.Store{Root: t.TempDir()}
 	dir := filepath.Join(store.Tasks(), "02-01-a")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -49,8 +51,8 @@ func TestFigures(t *testing.T) {
 	for _, f := range days {
 		if f.ID == "ends-day" {
 			got, _ := json.Marshal(f.Rows)
-			if want := fmt.Sprintf(`[[%q,"0","0","0","0","1"]]`, time.Now().Format(time.DateOnly)); string(got) != want {
-				t.Errorf("got %s, want %s", got, want)
+			if string(got) != first && string(got) != day() { // midnight may be in between
+				t.Errorf("got %s, want %s", got, first)
 			}
 		}
 	}
