@@ -343,20 +343,18 @@ func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
 	return false, err
 }
 
-// near reports whether old is among the last commits of tip, one parent each. That it is not is no answer.
+// near reports whether old is among the last commits of tip that lie in files of their own. That it is not is no answer.
 func (r History) near(old, tip string) bool {
 	const far = 10
-	for range far {
-		if tip == old {
+	next := []string{tip}
+	for i := 0; i < len(next) && i < far; i++ {
+		if next[i] == old {
 			return true
 		}
-		_, parents, err := r.repo.loose(tip)
-		if err != nil || len(parents) != 1 {
-			return false
-		}
-		tip = parents[0]
+		_, parents, _ := r.repo.loose(next[i]) // of another nothing is known without git
+		next = append(next, parents...)
 	}
-	return false
+	return slices.Contains(next, old)
 }
 
 // Proof says how a base was found to have the work of a branch. "" is not at all, or not so that it shows.

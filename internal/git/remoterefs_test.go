@@ -128,17 +128,22 @@ func TestCommitFiles(t *testing.T) {
 			{Path: "a b/\"q\" \\ \xff\n", Mode: 0o100755, Data: []byte("x\r\ny\n$Id$\x00")},
 			{Path: "empty", Mode: 0o100644, Data: []byte{}},
 		}
-		first, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files, "")
+		first, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		files[1].Data = []byte("not empty")
-		second, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files, first)
+		second, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := b.Git("log", "--format=%s %an", "refs/x/a"); got != "said trellis" || b.Git("rev-parse", "refs/x/a") != second || first == second {
 			t.Errorf("the log is %q, %s and %s", got, first, second)
+		}
+		b.Git("repack", "-adq")
+		b.Git("prune-packed")
+		if packed, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files); err != nil || packed != second {
+			t.Errorf("once the files lie in a pack: %s, %v", packed, err)
 		}
 		got, err := trees.Files(t.Context(), second)
 		if err == nil {

@@ -23,27 +23,14 @@ type TreeFile struct {
 }
 
 // CommitFiles makes a commit without parents of just these files, byte for byte, whatever attributes and settings say, and has
-// ref name it, wherever that was. Files that the commit like has are not written again; "" is none.
-func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile, like string) (string, error) {
-	known := map[string]bool{}
-	if like != "" {
-		old, err := r.Files(ctx, like)
-		if err != nil {
-			return "", err
-		}
-		for _, f := range old {
-			known[f.Blob] = true
-		}
-	}
+// ref name it, wherever that was. What lies in the repository already is not written again.
+func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile) (string, error) {
+	newHash, _ := r.repo.hashes()
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
 	for _, f := range files {
-		blob := ""
-		if like != "" {
-			blob = BlobID(f.Data, like)
-		}
-		if known[blob] {
-			fmt.Fprintf(&in, "M %o %s %s\n", f.Mode, blob, importPath(f.Path))
+		if blob := nameOf("blob", f.Data, newHash); r.repo.isLoose(blob) { // git looks in its packs itself
+			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
 			continue
 		}
 		fmt.Fprintf(&in, "M %o inline %s\ndata %d\n%s\n", f.Mode, importPath(f.Path), len(f.Data), f.Data)

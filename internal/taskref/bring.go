@@ -146,7 +146,7 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 	if ref, err = r.backupRef(ctx, task, snapshot.DirectoryBackup); err != nil {
 		return "", err
 	}
-	_, err = r.Repo.Trees().CommitFiles(ctx, ref, "trellis: what was in "+task+" before the state of another machine took its place", r.now(), list, "")
+	_, err = r.Repo.Trees().CommitFiles(ctx, ref, "trellis: what was in "+task+" before the state of another machine took its place", r.now(), list)
 	return ref, err
 }
 

@@ -61,16 +61,12 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	if err != nil {
 		return &LocalError{err}
 	}
-	like, err := r.Known(ctx, s.Task)
-	if err != nil {
-		return err
-	}
 	before, err := r.Repo.Refs().Find(ctx, pendingRefs+s.Task)
 	if err != nil {
 		return err
 	}
 	message := s.message(string(r.Places.Seal([]byte(next.Why))))
-	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealed(files), like); err != nil {
+	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealed(files)); err != nil {
 		return err
 	}
 	*s, _ = parseState(s.Task, s.Commit, message) // as others read it

@@ -54,7 +54,15 @@ type state struct {
 	head, tree string // HEAD and its tree, "" when unborn
 	staged     string // tree of the index, "" when it has conflicts (what is in them is in the work tree)
 	work       string // tree of the work tree
-	old        string // what the ref names, ""
+	old, saved string // what the ref names, and its tree, ""
+}
+
+// known is a tree if a commit has it, so that git need not write it, else "".
+func (st state) known(tree string) string {
+	if tree == st.tree || tree == st.saved {
+		return tree
+	}
+	return ""
 }
 
 func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
@@ -109,9 +117,8 @@ func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
 	if st.old == st.head {
 		return st.tree == st.work, nil
 	}
-	tree, err := s.r.refs.TreeAt(ctx, st.old)
-	if err != nil || tree != st.work {
-		return false, err
+	if st.saved != st.work {
+		return false, nil
 	}
 	if st.head == "" {
 		return true, nil
@@ -131,8 +138,8 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err != nil {
 		return "", err
 	}
-	old, err := s.r.refs.RevParse(ctx, s.dir, ref+"^{commit}")
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
+	old, err := s.r.refs.Find(ctx, ref)
+	if err != nil {
 		return "", err
 	}
 	if saved, err := s.r.refs.TreeAt(ctx, old); old != "" && err == nil && saved == tree {

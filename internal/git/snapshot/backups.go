@@ -52,12 +52,12 @@ func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error 
 	if err != nil || lost == "" {
 		return err
 	}
-	old, err := r.refs.RevParse(ctx, r.repo.Main, ref+"^{commit}")
-	if errors.Is(err, git.ErrNotFound) {
-		return r.refs.MoveRef(ctx, ref, sha, "")
-	}
+	old, err := r.refs.Find(ctx, ref)
 	if err != nil {
 		return err
+	}
+	if old == "" {
+		return r.refs.MoveRef(ctx, ref, sha, "")
 	}
 	if within, err := r.history.IsAncestor(ctx, sha, old); err != nil || within {
 		return err

@@ -315,30 +315,35 @@ func removeWithin(dir, path string) error {
 }
 
 func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
-	if st.staged, err = s.staged(ctx); err != nil {
-		return st, err
-	}
-	if err = s.add(ctx, true); err != nil {
-		return st, err
-	}
-	if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
-		return st, err
-	}
 	if st.head, err = s.r.refs.Head(ctx, s.dir); err == nil {
 		st.tree, err = s.r.refs.TreeAt(ctx, st.head)
 	}
 	if err != nil && !errors.Is(err, git.ErrNoCommit) {
 		return st, err
 	}
-	st.old, err = s.r.refs.RevParse(ctx, s.dir, ref+"^{commit}")
-	if errors.Is(err, git.ErrNotFound) {
-		err = nil
+	if st.old, err = s.r.refs.Find(ctx, ref); err == nil && st.old != "" {
+		st.saved, err = s.r.refs.TreeAt(ctx, st.old)
+	}
+	if err != nil {
+		return st, err
+	}
+	if st.staged, err = s.staged(ctx, st); err != nil {
+		return st, err
+	}
+	if err = s.add(ctx, true); err != nil {
+		return st, err
+	}
+	if st.work = st.known(s.r.index.Tree(s.index())); st.work == "" {
+		st.work, err = s.treeIn(ctx, s.index(), true)
 	}
 	return st, err
 }
 
 // staged is the tree of the index, "" when it has conflicts.
-func (s *Snapshot) staged(ctx context.Context) (string, error) {
+func (s *Snapshot) staged(ctx context.Context, st state) (string, error) {
+	if tree := st.known(s.r.index.Tree(s.index())); tree != "" {
+		return tree, nil
+	}
 	tree, err := s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true, Once: true})
 	if err == nil {
 		return tree, nil
