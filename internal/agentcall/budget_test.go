@@ -125,6 +125,17 @@ func TestSpend(t *testing.T) {
 	if reply, err = b.call(context.Background(), 1, Limits{}); err != nil || reply.Failure == nil || reply.Failure.ResumeAt.IsZero() || reply.Failure.At.IsZero() || len(s.asked) != 1 {
 		t.Errorf("nothing is left: %+v, %v after %d calls", reply, err, len(s.asked))
 	}
+	b.Known = func(_ Request, prompt string) (Reply, bool) {
+		return Reply{Text: Ref{Path: "then"}, Known: true}, len(prompt) == 64
+	}
+	b.RunDir = t.TempDir()
+	for _, attempt := range []int{1, 2} {
+		if reply, err = b.call(context.Background(), attempt, Limits{}); err != nil || reply.Failure != nil || reply.Text.Path != "then" || len(s.asked) != 1 {
+			t.Errorf("an answer that is known costs nothing: %+v, %v after %d calls", reply, err, len(s.asked))
+		}
+		b.Known = func(Request, string) (Reply, bool) { t.Error("it was kept"); return Reply{}, false }
+	}
+	b.Known = nil
 	b.Spend = func(flow.Call, trellis.Usage) (Budget, error) { return Budget{}, flow.ErrSuspended }
 	if _, err = b.call(context.Background(), 1, Limits{}); !errors.Is(err, flow.ErrSuspended) || len(s.asked) != 1 {
 		t.Errorf("nobody can tell what is left: %v", err)

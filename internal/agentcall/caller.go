@@ -99,6 +99,10 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if off != nil || err != nil {
 		return Reply{Failure: off, Usage: lost, Session: session, ToolCalls: -1}, err
 	}
+	if known, ok, err := a.known(ctx, c, r, dir); ok || err != nil {
+		known.Usage = lost
+		return known, err
+	}
 	fail, bound, err := a.applyBudget(c, &r.Limits, lost)
 	if fail != nil || err != nil {
 		r.Limits.explain(fail)
@@ -119,15 +123,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if err != nil {
 		return Reply{}, drop(ctx, again, err)
 	}
-	reply, known := Reply{}, false
-	if a.Known != nil {
-		reply, known = a.Known(r, sizeOf(prompt).SHA256)
-	}
-	if known {
-		err = drop(ctx, again, nil)
-	} else {
-		reply, err = a.run(ctx, c, r, prompt, dir, before, again)
-	}
+	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
 	bound.explain(reply.Failure)
 	r.Limits.explain(reply.Failure)
@@ -136,11 +132,31 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if err != nil {
 		return Reply{}, err
 	}
+	return reply, a.keepReply(dir, c, reply)
+}
+
+// known is the reply that an earlier run got to the same request: it costs nothing, and so it is waited for by no budget.
+func (a *Caller) known(ctx context.Context, c flow.Call, r Request, dir string) (reply Reply, ok bool, err error) {
+	if a.Known == nil {
+		return reply, false, nil
+	}
+	prompt, notes, err := a.prompt(ctx, c, r, "")
+	if err != nil {
+		return reply, false, err
+	}
+	if reply, ok = a.Known(r, sizeOf(prompt).SHA256); !ok {
+		return reply, false, nil
+	}
+	reply.Notes = TruncateList(notes, maxSentences)
+	return reply, true, errors.Join(a.keepUnsynced(dir, PromptFile, []byte(a.mask(prompt.Text))), a.keepReply(dir, c, reply))
+}
+
+func (a *Caller) keepReply(dir string, c flow.Call, reply Reply) error {
 	raw, err := json.Marshal(reply)
 	if err != nil {
-		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
+		return fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
 	}
-	return reply, a.keepUnsynced(dir, ResultFile, raw)
+	return a.keepUnsynced(dir, ResultFile, raw)
 }
 
 // keepUnsynced keeps a file whose loss by a power cut costs nothing but a call that is made again.
