@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 func metricsCommand(a *command.Console) *cli.Command {
@@ -45,6 +48,12 @@ func runMetrics(a *command.Console, c *cli.Context) error {
 // replaceTextfile replaces a file that node_exporter reads. It reads all whose names end with .prom, hidden ones too: so what is
 // being written is called something else.
 func replaceTextfile(a *command.Console, path string, text []byte) error {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return app.Usagef("--output names a folder: %s", path)
+	}
+	if dir := filepath.Dir(path); !durable.Exists(dir) {
+		return app.WithHints(app.Usagef("--output names a file in a folder that is not there: %s", dir), "mkdir -p "+trellis.ShellWord(dir))
+	}
 	next := path + ".next"
 	if err := a.Disk.WriteFile(next, text, 0o644); err != nil {
 		return err
