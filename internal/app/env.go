@@ -102,7 +102,7 @@ func (e *Env) userDir(variable, usual string) string {
 	dir := e.Get(variable)
 	if !filepath.IsAbs(dir) { // which that specification has passed over
 		home := e.Get("HOME")
-		if !filepath.IsAbs(home) {
+		if st, err := os.Stat(home); !filepath.IsAbs(home) || err == nil && !st.IsDir() { // /dev/null, say, as who has no home
 			return ""
 		}
 		dir = filepath.Join(home, usual)
