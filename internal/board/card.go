@@ -120,12 +120,8 @@ func waitsOf(t *status.Task) string {
 		return "in review: " + string(t.Failure.Code)
 	case t.Status == trellis.Review:
 		return "its work waits for your review"
-	case t.WaitingFor == status.ForWatcher:
-		return "not started: run trellis watch"
-	case t.WaitingFor == status.ForMachine:
-		return "given to the team: no machine has taken it yet"
-	case t.WaitingFor == status.ForSlot:
-		return "queued (" + t.Slots + ")"
+	case t.Unstarted() != "":
+		return t.Unstarted()
 	case t.WaitingFor == "approval":
 		return "waits for approval of its plan"
 	case t.WaitingFor != "":

@@ -70,6 +70,7 @@ type Task struct {
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
+	CutOff bool          `json:"-"` // its run was begun, and nobody is at work on it
 	Slots  string        `json:"-"` // how many of the watcher's are busy, in words, when the task waits for one
 	Retry  string        `json:"-"` // why the planning at work asks once more
 
@@ -269,6 +270,11 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 			if now, err := r.Store.Load(e.Dir); err == nil && now.Status != t.Status {
 				e.Task = now
 				return r.task(e, known)
+			}
+		}
+		if v.Working() && v.HeldBy == nil {
+			if v.CutOff = begun(e.Dir); !v.CutOff {
+				v.Phase, v.Round = "", 0 // they are those of the run before
 			}
 		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)

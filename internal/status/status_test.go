@@ -1,7 +1,9 @@
 package status_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,9 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -384,4 +389,43 @@ func TestPublishedMeanwhile(t *testing.T) {
 	if list := r.Some([]string{entries[0].Dir}); len(list) != 1 || list[0].ID != "02-01-auth" || list[0].Status != trellis.Ready {
 		t.Errorf("in a list: got %+v", list)
 	}
+}
+
+// A run that was asked for and has done nothing is not started: only one that was begun is cut off.
+func TestCutOff(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"status": "in_progress", "pipeline": {"phase": "commit", "round": 2}}`})
+	dir := filepath.Join(r.Store.Tasks(), "02-01-auth")
+	prepare := flow.Act[int, int]("prepare")
+	run := func(work func(j *journal.Run) error) {
+		t.Helper()
+		j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "run"), Activities: []flow.Activity{prepare.With(func(context.Context, flow.Call, int) (int, error) {
+			return 0, flow.ErrSuspended
+		})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		if err := work(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when, phase, want string) {
+		t.Helper()
+		task, err := r.Task(dir)
+		if err != nil || task.Phase != phase || task.Unstarted() != want {
+			t.Errorf("%s: got phase %q, %q, %v, want %q, %q", when, task.Phase, task.Unstarted(), err, phase, want)
+		}
+	}
+	run(func(j *journal.Run) error {
+		return j.Begin(journal.Spec{Run: "02-01-auth/2", Flow: pipeline.Flow, Code: pipeline.Code, Input: json.RawMessage("{}")})
+	})
+	check("asked for", "", "not started: run `trellis watch`")
+	run(func(j *journal.Run) error {
+		_, err := journal.Execute(t.Context(), j, func(f flow.Flow, _ struct{}) (int, error) { return prepare.Do(f, 1) })
+		if errors.Is(err, flow.ErrSuspended) {
+			return nil
+		}
+		return fmt.Errorf("got %v, want it suspended", err)
+	})
+	check("begun", "commit", "cut off: run `trellis watch`")
 }

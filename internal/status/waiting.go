@@ -44,7 +44,7 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		return r.turn(t)
 	case trellis.InProgress:
 		if !held && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
-			return r.turn(t) // it was cut off
+			return r.turn(t) // it was cut off, or is not begun
 		}
 	case trellis.Paused:
 		why := ""
@@ -82,6 +82,30 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 			return "approval"
 		}
 		return r.turn(t)
+	}
+	return ""
+}
+
+// begun reports whether the run in a task directory has done anything: one that a person asked for with feedback has not.
+// One whose journal can't be read has.
+func begun(dir string) bool {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	return err != nil || len(h.Calls) > 0
+}
+
+// Unstarted says why nobody is at work on a task that could run, "" when it waits for something else.
+func (t Task) Unstarted() string {
+	switch {
+	case t.WaitingFor == ForSlot:
+		return "queued (" + t.Slots + ")"
+	case t.WaitingFor == ForMachine && t.CutOff:
+		return "cut off: no machine has taken it over yet"
+	case t.WaitingFor == ForMachine:
+		return "given to the team: no machine has taken it yet"
+	case t.WaitingFor == ForWatcher && t.CutOff:
+		return "cut off: run `trellis watch`"
+	case t.WaitingFor == ForWatcher:
+		return "not started: run `trellis watch`"
 	}
 	return ""
 }

@@ -95,7 +95,7 @@ func (t task) age(now time.Time) string {
 func (t task) remark() string {
 	switch {
 	case t.WaitingFor != "":
-		return cmp.Or(t.unstarted(), t.WaitingFor)
+		return cmp.Or(t.Unstarted(), t.WaitingFor)
 	case t.drafted() && t.HeldBy != nil:
 		return "at work"
 	case t.drafted():

@@ -49,7 +49,7 @@ func printRows(b *strings.Builder, rows [][2]string) {
 }
 
 func (t task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.Unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
 	if t.Source != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.Source.WorktreePath}, [2]string{"commit", t.Source.Commit},
 			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
@@ -89,25 +89,8 @@ func (t task) flaw() string {
 	return p.Error()
 }
 
-// unstarted says why nobody is at work on a task that could run, "" when it waits for something else.
-func (t task) unstarted() string {
-	switch {
-	case t.WaitingFor == status.ForSlot:
-		return "queued (" + t.Slots + ")"
-	case t.WaitingFor == status.ForMachine && t.Working():
-		return "cut off: no machine has taken it over yet"
-	case t.WaitingFor == status.ForMachine:
-		return "given to the team: no machine has taken it yet"
-	case t.WaitingFor == status.ForWatcher && t.Working():
-		return "cut off: run `trellis watch`"
-	case t.WaitingFor == status.ForWatcher:
-		return "not started: run `trellis watch`"
-	}
-	return ""
-}
-
 func (t task) waitsFor() string {
-	if t.unstarted() != "" {
+	if t.Unstarted() != "" {
 		return ""
 	}
 	return t.WaitingFor

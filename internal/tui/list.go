@@ -262,12 +262,9 @@ func remarkOf(t *status.Task, now time.Time) string {
 		return "cut off"
 	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)
-	case t.WaitingFor == status.ForSlot:
-		return "queued"
-	case t.WaitingFor == status.ForWatcher:
-		return "not started"
-	case t.WaitingFor == status.ForMachine:
-		return "no machine yet"
+	case t.Unstarted() != "":
+		what := t.Unstarted() // what is to be done stands in the other half
+		return strings.TrimSpace(what[:strings.IndexAny(what, ":(")])
 	}
 	return oneLine(t.WaitingFor)
 }

@@ -282,6 +282,21 @@ func TestPlanningThatStopped(t *testing.T) {
 	d.want("02-01-off", "cut off", "agent_protocol", "judge")
 }
 
+// What is said in the list is what the other half says: a run that was asked for is not cut off.
+func TestUnstarted(t *testing.T) {
+	asked, cut, given := task("02-01-asked", trellis.InProgress), task("02-02-cut", trellis.InProgress), task("02-03-given", trellis.Ready)
+	asked.WaitingFor, cut.WaitingFor, given.WaitingFor = status.ForWatcher, status.ForWatcher, status.ForMachine
+	cut.CutOff = true
+	for _, c := range []struct {
+		of   status.Task
+		want string
+	}{{asked, "not started"}, {cut, "cut off"}, {given, "given to the team"}} {
+		if got := remarkOf(&c.of, noon); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.of.ID, got, c.want)
+		}
+	}
+}
+
 func TestAnswersStay(t *testing.T) {
 	d := three(t)
 	d.press("aa")
