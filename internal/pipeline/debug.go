@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,20 @@ type trouble struct {
 // same reports whether nothing has changed since: the same failure of the same tree.
 func (t *trouble) same(u *trouble) bool {
 	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
+}
+
+// Untold is what a call of the debug agent is to mend, by its input, where no command, criterion, hook or person has said it
+// before; "" for any other call.
+func Untold(activity string, in json.RawMessage) string {
+	var asked agentcall.Request
+	var of about
+	if activity != string(trellis.Debug) || json.Unmarshal(in, &asked) != nil || json.Unmarshal(asked.Data, &of) != nil || of.Trouble == nil {
+		return ""
+	}
+	if t := of.Trouble; len(t.Failed)+len(t.Unmet)+len(t.Feedback) == 0 && t.Output.Path == "" {
+		return string(t.Code) + ": " + t.Detail
+	}
+	return ""
 }
 
 func (r *run) debug(f flow.Flow, last *trouble) error {

@@ -60,6 +60,19 @@ func (cs callers) telling(dir string, calls []flow.Activity) []flow.Activity {
 	return calls
 }
 
+// mending are calls that tell what is to be mended where nothing has told it before.
+func (cs callers) mending(dir string, calls []flow.Activity) []flow.Activity {
+	for i, call := range calls {
+		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			if said := pipeline.Untold(call.Name, in); said != "" {
+				cs.tell(Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID, Agent: agents.Event{Kind: agents.EventNotice, Text: said}})
+			}
+			return call.Run(ctx, c, in)
+		}
+	}
+	return calls
+}
+
 // env is what every agent finds in its environment about its task.
 func (cs callers) env(dir string, c flow.Call, r agentcall.Request) []string {
 	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + cs.repo,

@@ -49,6 +49,10 @@ func (f *Feed) started(name string, e events.Event, l Line) {
 		return
 	}
 	f.tell(name, e)
+	if l.untold != "" {
+		e.Kind, e.Text = events.Notice, l.untold
+		f.tell(name, e)
+	}
 }
 
 func (f *Feed) agent(name string, e events.Event, did agents.Event) {

@@ -53,9 +53,10 @@ type Line struct {
 	Checks []events.Check `json:"checks,omitempty"`
 	Wait   *events.Wait   `json:"wait,omitempty"` // start: nothing is done until this is over
 
-	state *pipeline.TaskState // done: what task.json said from then on
-	asked bool                // done: it was a call of an agent
-	told  int                 // done: so many of Checks were told before
+	untold string              // start: what is to be mended, where nothing has told it before
+	state  *pipeline.TaskState // done: what task.json said from then on
+	asked  bool                // done: it was a call of an agent
+	told   int                 // done: so many of Checks were told before
 }
 
 // LastRun as a log's run is the one that is the last when the log is first read, and what comes after it.
@@ -270,7 +271,7 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 		seen.started = true
 		start := line
 		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.told(c)
-		start.Wait = pipeline.WaitOf(h, c)
+		start.Wait, start.untold = pipeline.WaitOf(h, c), pipeline.Untold(c.Activity, c.In)
 		lines = append(lines, start)
 	}
 	if seen.done {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (r *runLog) told(c journal.Entry) string {
 		if said := pipeline.FeedbackOf(r.dir, c); said != "" {
 			return "a person says: " + text.Clip(text.OneLine(said), maxTold)
 		}
-		return againOf(c)
+		return cmp.Or(againOf(c), pipeline.Untold(c.Activity, c.In))
 	}
 	about := aboutStep(c)
 	switch {
