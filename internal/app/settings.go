@@ -106,9 +106,28 @@ func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
 	}
 	if committed, _ := repo.History().FilesAt(ctx, head, []string{configYAML}); committed[configYAML] {
 		problems = append(problems, trellis.Problem{File: configYAML, Message: "the last commit has it, and the checkout has not: without it the settings would be the defaults, and no checks run",
-			Hint: "git checkout HEAD -- " + configYAML + ", or commit that it is gone"})
+			Hint: bringBack(ctx, repo, configYAML) + ", or commit that it is gone"})
 	}
 	return problems
+}
+
+// bringBack is the command that brings back a file that the last commit has and the checkout has not. What a sparse checkout
+// leaves out, git checkout does not know.
+func bringBack(ctx context.Context, repo *git.Repo, path string) string {
+	say := func(args ...string) string {
+		said, _ := repo.Line(ctx, git.Command{Dir: repo.Main, Args: args}) // git that does not answer says nothing
+		return said
+	}
+	set := func(key string) bool { return say("config", "--type=bool", "--get", key) == "true" }
+	switch {
+	case !strings.HasPrefix(say("ls-files", "-t", "--", path), "S "):
+		return "git checkout HEAD -- " + path
+	case !set("core.sparseCheckout"): // git was told to leave out this file alone
+		return "git checkout --ignore-skip-worktree-bits HEAD -- " + path
+	case set("core.sparseCheckoutCone"):
+		return "git sparse-checkout add " + filepath.Dir(path)
+	}
+	return "git sparse-checkout add /" + path
 }
 
 // CheckedConfig is p.Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.

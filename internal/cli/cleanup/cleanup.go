@@ -43,7 +43,9 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 				return err
 			}
 			cfg, err := p.ValidConfig()
-			if err != nil {
+			if o.backups { // which are listed and deleted without asking the settings
+				cfg, _ = p.Config()
+			} else if err != nil {
 				return err
 			}
 			cmd := &call{console, p, p.Cleaner(cfg), o}
