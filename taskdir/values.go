@@ -3,6 +3,7 @@ package taskdir
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,10 @@ func (r *reader) status(name string, v gjson.Result) trellis.Status {
 	}
 	status, err := trellis.ParseStatus(s)
 	if err != nil {
-		r.problem(v, "%v", err)
+		p := r.problem(v, "%v", err)
+		if id := filepath.Base(filepath.Dir(r.file)); id != "." {
+			p.Hint = "trellis edit " + trellis.ShellWord(id) + " task"
+		}
 		return trellis.Status(s)
 	}
 	return status

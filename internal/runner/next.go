@@ -80,6 +80,9 @@ func (n next) command(ctx context.Context) (string, error) {
 	if n.t.Status == trellis.Paused {
 		return n.say("start"), nil
 	}
+	if !slices.Contains(trellis.Statuses, n.t.Status) {
+		return n.say("edit") + " task", nil
+	}
 	return n.say("retry"), nil
 }
 
