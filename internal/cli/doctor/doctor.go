@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,8 +136,9 @@ func (d *diagnosis) end(o options) error {
 	return err
 }
 
-// Tell says what is wrong, if anything is, for a command that ends with that.
-func Tell(ctx context.Context, console *command.Console) {
+// Tell says what is wrong, if anything is, for a command that ends with that. It returns the check that found the first error,
+// "" for none, and what mends that.
+func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 	d := &diagnosis{console: console}
 	d.all(ctx)
 	wrong := 0
@@ -145,6 +147,9 @@ func Tell(ctx context.Context, console *command.Console) {
 			continue
 		}
 		wrong++
+		if f.State == stateError && check == "" {
+			check, hint = f.Check, cmp.Or(f.Hint, "trellis doctor")
+		}
 		console.Say("%s: %s: %s", f.State, f.Check, text.OneLine(f.Detail))
 		if f.Hint != "" {
 			console.Say("next: %s", f.Hint)
@@ -153,6 +158,7 @@ func Tell(ctx context.Context, console *command.Console) {
 	if wrong == 0 {
 		console.Say("trellis doctor finds no problem")
 	}
+	return check, hint
 }
 
 // diagnosis collects findings.

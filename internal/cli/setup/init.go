@@ -182,9 +182,9 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 	return []byte(user + "\n"), nil
 }
 
-// afterInit says what is wrong with this machine and the project, and what comes next.
+// afterInit says what is wrong with this machine and the project, and last what has to be done first.
 func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, agent string) error {
-	doctor.Tell(ctx, cmd.Console)
+	wrong, mend := doctor.Tell(ctx, cmd.Console)
 	if set, _ := p.Config(); agent != "" && agent != set.Agents.Default {
 		cmd.Say("--agent %s is not in .trellis/config.yaml, which stays as it is", agent)
 		if _, named := set.Agents.Commands[agent]; !named && slices.Contains(agents.Known(), agent) {
@@ -192,32 +192,40 @@ func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, 
 		}
 		cmd.Say("next: trellis config set agents.default %s", trellis.ShellWord(agent))
 	}
-	if err := cmd.tellCommit(ctx, p, made); err != nil {
+	commit, err := cmd.tellCommit(ctx, p, made)
+	if err != nil {
 		return err
 	}
-	cmd.Say("next: trellis plan 'what is wanted'")
+	if commit != "" {
+		cmd.Say("next: %s", commit)
+	}
+	switch {
+	case wrong != "":
+		cmd.Say("first mend what is wrong with %s; next: %s", wrong, mend)
+	case commit == "":
+		cmd.Say("next: trellis plan 'what is wanted'")
+	}
 	return ctx.Err()
 }
 
-// tellCommit says how what was made is committed, as far as git has not got it and does not ignore it. Where there is no commit yet, doctor
-// has told the one that takes all.
-func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string) error {
+// tellCommit says that what was made is to be committed, as far as git has not got it and does not ignore it, and returns the
+// command. Where there is no commit yet, doctor has told the one that takes all.
+func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string) (command string, err error) {
 	open, first, err := app.Uncommitted(ctx, p, made)
 	if err != nil || open == 0 {
-		return err
+		return "", err
 	}
 	files := text.Count(open, "file")
 	if first {
 		cmd.Say("made %s: read .trellis/config.yaml; the first commit takes them with it", files)
-		return nil
+		return "", nil
 	}
-	cmd.Say("made %s: read .trellis/config.yaml, and commit them", files)
 	from := ".trellis"
 	if cmd.Dir != p.Root {
 		from = ":/.trellis"
 	}
-	cmd.Say("next: git add "+from+" && git commit -m %q", "Set up Trellis")
-	return nil
+	cmd.Say("made %s: read .trellis/config.yaml and commit what was made before the first plan", files)
+	return "git add " + from + ` && git commit -m "Set up Trellis"`, nil
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
