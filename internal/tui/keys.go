@@ -99,15 +99,22 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 	}
 }
 
-func sheetLines() (list []line) {
+// sheetLines are the lines of the sheet in this width. What a key does goes on below where it begins.
+func sheetLines(width int) (list []line) {
+	const names = 11 // columns
 	for i, s := range sheet() {
 		if i > 0 {
 			list = append(list, line{})
 		}
 		list = append(list, line{s.title, bold})
 		for _, k := range s.keys {
-			list = append(list, line{"  " + fit(k.name, 9) + k.does, plain})
+			name := k.name
+			for _, does := range (line{k.does, plain}).wrapped(width - names) {
+				list = append(list, line{fit("  "+name, names) + does.text, plain})
+				name = ""
+			}
 		}
 	}
-	return append(list, line{}, line{"The mouse is the terminal's: text can be selected and copied.", plain})
+	list = append(list, line{})
+	return append(list, line{"The mouse is the terminal's: text can be selected and copied.", plain}.wrapped(width)...)
 }

@@ -37,6 +37,7 @@ type list struct {
 	rows     []row // what is shown, all of it
 	counts   map[trellis.Status]int
 	selected string // id; "": there is no task
+	longest  int    // columns of an id that is shown
 	at       int    // its row, or where it was
 	top      int    // the first row on the screen
 }
@@ -111,7 +112,7 @@ func (l *list) arrange() {
 			by[s] = append(by[s], t)
 		}
 	}
-	l.rows = l.rows[:0]
+	l.rows, l.longest = l.rows[:0], 0
 	for _, s := range groups {
 		tasks := by[s]
 		if len(tasks) == 0 {
@@ -121,6 +122,7 @@ func (l *list) arrange() {
 		l.rows = append(l.rows, row{head: s, n: len(tasks)})
 		for _, t := range tasks {
 			l.rows = append(l.rows, row{id: t.ID})
+			l.longest = max(l.longest, ansi.StringWidthWc(shownID(t.ID)))
 		}
 	}
 	if at := slices.IndexFunc(l.rows, func(r row) bool { return l.selected != "" && r.id == l.selected }); at >= 0 {
@@ -210,6 +212,7 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 	}
 	l.top = max(0, min(max(l.top, l.at-height+1), len(l.rows)-height))
 	var out []string
+	ids := l.ids(width)
 	for i := l.top; i < min(l.top+height, len(l.rows)); i++ {
 		r := l.rows[i]
 		if r.id == "" {
@@ -217,7 +220,7 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 			out = append(out, p.paint(fit(head+" "+text.Count(r.n, "task"), width), bold))
 			continue
 		}
-		out = append(out, l.taskLine(p, l.all[r.id], i == l.at, width, now))
+		out = append(out, l.taskLine(p, l.all[r.id], i == l.at, width, ids, now))
 	}
 	for len(out) < height {
 		out = append(out, fit("", width))
@@ -225,21 +228,35 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 	return out
 }
 
-// widest is how many columns an id gets at the most.
-const widest = 36
+// Columns of a list that has room for titles: of an id at least and at most, of what is special about a task, and of a title at
+// least.
+const (
+	narrowID    = 36
+	widestID    = 60
+	ofRemark    = 20
+	narrowTitle = 14
+)
+
+// ids is how many columns ids get where titles stand beside them: what the longest takes, as far as there is room.
+func (l *list) ids(width int) int {
+	return max(narrowID, min(l.longest, widestID, width-ofRemark-narrowTitle-6)) // beside the mark and what is between
+}
+
+// shownID is the name of a task as the list has it.
+func shownID(id string) string { return strings.TrimPrefix(oneLine(id), taskdir.DraftPrefix) }
 
 // taskLine is a task in one line: its name, what is special about it, and its title where there is room.
-func (l *list) taskLine(p painter, t *status.Task, selected bool, width int, now time.Time) string {
+func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int, now time.Time) string {
 	mark := "  "
 	if selected {
 		mark = "> "
 	}
-	id := strings.TrimPrefix(oneLine(t.ID), taskdir.DraftPrefix)
+	id := shownID(t.ID)
 	remark := remarkOf(t, now)
 	line := mark + id
 	switch room := width - ansi.StringWidthWc(line) - 2; {
-	case width >= 2*widest:
-		line = mark + fit(id, widest) + "  " + fit(remark, 20) + "  " + oneLine(t.Title)
+	case width >= 2*narrowID:
+		line = mark + fit(id, ids) + "  " + fit(remark, ofRemark) + "  " + oneLine(t.Title)
 	case remark != "" && room >= 8:
 		line += "  " + remark
 	}

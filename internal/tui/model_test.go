@@ -282,6 +282,22 @@ func TestPlanningThatStopped(t *testing.T) {
 	d.want("02-01-off", "cut off", "agent_protocol", "judge")
 }
 
+// Where there is room the whole name of a task stands before its title; where there is little, what the keys do goes on below.
+func TestWidths(t *testing.T) {
+	long := "02-01-" + strings.Repeat("long-", 8) + "name"
+	d := drive(t, task(long, trellis.Ready), task("02-02-paging", trellis.Ready))
+	d.tell(tea.WindowSizeMsg{Width: 200, Height: 24})
+	d.want("> "+long+"  ", "Do 02-01-long")
+	d.tell(tea.WindowSizeMsg{Width: 40, Height: 60})
+	d.press("?")
+	for row := range strings.Lines(d.text()) {
+		if strings.Contains(row, "…") {
+			t.Errorf("it is cut: %s", row)
+		}
+	}
+	d.want("j ↓      next task, or a line down in ", "           a page ", "text can be")
+}
+
 // What is said in the list is what the other half says: a run that was asked for is not cut off.
 func TestUnstarted(t *testing.T) {
 	asked, cut, given := task("02-01-asked", trellis.InProgress), task("02-02-cut", trellis.InProgress), task("02-03-given", trellis.Ready)

@@ -38,7 +38,7 @@ func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
 func (m *Model) pressInSheet(msg tea.KeyPressMsg) tea.Cmd {
 	switch msg.String() {
 	case "j", "down", "space", "pgdown":
-		m.sheetTop = min(m.sheetTop+1, max(0, len(sheetLines())-m.height+1))
+		m.sheetTop = min(m.sheetTop+1, max(0, len(sheetLines(m.width))-m.height+1))
 	case "k", "up", "pgup":
 		m.sheetTop = max(0, m.sheetTop-1)
 	case "ctrl+c":

@@ -174,7 +174,7 @@ func visibleLine(s string) string {
 }
 
 func (s screen) sheetScreen() []string {
-	all := sheetLines()
+	all := sheetLines(s.m.width)
 	top := min(s.m.sheetTop, max(0, len(all)-(s.m.height-1)))
 	s.m.sheetTop = top
 	var out []string
