@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -27,11 +28,17 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		return r, err
 	}
 	r.Problems = append(r.Problems, problems...)
+	_, _ = p.Gate.Judge() // by whom decisions of others count
+	approvals := p.Wire(ctx, cfg, p).Approvals()
+	if agreed, err := approvals.Approved(dir); err != nil {
+		return r, err
+	} else if agreed.State == proof.Approved {
+		r.Approved = approvedBy(agreed)
+	}
 	if r.Status != trellis.Waiting && r.Status != trellis.Ready && r.Status != trellis.InProgress {
 		return r, nil
 	}
-	_, _ = p.Gate.Judge() // by whom decisions of others count
-	g, err := p.Wire(ctx, cfg, p).Approvals().Agreement(dir)
+	g, err := approvals.Agreement(dir)
 	if err != nil {
 		return r, err
 	}
@@ -60,6 +67,14 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		r.Why = append(r.Why, fmt.Sprintf("%d people have to agree", g.Approvers))
 	}
 	return r, nil
+}
+
+func approvedBy(agreed proof.ApprovalState) string {
+	said := "was approved by " + strings.Join(agreed.By, ", ")
+	if !agreed.At.IsZero() {
+		said += " at " + agreed.At.UTC().Format(time.RFC3339)
+	}
+	return said
 }
 
 // maxFeedback is how much a person may say about a plan, in bytes: it is part of the planning's record.

@@ -370,6 +370,12 @@ func TestReviewOffersWhatCanBeDone(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, w.said)
 	}
 	d = w.dialog("", "review", "later")
+	want := regexp.MustCompile(` was approved by [^;]+ at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; next: trellis retry ` + filepath.Base(dir))
+	if said := d.ends(command.ExitDone); !want.MatchString(said) {
+		t.Errorf("it ends with\n%s", said)
+	}
+	w.write(filepath.Join(".trellis/tasks", filepath.Base(dir), "approvals.jsonl"), "")
+	d = w.dialog("", "review", "later")
 	if said := d.ends(command.ExitDone); !strings.Contains(said, "needs no approval; next: trellis retry "+filepath.Base(dir)) {
 		t.Errorf("it ends with\n%s", said)
 	}

@@ -82,6 +82,30 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	return ap.planAgreement(t, h)
 }
 
+// Approved is how people agreed to the plan of a task as it is, whatever has become of the task since; zero where they did not.
+func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
+	t, err := ap.store.Load(dir)
+	if err != nil {
+		return v, err
+	}
+	list, err := ap.counts.Read(dir)
+	if err != nil {
+		return v, err
+	}
+	for _, base := range []string{t.BaseBranch, ""} { // a run writes it down where the plan did not name it
+		named := *t
+		named.BaseBranch = base
+		hash, err := taskdir.PlanHash(dir, &named)
+		if err != nil {
+			return v, err
+		}
+		if said := proof.Decide(list, "", hash, pipeline.Approvers(ap.config, t), ap.now()); said.State == proof.Approved {
+			return said, nil
+		}
+	}
+	return v, nil
+}
+
 // missingApproval says what people still have to agree to and the command for it, "" when there is nothing. A run that they said
 // no to ends itself.
 func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, next string, err error) {

@@ -32,6 +32,7 @@ type Review struct {
 	Asked     bool              `json:"asked"`     // people's approval is missing
 	Approvers int               `json:"approvers"` // how many have to agree, 0: nobody is asked
 	Agreed    []string          `json:"agreed"`    // who did
+	Approved  string            `json:"-"`         // by whom and when they had agreed, in words, whatever has become of the task since; "": they had not
 	Why       []string          `json:"why"`       // why they are asked, as far as the plan says
 	Rejected  string            `json:"rejected"`  // why the requirement or the plan was, "" when it was not
 	Problems  []trellis.Problem `json:"problems"`  // what `trellis validate` says

@@ -130,7 +130,7 @@ func (r *Review) Run(ctx context.Context) error {
 			return err
 		}
 		if !open(shown) {
-			return r.next(ctx, shown.Task+" needs no approval")
+			return r.next(ctx, shown.Task+" "+cmp.Or(shown.Approved, "needs no approval"))
 		}
 		again, err := r.decide(ctx, shown)
 		if errors.Is(err, context.Canceled) && len(app.HintsOf(err)) == 0 {
