@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -82,10 +83,24 @@ func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 			if err != nil {
 				return err
 			}
-			return flow.Fail(string(trellis.HookFailed), "worktree.setup: `%s` exited with %d: %s", line, res.Code, tail(said, 2<<10))
+			return flow.Fail(string(trellis.HookFailed), "worktree.setup%s: `%s` exited with %d: %s", su.standing("worktree.setup"), line, res.Code, tail(said, 2<<10))
 		}
 	}
 	return nil
+}
+
+// standing is where a setting stands, to be said behind its name; "" when that can't be told.
+func (su *setup) standing(key string) string {
+	files, known := settingsOfProject(su.store.Root)
+	if !known {
+		return ""
+	}
+	for _, s := range config.Settings(files) {
+		if s.Key == key && s.File != "" {
+			return fmt.Sprintf(" (%s:%d)", s.File, s.Line)
+		}
+	}
+	return ""
 }
 
 // ownFolder opens a worktree and sees to it that the folder of Trellis in it is one.

@@ -92,14 +92,23 @@ func commandsOf(root string, t *taskdir.Task) (lines []string, known bool) {
 	return lines, true
 }
 
-func commandsOfProject(root string) (list []string, known bool) {
-	files := config.Files{Root: root}
+// settingsOfProject are the files that say the settings of a project, as they are now.
+func settingsOfProject(root string) (files config.Files, known bool) {
+	files.Root = root
 	for name, to := range map[string]*config.File{"config.yaml": &files.Config, "worktree.yaml": &files.Worktree} {
 		data, err := durable.ReadBelow(root, ".trellis/"+name, durable.MaxDocument)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, false
+			return files, false
 		}
-		*to = config.File{Name: name, Data: data}
+		*to = config.File{Name: ".trellis/" + name, Data: data}
+	}
+	return files, true
+}
+
+func commandsOfProject(root string) (list []string, known bool) {
+	files, known := settingsOfProject(root)
+	if !known {
+		return nil, false
 	}
 	c, problems := config.Load(files)
 	for _, p := range problems {

@@ -76,7 +76,7 @@ var Codes = []CodeInfo{
 	{ProtectedPath, "a path was changed that the project protects", "read the message for the path; allow it in `protected`, or `trellis retry DIR`", false},
 	{SecretFound, "the change holds something that looks like a secret", "remove it in the worktree (file, line and rule are named), then `trellis retry DIR`", false},
 	{WorktreeFailed, "git could not make the worktree or the branch, or can't work in it", "mend what the message says, then `trellis retry DIR`", false},
-	{HookFailed, "a setup command failed, or a check can't run at all in a fresh worktree", "set worktree.copy and worktree.setup in .trellis/config.yaml, then `trellis retry DIR`", false},
+	{HookFailed, "a setup command failed, or a check can't run at all in a fresh worktree", "set worktree.copy and worktree.setup in .trellis/config.yaml, or copy and post_create in a .trellis/worktree.yaml that has them, then `trellis retry DIR`", false},
 	{CommitFailed, "git refused the commit", "read the message: a hook that refused, or what git can't commit as it is; mend that, then `trellis retry DIR`", false},
 	{PushFailed, "git could not push the branch", "read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again", true},
 	{PRFailed, "the pull request could not be opened", "read the message, and see what `trellis doctor` says of delivery; then `trellis deliver DIR`, which asks no agent again", true},
