@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +13,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/events"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -136,6 +142,37 @@ func TestFeedTellsWaits(t *testing.T) {
 			t.Errorf("told %s %+v", e.Task, w)
 		}
 		break
+	}
+}
+
+// Who follows a run of another process is told what is to be mended where no command said it, and not what one did.
+func TestFeedTellsWhatIsToBeMended(t *testing.T) {
+	f := feed(t, map[string]string{"02-01-auth": `{"status": "in_progress"}`})
+	debug := flow.Act[agentcall.Request, agentcall.Reply]("debug")
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(f.root, ".trellis/tasks/02-01-auth/run"), Activities: []flow.Activity{
+		debug.With(func(context.Context, flow.Call, agentcall.Request) (agentcall.Reply, error) {
+			return agentcall.Reply{}, nil
+		})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Begin(journal.Spec{Run: "02-01-auth/1", Flow: pipeline.Flow, Code: pipeline.Code, Input: json.RawMessage("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = journal.Execute(t.Context(), j, func(fl flow.Flow, _ struct{}) (struct{}, error) {
+		for _, trouble := range []string{`{"code": "verify_failed", "detail": "it exited with 1", "failed": [{"command": "make"}]}`, `{"code": "verify_failed", "detail": "no command decides"}`} {
+			if _, err := debug.Do(fl, agentcall.Request{Role: trellis.Debug, Agent: "mine", Data: json.RawMessage(`{"trouble": ` + trouble + `}`)}); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.until(events.Notice, "02-01-auth").Text, "verify_failed: no command decides"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
