@@ -245,6 +245,28 @@ func TestFilesAtAsksOnce(t *testing.T) {
 	}
 }
 
+// What lies near in the history is found without git, past merges too.
+func TestIsAncestorNearby(t *testing.T) {
+	b := gittest.New(t)
+	first := b.Git("rev-parse", "HEAD")
+	b.Git("checkout", "-q", "-b", "side")
+	b.Git("commit", "-q", "--allow-empty", "-m", "side")
+	side := b.Git("rev-parse", "HEAD")
+	b.Git("checkout", "-q", "main")
+	b.Git("commit", "-q", "--allow-empty", "-m", "second")
+	b.Git("merge", "-q", "--no-ff", "-m", "both", "side")
+	tip := b.Git("rev-parse", "HEAD")
+	b.Repo.Env = []string{"PATH=" + b.Home} // git need not be asked
+	for _, old := range []string{first, side, tip} {
+		if ok, err := b.Repo.History().IsAncestor(t.Context(), old, tip); !ok || err != nil {
+			t.Errorf("%s: got %v, %v", old, ok, err)
+		}
+	}
+	if _, err := b.Repo.History().IsAncestor(t.Context(), tip, first); err == nil {
+		t.Error("that one is not there nearby is taken for an answer")
+	}
+}
+
 func TestFindTrailerInNothing(t *testing.T) {
 	b := gittest.New(t)
 	head := b.Git("rev-parse", "HEAD")

@@ -140,9 +140,14 @@ func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object
 
 // isLoose reports whether the repository itself has an object in a file of its own.
 func (r *Repo) isLoose(hash []byte) bool {
-	name := hex.EncodeToString(hash)
-	_, err := os.Lstat(filepath.Join(r.Common, "objects", name[:2], name[2:]))
+	_, err := os.Lstat(looseFile(r.Common, hash))
 	return err == nil
+}
+
+// looseFile is where an object is that lies in a file of its own, below the common directory.
+func looseFile(common string, hash []byte) string {
+	name := hex.EncodeToString(hash)
+	return filepath.Join(common, "objects", name[:2], name[2:])
 }
 
 // lsTree are the entries of a tree, or of that of a commit, at some paths; with none at all there are. c says where git runs.

@@ -140,6 +140,17 @@ func TestCommitFiles(t *testing.T) {
 		if got := b.Git("log", "--format=%s %an", "refs/x/a"); got != "said trellis" || b.Git("rev-parse", "refs/x/a") != second || first == second {
 			t.Errorf("the log is %q, %s and %s", got, first, second)
 		}
+		was := filepath.Join(b.Dir, ".git", "objects", git.BlobID(files[1].Data, first)[:2], git.BlobID(files[1].Data, first)[2:])
+		long := time.Now().Add(-1000 * time.Hour)
+		if err := os.Chtimes(was, long, long); err != nil {
+			t.Fatal(err)
+		}
+		if same, err := trees.CommitFiles(t.Context(), "refs/x/b", "said\n", time.Unix(1700000000, 0), files); err != nil || same != second {
+			t.Errorf("once more: %s, %v", same, err)
+		}
+		if st, err := os.Stat(was); err != nil || time.Since(st.ModTime()) > time.Hour {
+			t.Errorf("gc would take a file that was used again: %v, %v", st.ModTime(), err)
+		}
 		b.Git("repack", "-adq")
 		b.Git("prune-packed")
 		if packed, err := trees.CommitFiles(t.Context(), "refs/x/a", "said\n", time.Unix(1700000000, 0), files); err != nil || packed != second {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -25,19 +26,8 @@ type TreeFile struct {
 // CommitFiles makes a commit without parents of just these files, byte for byte, whatever attributes and settings say, and has
 // ref name it, wherever that was. What lies in the repository already is not written again.
 func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile) (string, error) {
-	newHash, _ := r.repo.hashes()
-	var in bytes.Buffer
-	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
-	for _, f := range files {
-		if blob := nameOf("blob", f.Data, newHash); r.repo.isLoose(blob) { // git looks in its packs itself
-			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
-			continue
-		}
-		fmt.Fprintf(&in, "M %o inline %s\ndata %d\n%s\n", f.Mode, importPath(f.Path), len(f.Data), f.Data)
-	}
-	in.WriteString("done\n")
 	err := r.repo.Refs().change(ctx, r.repo.Refs().locks(ref), func() error {
-		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: bytes.NewReader(in.Bytes()),
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: r.importing(ref, message, at, files),
 			Args: []string{"fast-import", "--quiet", "--force", "--done", "--date-format=raw"}})
 	})
 	if err != nil {
@@ -45,6 +35,35 @@ func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Tim
 	}
 	commit, _, err := r.repo.Refs().read(ctx, r.repo.Common, ref)
 	return commit, err
+}
+
+// importing is what git fast-import makes the commit of.
+func (r Trees) importing(ref, message string, at time.Time, files []TreeFile) io.Reader {
+	newHash, _ := r.repo.hashes()
+	var in bytes.Buffer
+	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
+	for _, f := range files {
+		if blob := nameOf("blob", f.Data, newHash); r.holds(blob) { // git looks in its packs itself
+			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
+			continue
+		}
+		fmt.Fprintf(&in, "M %o inline %s\ndata %d\n%s\n", f.Mode, importPath(f.Path), len(f.Data), f.Data)
+	}
+	in.WriteString("done\n")
+	return &in
+}
+
+// holds reports whether the repository itself has an object in a file of its own, for as long as it takes to have a ref reach it: one
+// that is old, and which perhaps nothing reaches, git gc would take away.
+func (r Trees) holds(hash []byte) bool {
+	const young = 24 * time.Hour // gc takes what is older than two weeks
+	file := looseFile(r.repo.Common, hash)
+	st, err := os.Lstat(file)
+	if err != nil || time.Since(st.ModTime()) < young {
+		return err == nil
+	}
+	now := time.Now()
+	return os.Chtimes(file, now, now) == nil
 }
 
 // importPath is a path as git fast-import reads it.

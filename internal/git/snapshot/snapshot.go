@@ -315,10 +315,7 @@ func removeWithin(dir, path string) error {
 }
 
 func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
-	if st.head, err = s.r.refs.Head(ctx, s.dir); err == nil {
-		st.tree, err = s.r.refs.TreeAt(ctx, st.head)
-	}
-	if err != nil && !errors.Is(err, git.ErrNoCommit) {
+	if st.head, st.tree, err = s.head(ctx); err != nil {
 		return st, err
 	}
 	if st.old, err = s.r.refs.Find(ctx, ref); err == nil && st.old != "" {
@@ -334,9 +331,23 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 		return st, err
 	}
 	if st.work = st.known(s.r.index.Tree(s.index())); st.work == "" {
-		st.work, err = s.treeIn(ctx, s.index(), true)
+		if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
+			return st, err
+		}
 	}
+	st.head, st.tree, err = s.head(ctx) // somebody may have committed meanwhile
 	return st, err
+}
+
+// head is HEAD and its tree, "" when unborn.
+func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
+	if commit, err = s.r.refs.Head(ctx, s.dir); err == nil {
+		tree, err = s.r.refs.TreeAt(ctx, commit)
+	}
+	if errors.Is(err, git.ErrNoCommit) {
+		err = nil
+	}
+	return commit, tree, err
 }
 
 // staged is the tree of the index, "" when it has conflicts.
