@@ -1,11 +1,13 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -102,7 +104,8 @@ func (e *Env) userDir(variable, usual string) string {
 	dir := e.Get(variable)
 	if !filepath.IsAbs(dir) { // which that specification has passed over
 		home := e.Get("HOME")
-		if st, err := os.Stat(home); !filepath.IsAbs(home) || err == nil && !st.IsDir() { // /dev/null, say, as who has no home
+		st, err := os.Stat(home)
+		if !filepath.IsAbs(home) || errors.Is(err, syscall.ENOTDIR) || err == nil && !st.IsDir() { // /dev/null, say, as who has no home
 			return ""
 		}
 		dir = filepath.Join(home, usual)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,10 +31,10 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 	r.Problems = append(r.Problems, problems...)
 	_, _ = p.Gate.Judge() // by whom decisions of others count
 	approvals := p.Wire(ctx, cfg, p).Approvals()
-	if agreed, err := approvals.Approved(dir); err != nil {
-		return r, err
-	} else if agreed.State == proof.Approved {
-		r.Approved = approvedBy(agreed)
+	if !slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready, trellis.Waiting}, r.Status) {
+		if agreed, err := approvals.Approved(dir); err == nil && agreed.State == proof.Approved { // where approvals decide, it is said that they can't be read
+			r.Approved = approvedBy(agreed)
+		}
 	}
 	if r.Status != trellis.Waiting && r.Status != trellis.Ready && r.Status != trellis.InProgress {
 		return r, nil

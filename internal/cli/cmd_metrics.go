@@ -11,7 +11,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -51,7 +50,8 @@ func replaceTextfile(a *command.Console, path string, text []byte) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return app.Usagef("--output names a folder: %s", path)
 	}
-	if dir := filepath.Dir(path); !durable.Exists(dir) {
+	dir := filepath.Dir(path)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return app.WithHints(app.Usagef("--output names a file in a folder that is not there: %s", dir), "mkdir -p "+trellis.ShellWord(dir))
 	}
 	next := path + ".next"

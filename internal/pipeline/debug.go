@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -27,16 +28,17 @@ func (t *trouble) same(u *trouble) bool {
 	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
 }
 
-// Untold is what a call of the debug agent is to mend, by its input, where no command, criterion, hook or person has said it
-// before; "" for any other call.
+// Untold is what a call of the debug agent is to mend, by its input, in a line, where no command, criterion, step, hook or person has
+// said it before; "" for any other call.
 func Untold(activity string, in json.RawMessage) string {
 	var asked agentcall.Request
 	var of about
 	if activity != string(trellis.Debug) || json.Unmarshal(in, &asked) != nil || json.Unmarshal(asked.Data, &of) != nil || of.Trouble == nil {
 		return ""
 	}
-	if t := of.Trouble; len(t.Failed)+len(t.Unmet)+len(t.Feedback) == 0 && t.Output.Path == "" {
-		return string(t.Code) + ": " + t.Detail
+	const most = 300
+	if t := of.Trouble; len(t.Failed)+len(t.Unmet)+len(t.Feedback) == 0 && t.Output.Path == "" && t.Code != trellis.StepFailed {
+		return text.Clip(text.OneLine(string(t.Code)+": "+t.Detail), most)
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -83,20 +84,21 @@ func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 			if err != nil {
 				return err
 			}
-			return flow.Fail(string(trellis.HookFailed), "worktree.setup%s: `%s` exited with %d: %s", su.standing("worktree.setup"), line, res.Code, tail(said, 2<<10))
+			return flow.Fail(string(trellis.HookFailed), "worktree.setup%s: `%s` exited with %d: %s", su.standing(j.Setup.Run), line, res.Code, tail(said, 2<<10))
 		}
 	}
 	return nil
 }
 
-// standing is where a setting stands, to be said behind its name; "" when that can't be told.
-func (su *setup) standing(key string) string {
+// standing is where the setup commands of a run stand, to be said behind their setting; "" when they stand nowhere any more, or that
+// can't be told.
+func (su *setup) standing(run []string) string {
 	files, known := settingsOfProject(su.store.Root)
 	if !known {
 		return ""
 	}
 	for _, s := range config.Settings(files) {
-		if s.Key == key && s.File != "" {
+		if s.Key == "worktree.setup" && s.File != "" && s.Text() == strings.Join(run, "\n") {
 			return fmt.Sprintf(" (%s:%d)", s.File, s.Line)
 		}
 	}

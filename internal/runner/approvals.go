@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,8 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	return ap.planAgreement(t, h)
 }
 
-// Approved is how people agreed to the plan of a task as it is, whatever has become of the task since; zero where they did not.
+// Approved is how people agreed to the plan of a task as it is, whatever has become of the task, and of how long it held, since; zero
+// where they did not.
 func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 	t, err := ap.store.Load(dir)
 	if err != nil {
@@ -92,14 +94,14 @@ func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 	if err != nil {
 		return v, err
 	}
-	for _, base := range []string{t.BaseBranch, ""} { // a run writes it down where the plan did not name it
+	for _, base := range slices.Compact([]string{t.BaseBranch, ""}) { // a run writes it down where the plan did not name it
 		named := *t
 		named.BaseBranch = base
 		hash, err := taskdir.PlanHash(dir, &named)
 		if err != nil {
 			return v, err
 		}
-		if said := proof.Decide(list, "", hash, pipeline.Approvers(ap.config, t), ap.now()); said.State == proof.Approved {
+		if said := proof.Decide(list, "", hash, pipeline.Approvers(ap.config, t), time.Time{}); said.State == proof.Approved {
 			return said, nil
 		}
 	}

@@ -70,7 +70,7 @@ type Task struct {
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
-	CutOff bool          `json:"-"` // its run was begun, and nobody is at work on it
+	CutOff bool          `json:"-"` // it is of a status to be at work on, its run was begun or can't be read, and nobody is
 	Slots  string        `json:"-"` // how many of the watcher's are busy, in words, when the task waits for one
 	Retry  string        `json:"-"` // why the planning at work asks once more
 

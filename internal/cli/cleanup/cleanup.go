@@ -42,11 +42,11 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if err != nil {
 				return err
 			}
-			cfg, err := p.ValidConfig()
-			if o.backups { // which are listed and deleted without asking the settings
-				cfg, _ = p.Config()
-			} else if err != nil {
-				return err
+			cfg, _ := p.Config() // backups are listed and deleted without asking it
+			if !o.backups {
+				if cfg, err = p.ValidConfig(); err != nil {
+					return err
+				}
 			}
 			cmd := &call{console, p, p.Cleaner(cfg), o}
 			switch {
