@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
@@ -149,4 +150,20 @@ func TestProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	want("BranchFree", 0)
+	backup := func() {
+		t.Helper()
+		gittest.Must(snapshot.NewBackups(b.Repo).Backup(ctx, dir, "refs/trellis/wip/x", "m"))(t)
+	}
+	backup()
+	want("Backup of what is committed", 4)
+	b.Write(filepath.Join(dir, "new.txt"), "newest")
+	backup()
+	want("Backup", 6)
+	backup()
+	want("the same Backup", 3)
+	for range 2 {
+		files := []git.TreeFile{{Path: "a", Mode: 0o100644, Data: []byte("x")}}
+		gittest.Must(b.Repo.Trees().CommitFiles(ctx, "refs/trellis/run/x", "m", time.Unix(1700000000, 0), files))(t)
+		want("CommitFiles", 1)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/soak"
@@ -121,6 +123,26 @@ func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
 	}
 	if got := w.Read("../asked"); got != "second\n" {
 		t.Errorf("run was %q", got)
+	}
+}
+
+// How people agreed is known of what was done since, also once the approval holds no more.
+func TestApprovalOfWhatIsDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.ByPlan("true"))
+	w.Site.Config.Planning.ApprovalExpires = time.Hour
+	dir := w.handPlan(runnertest.ProvenPRD, planJSON(""))
+	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "planning", "pipeline": {"approval": {"required": true, "approvers": 1}}}`)
+	if said, err := w.Site.Approvals().Approved(dir); err != nil || said.State == proof.Approved {
+		t.Errorf("before anybody agreed: %+v, %v", said, err)
+	}
+	w.Approve(dir, "ann")
+	if res := w.Start(dir); res.Status != trellis.Review { // which writes down the base
+		t.Fatalf("got %s, %v, %q", res.Status, res.Failure, res.Waits)
+	}
+	w.Site.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	if said, err := w.Site.Approvals().Approved(dir); err != nil || said.State != proof.Approved || len(said.By) != 1 || said.By[0] != "ann" {
+		t.Errorf("got %+v, %v", said, err)
 	}
 }
 
