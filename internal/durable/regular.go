@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -155,6 +156,16 @@ func openIn(root *os.Root, name string, max int64) (*os.File, error) {
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// Goes reports whether a folder of which something is missing is gone within a second: whoever removes it takes its files one by one.
+func Goes(path string) bool {
+	for end := time.Now().Add(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // ReadIn is ReadBelow in a folder that is open, for who has looked that it is the right one.

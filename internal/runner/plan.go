@@ -291,7 +291,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	res.Asked = asked.Load()
-	if errors.As(err, new(*journal.GoneError)) && !durable.Exists(dir) {
+	if errors.As(err, new(*journal.GoneError)) && durable.Goes(dir) {
 		j.Close() // of a lock that is gone too
 		return res, &RefusedError{s.Store.Rel(dir) + " was removed or renamed while it was planned", "name it so again, then trellis plan --retry " + trellis.ShellWord(filepath.Base(dir))}
 	}

@@ -280,7 +280,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = errors.Join(s.states().interrupted(dir), s.states().count(dir, trellis.InProgress))
-	case errors.As(err, new(*journal.GoneError)):
+	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !durable.Exists(dir):
 		err = s.gone(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
 		err = s.unusable(dir, err)
@@ -304,7 +304,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 func (s TaskRunner) gone(dir string) error {
 	p := trellis.Problem{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
 		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}
-	if durable.Exists(dir) {
+	if !durable.Goes(dir) {
 		p.File, p.Hint = filepath.Join(p.File, taskdir.Run), "trellis retry "+trellis.ShellWord(filepath.Base(dir))
 	}
 	return &NotReadyError{[]trellis.Problem{p}}

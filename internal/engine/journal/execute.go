@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
@@ -73,7 +75,16 @@ func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*re
 	out, err := safely(func() (any, error) { return fn(e.root()) })
 	e.branches.Wait()
 	stop()
-	return e.end(out, err)
+	end, err = e.end(out, err)
+	return end, r.removed(err)
+}
+
+// removed tells a run whose folder is being removed from one that another process took over.
+func (r *Run) removed(err error) error {
+	if !errors.Is(err, ErrFenced) || durable.Exists(filepath.Join(r.o.Dir, lockName)) && durable.Exists(filepath.Join(r.o.Dir, journalName)) || !durable.Goes(r.o.Dir) {
+		return err
+	}
+	return suspended(&GoneError{r.o.Dir})
 }
 
 // engine makes the engine of one Execute; a run that has ended needs none.

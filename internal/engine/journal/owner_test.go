@@ -94,6 +94,25 @@ func TestFencedAppend(t *testing.T) {
 	}
 }
 
+// A folder whose removal has begun, with the lock, is gone, and not taken over.
+func TestRemovedFileByFile(t *testing.T) {
+	for _, first := range []string{"lock", "journal.jsonl"} {
+		dir := filepath.Join(t.TempDir(), "run")
+		o := journal.Options{Dir: dir, Activities: []flow.Activity{one.With(func(context.Context, flow.Call, string) (string, error) {
+			return "", os.Remove(filepath.Join(dir, first))
+		})}}
+		begin(t, o, "")
+		_, err := execute(t, t.Context(), o, func(f flow.Flow, in string) (string, error) {
+			_, err := one.Do(f, "")
+			time.AfterFunc(20*time.Millisecond, func() { os.RemoveAll(dir) })
+			return "", err
+		})
+		if !errors.As(err, new(*journal.GoneError)) {
+			t.Errorf("%s first: got %v", first, err)
+		}
+	}
+}
+
 // A run that was taken over while its agent works is stopped within five seconds, or when poked.
 func TestFencedWhileWorking(t *testing.T) {
 	for name, steal := range thefts {
