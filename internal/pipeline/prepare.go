@@ -80,51 +80,15 @@ type preparer struct {
 // prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
 // sure of what must hold before the work.
 func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
-	disposable := pp.worktrees.untouched
-	if in.Fresh {
-		disposable = pp.worktrees.disposable
-	}
-	clear, err := disposable(ctx, in)
-	if err != nil {
+	if p.Notes, err = pp.clear(ctx, c, in); err != nil {
 		return p, err
 	}
-	if clear {
-		if err := pp.worktrees.checkOwner(ctx, c, in); err != nil {
-			return p, err
-		}
-		if p.Notes, err = pp.worktrees.backUpAndRemove(ctx, c, in.Job); err != nil {
-			return p, err
-		}
-	}
 	_, missing := pp.repo.Worktrees().Identify(in.Job.Worktree)
+	made := missing != nil
 	if p.Notes, err = pp.worktrees.resumeUpdate(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
-	made, err := pp.repo.Worktrees().Identify(in.Job.Worktree)
-	if err != nil {
-		return p, pp.guard.explain(err)
-	}
-	pp.guard.Made(&made)
-	p.Made = &made
-	before := in.Borrowed
-	if in.Fresh {
-		before = nil
-	}
-	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
-		return p, err
-	}
-	if missing == nil { // else its trees were hashed when it was made
-		if err := pp.repo.Trees().VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
-			return p, pp.guard.explain(err)
-		}
-	}
-	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
-		if p.Hooks, err = pp.repo.Hooks().HookState(in.Job.Worktree); err != nil {
-			return p, err
-		}
-	}
-	pp.guard.Hooks(p.Hooks)
-	if ctx, err = pp.guard.confine(ctx, in.Job.BaseCommit); err != nil {
+	if ctx, err = pp.protect(ctx, in, made, &p); err != nil {
 		return p, err
 	}
 	if err := pp.modules.enter(ctx, in); err != nil {
@@ -133,33 +97,12 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if p.Lost, err = pp.worktrees.lost(ctx, in); err != nil {
 		return p, err
 	}
-	settled, err := pp.restorer.finishEarlier(ctx, c, in, missing != nil)
+	settled, err := pp.restorer.finishEarlier(ctx, c, in, made)
 	if err != nil {
 		return p, err
 	}
-	notes, err := pp.setup.copyFiles(ctx, in.Job)
-	p.Notes = append(append(p.Notes, settled...), notes...)
-	if why := pp.box.Lacking(ctx); why != "" {
-		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
-	}
-	if err != nil {
-		return p, err
-	}
-	if err := pp.setup.writePointer(in.Job); err != nil {
-		return p, err
-	}
-	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().Filled(ctx, in.Job.Worktree) })
-	if err != nil {
-		return p, err
-	}
-	note, err := pp.setUpCleanly(ctx, c, in, missing != nil)
-	if err != nil {
-		return p, err
-	}
-	if note != "" {
-		p.Notes = append(p.Notes, note)
-	}
-	if p.Filled, err = pp.filled(ctx, in, filled, missing != nil); err != nil {
+	p.Notes = append(p.Notes, settled...)
+	if err := pp.furnish(ctx, c, in, made, &p); err != nil {
 		return p, err
 	}
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
@@ -170,6 +113,79 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	}
 	p.Results, p.Notes, err = pp.checkPreconditions(ctx, c, in.Job, p.Notes)
 	return p, err
+}
+
+// clear removes a worktree that is to be made anew, once what is in it is kept.
+func (pp *preparer) clear(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
+	disposable := pp.worktrees.untouched
+	if in.Fresh {
+		disposable = pp.worktrees.disposable
+	}
+	if clear, err := disposable(ctx, in); err != nil || !clear {
+		return nil, err
+	}
+	if err := pp.worktrees.checkOwner(ctx, c, in); err != nil {
+		return nil, err
+	}
+	return pp.worktrees.backUpAndRemove(ctx, c, in.Job)
+}
+
+// protect notes which worktree, objects and hooks the task began with, and has git refuse others from here on. What git does with the
+// context that it returns is confined to them.
+func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Prepared) (context.Context, error) {
+	id, err := pp.repo.Worktrees().Identify(in.Job.Worktree)
+	if err != nil {
+		return ctx, pp.guard.explain(err)
+	}
+	pp.guard.Made(&id)
+	p.Made = &id
+	before := in.Borrowed
+	if in.Fresh {
+		before = nil
+	}
+	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
+		return ctx, err
+	}
+	if !made { // else its trees were hashed when it was made
+		if err := pp.repo.Trees().VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
+			return ctx, pp.guard.explain(err)
+		}
+	}
+	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
+		if p.Hooks, err = pp.repo.Hooks().HookState(in.Job.Worktree); err != nil {
+			return ctx, err
+		}
+	}
+	pp.guard.Hooks(p.Hooks)
+	return pp.guard.confine(ctx, in.Job.BaseCommit)
+}
+
+// furnish puts into the worktree what is no commit's: copied files, the pointer to the task, and what worktree.setup makes.
+func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made bool, p *Prepared) error {
+	notes, err := pp.setup.copyFiles(ctx, in.Job)
+	p.Notes = append(p.Notes, notes...)
+	if why := pp.box.Lacking(ctx); why != "" {
+		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
+	}
+	if err != nil {
+		return err
+	}
+	if err := pp.setup.writePointer(in.Job); err != nil {
+		return err
+	}
+	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().Filled(ctx, in.Job.Worktree) })
+	if err != nil {
+		return err
+	}
+	note, err := pp.setUpCleanly(ctx, c, in, made)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		p.Notes = append(p.Notes, note)
+	}
+	p.Filled, err = pp.filled(ctx, in, filled, made)
+	return err
 }
 
 // filledFile is where a call notes which submodules held files before worktree.setup.
