@@ -104,10 +104,6 @@ type writer struct {
 
 // write makes prd.md and the fields of task.json that planning decides.
 func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written, err error) {
-	var notes []string
-	if in.Findings.NewArea {
-		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
-	}
 	of := roadmapStep{of: in.Input.Objective, verification: in.Findings.Commands}
 	if in.Plan != nil {
 		if in.Document, err = wr.plannedDocument(in, &of); err != nil {
@@ -123,16 +119,11 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	}
 	of.dependencies = t.Pipeline.DependsOn
 	in.Document.constrain(in.Input.Constraints)
-	for i, c := range in.Document.Acceptance {
-		if c.Verify == "" {
-			continue
-		}
-		if why := wr.missing(c.Verify); why != "" {
-			w.Warnings = append(w.Warnings, fmt.Sprintf("prd.md: `%s`, which was to prove %q, is left out: %s", c.Verify, c.Criterion, why))
-			in.Document.Acceptance[i].Verify = ""
-		}
+	w.Warnings = wr.leaveOutMissing(&in.Document)
+	var notes []string
+	if in.Findings.NewArea {
+		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
 	}
-	w.Warnings = agentcall.TruncateList(w.Warnings, maxNoted)
 	if err := wr.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
 		return w, err
 	}
@@ -152,7 +143,26 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 			return w, err
 		}
 	}
-	_, err = wr.store.Update(wr.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+	return w, wr.decided(in, branch, base)
+}
+
+// leaveOutMissing takes commands that were to prove a criterion and can't be run out of a document, and says which.
+func (wr writer) leaveOutMissing(d *Document) (warnings []string) {
+	for i, c := range d.Acceptance {
+		if c.Verify == "" {
+			continue
+		}
+		if why := wr.missing(c.Verify); why != "" {
+			warnings = append(warnings, fmt.Sprintf("prd.md: `%s`, which was to prove %q, is left out: %s", c.Verify, c.Criterion, why))
+			d.Acceptance[i].Verify = ""
+		}
+	}
+	return agentcall.TruncateList(warnings, maxNoted)
+}
+
+// decided writes into task.json what planning decides.
+func (wr writer) decided(in writeIn, branch, base string) error {
+	_, err := wr.store.Update(wr.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		e.Set("title", title(in.Document.Title))
 		e.Set("description", text.OneLine(in.Document.Summary))
 		e.Set("scope", in.Findings.Scope)
@@ -175,7 +185,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, wr.config.Planning.Approvers), Asked: t.Pipeline.Approval.Asked})
 		return nil
 	})
-	return w, err
+	return err
 }
 
 // branch is the one that a person named in task.json, or that has work on it, or else the first free one of the task's name: no branch
