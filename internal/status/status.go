@@ -246,20 +246,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	}
 	t := *e.Task
 	taskdir.Defaults(&t)
-	p := t.Pipeline
-	v.Source, v.TaskID = &t, t.GivenID()
-	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
-	v.Children, v.DependsOn = append(v.Children, t.Children...), append(v.DependsOn, p.DependsOn...)
-	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
-	v.Commit, v.Worktree = t.Commit, t.WorktreePath
-	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
-	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}
-	if t.PRURL != "" {
-		v.PR, _ = delivery.ReadPull(e.Dir) // one that can't be read is looked at anew
-		if r, err := delivery.ReadRecord(e.Dir); err == nil && r.Modules != nil {
-			v.Modules = r.Modules
-		}
-	}
+	r.says(&v, e.Dir, &t)
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {
 		v.Status = t.Status
@@ -289,6 +276,24 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		v.step, v.WaitingFor = r.asks(e.Dir)
 	}
 	return v
+}
+
+// says fills in what the task.json of dir says of itself, wherever its run has come to.
+func (r Reader) says(v *Task, dir string, t *taskdir.Task) {
+	p := t.Pipeline
+	v.Source, v.TaskID = t, t.GivenID()
+	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
+	v.Children, v.DependsOn = append(v.Children, t.Children...), append(v.DependsOn, p.DependsOn...)
+	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
+	v.Commit, v.Worktree = t.Commit, t.WorktreePath
+	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
+	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(t), len(t.Children)}
+	if t.PRURL != "" {
+		v.PR, _ = delivery.ReadPull(dir) // one that can't be read is looked at anew
+		if r, err := delivery.ReadRecord(dir); err == nil && r.Modules != nil {
+			v.Modules = r.Modules
+		}
+	}
 }
 
 // published is the task that a draft became which is not there any more.
