@@ -5,11 +5,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -23,8 +25,16 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 // records tells what happens in a site as one record a line, for a service that nobody looks at while it works.
 type records struct {
 	*slog.Logger
+	tasks string        // the folder that is watched
 	rests *atomic.Value // what was told last of a watcher that has nothing to do
 }
+
+func (r records) begin(parallel int) {
+	r.Info("watching", "tasks", r.tasks, "parallel", parallel, "version", command.Version(), "pid", os.Getpid())
+}
+
+// end leaves it to the exit code and to what was told.
+func (r records) end([]runner.Result, error) {}
 
 // idle tells that nothing runs, and what waits, when that changes.
 func (r records) idle(w runner.Watching) {
@@ -48,9 +58,9 @@ func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) 
 		return a
 	}}
 	if asJSON {
-		return records{slog.New(slog.NewJSONHandler(w, o)), new(atomic.Value)}
+		return records{Logger: slog.New(slog.NewJSONHandler(w, o)), rests: new(atomic.Value)}
 	}
-	return records{slog.New(slog.NewTextHandler(w, o)), new(atomic.Value)}
+	return records{Logger: slog.New(slog.NewTextHandler(w, o)), rests: new(atomic.Value)}
 }
 
 func (r records) take(e runner.Event) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
@@ -83,17 +82,9 @@ func run(a *command.Console, c *cli.Context) error {
 	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
-	p, err := a.Open(c.Context)
+	p, err := open(a, c)
 	if err != nil {
 		return err
-	}
-	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
-		return err
-	}
-	if c.IsSet("shared") {
-		if err := app.SharingOf(p).With(c.Context, c.String("shared")); err != nil {
-			return err
-		}
 	}
 	begun, err := p.InForce(c.Context)
 	if err != nil {
@@ -114,46 +105,47 @@ func run(a *command.Console, c *cli.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
-	watching := watcherNews{once: o.Once, news: p.News}
-	if log, ok := watchRecords(a, c, s); ok {
-		s.Event = log.take
-		p.News.Work(s)
-		o.Begun = func() {
-			watching.begin()
-			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
-		}
-		if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
-			return err
-		}
-		results, err := scheduler.Watch(c.Context, s, o)
-		watching.end(err)
-		return endOfWatch(c, p, results, err)
-	}
-	show := a.ShowTasks(c, s, false)
-	told := endings{a: a, p: p, show: show, of: map[string]trellis.Status{}}
-	s.Event = told.take
+	tell, watching := tellerOf(a, c, p, s), watcherNews{once: o.Once, news: p.News}
+	s.Event = tell.take
 	o.Begun = func() {
 		watching.begin()
-		show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at))
+		tell.begin(cmp.Or(o.Parallel, s.Config.Limits.Parallel))
 	}
 	p.News.Work(s)
 	if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
-		show.Close()
+		tell.end(nil, err)
 		return err
 	}
 	results, err := scheduler.Watch(c.Context, s, o)
 	watching.end(err)
-	show.Close()
-	for _, r := range results {
-		if said, ok := told.of[r.Dir]; !ok || said != r.Status || r.Interrupted {
-			outcome.SayRun(a, p, r)
-		}
-	}
-	if o.Once && err == nil && len(results) == 0 {
-		a.Say("no task is ready to run; next: trellis status")
-	}
+	tell.end(results, err)
 	return endOfWatch(c, p, results, err)
+}
+
+// open is the project, where it can be watched, sharing its tasks with whom the command line says.
+func open(a *command.Console, c *cli.Context) (*app.Project, error) {
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil || !c.IsSet("shared") {
+		return p, err
+	}
+	return p, app.SharingOf(p).With(c.Context, c.String("shared"))
+}
+
+// teller tells what a watcher does: as a log or as a show.
+type teller interface {
+	begin(parallel int)
+	take(runner.Event)
+	end(results []runner.Result, err error)
+}
+
+func tellerOf(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site) teller {
+	if log, ok := watchRecords(a, c, p, s); ok {
+		return log
+	}
+	return &endings{a: a, p: p, show: a.ShowTasks(c, s, false), once: c.Bool("once"), of: map[string]trellis.Status{}}
 }
 
 // watcherNews tells people when a watcher stops that was there to stay.
@@ -207,8 +199,13 @@ type endings struct {
 	a    *command.Console
 	p    *app.Project
 	show *terminal.Live
+	once bool
 	mu   sync.Mutex
 	of   map[string]trellis.Status // that was said, by directory
+}
+
+func (e *endings) begin(parallel int) {
+	e.show.Say(fmt.Sprintf("watching %s, %d at once", e.p.Store.Rel(e.p.Store.Tasks()), parallel))
 }
 
 func (e *endings) take(happened runner.Event) {
@@ -229,8 +226,21 @@ func (e *endings) take(happened runner.Event) {
 	e.of[res.Dir] = res.Status
 }
 
+// end ends the show, and says of each task what was not said yet.
+func (e *endings) end(results []runner.Result, err error) {
+	e.show.Close()
+	for _, r := range results {
+		if said, ok := e.of[r.Dir]; !ok || said != r.Status || r.Interrupted {
+			outcome.SayRun(e.a, e.p, r)
+		}
+	}
+	if e.once && err == nil && len(results) == 0 {
+		e.a.Say("no task is ready to run; next: trellis status")
+	}
+}
+
 // watchRecords are the log of a watcher that has one: a service, or one that was asked for it.
-func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, bool) {
+func watchRecords(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
 	if !asked && (c.Bool("once") || c.Bool("plain") || command.IsTerminal(a.Stderr)) {
 		return records{}, false
@@ -239,7 +249,9 @@ func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, 
 	if c.Bool("json") {
 		w = a.Stdout
 	}
-	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
+	r := newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact) // "" is info
+	r.tasks = p.Store.Tasks()
+	return r, true
 }
 
 // settingsReloader reads the settings again, where they are others than files. A file of the project that is gone, as while git
