@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -234,7 +235,7 @@ func (c *check) contexts(ctx context.Context) error {
 			continue
 		}
 		if err := taskdir.CheckFile(c.Dir, name); errors.Is(err, fs.ErrNotExist) {
-			p := c.missing(name, c.initContext(), "there is no %s", name)
+			p := c.missing(name, c.fill(name), "there is no %s", name)
 			p.Warning = p.Warning || name == taskdir.DebugContext
 		} else if err != nil { // a folder
 			c.unread(name, err)
@@ -259,11 +260,16 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 	_, found := checker.Check(c.file(name), rows)
 	c.problems = append(append(c.problems, wrong...), found...)
 	if len(rows)+len(wrong) == 0 && (name == taskdir.ImplementContext || name == taskdir.CheckContext) {
-		c.missing(name, c.initContext(), "names no file yet")
+		c.missing(name, c.fill(name), "names no file yet")
 	}
 }
 
-// initContext is the command that fills the context files.
-func (c *check) initContext() string {
-	return fmt.Sprintf("trellis task init-context %s %s", trellis.ShellWord(c.As), cmp.Or(c.task.DevType, "fullstack")) // which names the guidelines of both sides
+// fill is the command that fills a context file: with all that tasks of the kind read, or with what a person knows of where the project
+// has none of that.
+func (c *check) fill(name string) string {
+	kind := cmp.Or(c.task.DevType, "fullstack") // which names the guidelines of both sides
+	if base, err := specs.Base(c.Store.Root, kind, c.task.Package, nil); err == nil && len(base) == 0 {
+		return fmt.Sprintf("trellis task add-context %s %s PATH REASON", trellis.ShellWord(c.As), strings.TrimSuffix(name, ".jsonl"))
+	}
+	return fmt.Sprintf("trellis task init-context %s %s", trellis.ShellWord(c.As), kind)
 }

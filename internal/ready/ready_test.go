@@ -191,12 +191,20 @@ func TestBranchHasOneOwner(t *testing.T) {
 func TestCheckDraft(t *testing.T) {
 	s, repo := repository(t)
 	dir := task(t, s, ".new-02-01-auth", map[string]string{"task.json": `{"status": "planning", "branch": "feature/auth"}`, "check.jsonl": ""})
-	problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, As: "02-01-auth", Status: trellis.Ready})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(problems) != 1 || problems[0].Warning || problems[0].Hint != "trellis task init-context 02-01-auth fullstack" {
-		t.Errorf("got %+v, want the missing check.jsonl as an error", problems)
+	for file, next := range map[string]string{"notes": "trellis task add-context 02-01-auth check PATH REASON", "README.md": "trellis task init-context 02-01-auth fullstack"} {
+		if err := os.WriteFile(filepath.Join(s.Root, file), []byte("# Notes\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, As: "02-01-auth", Status: trellis.Ready})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(problems) != 1 || problems[0].Warning || problems[0].Hint != next {
+			t.Errorf("with %s: got %+v, want the missing check.jsonl as an error, next %s", file, problems, next)
+		}
+		if err := os.Remove(filepath.Join(s.Root, file)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

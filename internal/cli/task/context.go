@@ -90,6 +90,12 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 		}
 		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
 	}
+	if len(base) == 0 {
+		cmd.Say("there are no guidelines for %s, no README and no build file that every task reads; name what shows how things are done here", kind)
+		for _, name := range phaseFiles() {
+			cmd.Say("next: trellis task add-context %s %s PATH REASON", trellis.ShellWord(t.ID), strings.TrimSuffix(name, ".jsonl"))
+		}
+	}
 	return nil
 }
 
