@@ -99,18 +99,20 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 	return cmd.end(v, o.json)
 }
 
-// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
-// missing here is a warning, since another machine may have it.
+// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does, with settings that can be
+// used. One that is missing here is a warning, since another machine may have it.
 func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
-	if _, problems := p.Config(); len(trellis.Errors(problems)) > 0 { // which are said elsewhere
-		return func(string) []trellis.Problem { return nil }
-	}
+	_, problems := p.Config()
+	wrong := trellis.Errors(problems)
 	s, err := p.ReadingSite(ctx)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
 		t, unread := p.Store.Load(dir)
-		if err != nil || unread != nil || seen[t.Pipeline.Agent] || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
-			return nil // what is wrong with settings and task.json is said elsewhere
+		if unread != nil || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
+			return nil // what is wrong with task.json is said elsewhere
+		}
+		if len(wrong) > 0 || err != nil || seen[t.Pipeline.Agent] {
+			return wrong
 		}
 		seen[t.Pipeline.Agent] = true
 		missing := s.Roles().CanRun(ctx, t.Pipeline.Agent)
