@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -86,8 +88,30 @@ func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.C
 	c.Agent, c.Model = rs.config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
 		c.Agent, err = rs.fallback()
+		err = rs.unnamed(role, err)
 	}
 	return c, err
+}
+
+// unnamed is why no agent was found for a role, and how one is named for it where agents are named for others.
+func (rs Roles) unnamed(role trellis.Role, err error) error {
+	f, ok := errors.AsType[*flow.Failure](err)
+	if !ok || !slices.ContainsFunc(slices.Collect(maps.Values(rs.config.Agents.Roles)), func(c config.Choice) bool { return c.Agent != "" }) {
+		return err
+	}
+	said := *f
+	said.Detail += fmt.Sprintf(", and no agent is named for the role %s; agents.default in .trellis/config.yaml is for all that have none", role)
+	return &said
+}
+
+// Unplayed are the roles that nobody plays since no agent is named for them, and none was found.
+func (rs Roles) Unplayed() (list []trellis.Role) {
+	for _, role := range slices.Concat(planner.Roles(), pipeline.Roles()) {
+		if _, err := rs.Choose(role, "", ""); errors.As(err, new(*flow.Failure)) {
+			list = append(list, role)
+		}
+	}
+	return list
 }
 
 // able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // agents looks for the programs that could play the roles, and checks those that config names.
@@ -42,18 +44,33 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is no agent of this project"),
 			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
-	named := namedAgents(c)
+	named, able := namedAgents(c), "" // the first that can be used
 	d.apis(ctx, o, named)
 	for _, name := range named {
 		if _, listed := o.APIs[name]; listed {
 			continue
 		}
 		err := agents.Check(ctx, name, o)
-		d.verdict("agent", name+" can be used", err)
-		usable = usable || err == nil
+		if d.verdict("agent", name+" can be used", err); err == nil {
+			usable, able = true, cmp.Or(able, name)
+		}
+	}
+	if able != "" {
+		d.unplayed(ctx, p, able)
 	}
 	if !usable && c.Agents.Default == "" { // else what keeps that one from work was said
 		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
+	}
+}
+
+// unplayed names the roles that no agent is named for, where none of those is installed that are taken then.
+func (d *diagnosis) unplayed(ctx context.Context, p *app.Project, named string) {
+	s, err := p.ReadingSite(ctx)
+	if err != nil {
+		return // what is wrong with settings is said elsewhere
+	}
+	if roles := trellis.Strings(s.Roles().Unplayed()); len(roles) > 0 {
+		d.add(stateError, "agent", "no agent is named for "+strings.Join(roles, ", "), "trellis config set agents.default "+trellis.ShellWord(named))
 	}
 }
 
