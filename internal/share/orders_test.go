@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,8 +152,10 @@ func TestTwoPeopleApprove(t *testing.T) {
 // A remote that does not answer has a run sleep, with nothing of what could not be given marked as done. It goes on from there.
 func TestRemoteIsGone(t *testing.T) {
 	t.Parallel()
-	const silence = 2 * time.Second
+	const silence = time.Minute
 	a := net(t, slow(), silence)
+	var ahead atomic.Int64
+	a.Site.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	a.Hand(task, runnertest.ProvenPRD)
 	ended := make(chan error)
 	go func() {
@@ -165,6 +168,11 @@ func TestRemoteIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Write("../quick", "")
+	until(t, "what the agent did", func() bool {
+		found, err := filepath.Glob(filepath.Join(a.dir(), "run/*/implement#1/*/result.json"))
+		return err == nil && len(found) > 0
+	})
+	ahead.Store(int64(2 * silence)) // now it was silent for too long
 	if err := <-ended; !errors.Is(err, flow.ErrSuspended) && !strings.Contains(err.Error(), "were told nothing") {
 		t.Errorf("got %v", err)
 	}
@@ -248,7 +256,9 @@ func TestUnfitMachine(t *testing.T) {
 // A push that came through although nothing was heard of it, with another one after it that did not, is no loss.
 func TestUnheardPush(t *testing.T) {
 	t.Parallel()
-	a := net(t, slow(), 20*time.Second) // which no push takes, however busy the machine is
+	a := net(t, slow(), 4*time.Second) // a push each second
+	now := time.Now()
+	a.Site.Now = func() time.Time { return now } // by which it is never silent for too long
 	a.Hand(task, runnertest.ProvenPRD)
 	hook := filepath.Join(a.Dir, "../bare.git/hooks/post-receive")
 	done := make(chan error)

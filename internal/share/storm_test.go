@@ -103,7 +103,7 @@ func TestStorm(t *testing.T) {
 		return n
 	}
 	last := 0
-	for end := time.Now().Add(time.Duration(tasks)*30*time.Second + time.Minute); ; {
+	for end := time.Now().Add(time.Duration(tasks)*30*time.Second + 15*time.Minute); ; {
 		n := done()
 		if n == tasks {
 			break
