@@ -129,7 +129,7 @@ func stay() {
 // tool starts one that keeps stdout open, in a shell that leaves it to others.
 func tool(kind string, env []string, attr *syscall.SysProcAttr) {
 	sleep, _ := exec.LookPath("sleep")
-	cmd := exec.Command(sleep, "300")
+	cmd := exec.Command(sleep, "3000")
 	cmd.Env, cmd.SysProcAttr, cmd.Stdout = env, attr, os.Stdout
 	if err := cmd.Start(); err != nil {
 		fmt.Println(err)
@@ -167,8 +167,8 @@ func (l *lines) next(t *testing.T) string {
 	select {
 	case line := <-l.c:
 		return line
-	case <-time.After(2 * time.Minute):
-		t.Fatal("no line within 2 min")
+	case <-time.After(15 * time.Minute):
+		t.Fatal("no line within 15 min")
 		return ""
 	}
 }
@@ -212,7 +212,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(15 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 2 min: %s", what)
+			t.Fatalf("not within 15 min: %s", what)
 		}
 	}
 }
