@@ -33,7 +33,7 @@ func TestSpent(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, err := a.Run(context.Background(), agents.Request{Role: trellis.Implement, Prompt: "go", Dir: dir, RunDir: dir, Permission: trellis.PermitEdit,
-			Env: []string{"TRELLIS_RUN_DIR=" + dir}, Limits: agents.Limits{Wall: time.Minute}, Spent: spent}, nil)
+			Env: []string{"TRELLIS_RUN_DIR=" + dir}, Limits: agents.Limits{Wall: 15 * time.Minute}, Spent: spent}, nil)
 		turns, _ := os.ReadFile(filepath.Join(dir, "turns"))
 		return res, string(turns), err
 	}

@@ -105,8 +105,8 @@ func TestAPILimitsSayWhen(t *testing.T) {
 			w.WriteHeader(429)
 		})
 		_, err := direct(t, agents.OpenAI, url).Run(t.Context(), judging(t), nil)
-		if in := time.Until(failure(t, err).ResumeAt); in < 9*time.Minute || in > 11*time.Minute {
-			t.Errorf("%v: got resume in %s, want in ten minutes", header, in)
+		if at := failure(t, err).ResumeAt; at.Before(soon.Add(-time.Minute)) || time.Until(at) > 11*time.Minute {
+			t.Errorf("%v: got resume in %s, want in ten minutes", header, time.Until(at))
 		}
 	}
 	for _, header := range []string{"", "soon", "-1", "NaN"} {
@@ -115,8 +115,8 @@ func TestAPILimitsSayWhen(t *testing.T) {
 			w.WriteHeader(429)
 		})
 		_, err := direct(t, agents.OpenAI, url).Run(t.Context(), judging(t), nil)
-		if in := time.Until(failure(t, err).ResumeAt); in < 4*time.Minute || in > 6*time.Minute {
-			t.Errorf("%q: got resume in %s, want in some minutes", header, in)
+		if at := failure(t, err).ResumeAt; at.Before(soon.Add(-6*time.Minute)) || time.Until(at) > 6*time.Minute {
+			t.Errorf("%q: got resume in %s, want in some minutes", header, time.Until(at))
 		}
 	}
 }
@@ -211,6 +211,21 @@ func TestAPIEndsThatAreNone(t *testing.T) {
 
 // TestAPIQuirks: what servers of that protocol do that is not in the book.
 func TestAPIQuirks(t *testing.T) {
+	for idle := 300 * time.Millisecond; ; idle *= 4 {
+		res, err := quirks(t, idle)
+		if errors.Is(err, &flow.Failure{Code: string(trellis.TimeoutIdle)}) && idle < time.Minute {
+			continue // on a busy machine signs of life may come late
+		}
+		if err != nil || res.Text != "caf\uFFFD" || res.ToolCalls != 3 || res.Usage.Tokens() != 0 {
+			t.Errorf("got %+v, %v", res, err)
+		}
+		return
+	}
+}
+
+// quirks asks such a server, which takes longer to answer than it may be silent.
+func quirks(t *testing.T, idle time.Duration) (*agents.Result, error) {
+	t.Helper()
 	var requests int
 	url := raw(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -236,19 +251,16 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 		for range 10 { // slow, with signs of life that are no events
 			io.WriteString(w, ": working\n\n")
 			http.NewResponseController(w).Flush() //nolint:errcheck
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(idle / 6)
 		}
 		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"caf\xe9\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	r := reading(t, t.TempDir())
-	r.Limits.Idle = 300 * time.Millisecond
+	r.Limits.Idle = idle
 	for _, name := range []string{"one", "two"} {
 		put(t, filepath.Join(r.Dir, name), name+"\n", 0o600)
 	}
-	res, err := direct(t, agents.OpenAI, url).Run(t.Context(), r, nil)
-	if err != nil || res.Text != "caf\uFFFD" || res.ToolCalls != 3 || res.Usage.Tokens() != 0 {
-		t.Errorf("got %+v, %v", res, err)
-	}
+	return direct(t, agents.OpenAI, url).Run(t.Context(), r, nil)
 }
 
 // TestAPIOddTypes: what has another type than the book says is as good as left out, unless a number can be read in it; and so are events
