@@ -98,12 +98,19 @@ func TestTimeLimitIsKeptThroughWhatIsAround(t *testing.T) {
 // A command that does not listen to TERM is killed with all that it started; what it said before is kept.
 func TestTimeLimitEndsTheGroup(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `{"id": "a", "timeout_seconds": 0.5, "command": "trap '' TERM; sleep 3000 & echo $! > pid; echo said; while :; do sleep 0.1; done"}`)
-	heard := b.hears()
-	began := time.Now()
-	rep := b.do(workflow.Options{})
-	if took := time.Since(began); worst(rep).Code != 124 || took < 5*time.Second || took > 2*time.Minute {
-		t.Errorf("after %v: %+v", took, rep)
+	var b *bench
+	said := ""
+	for limit := 0.5; !strings.Contains(said, "said") && limit < 100; limit *= 4 { // on a busy machine it may not come to say something within its time
+		b = newBench(t, fmt.Sprintf(`{"id": "a", "timeout_seconds": %v, "command": "trap '' TERM; sleep 3000 & echo $! > pid; echo said; while :; do sleep 0.1; done"}`, limit))
+		heard := b.hears()
+		began := time.Now()
+		rep := b.do(workflow.Options{})
+		for _, e := range heard() {
+			said += e.Text
+		}
+		if took := time.Since(began); worst(rep).Code != 124 || said != "" && took < 5*time.Second || took > 15*time.Minute {
+			t.Errorf("after %v: %+v", took, rep)
+		}
 	}
 	var pid int
 	if _, err := fmt.Sscan(b.read("pid"), &pid); err != nil {
@@ -111,10 +118,6 @@ func TestTimeLimitEndsTheGroup(t *testing.T) {
 	}
 	if (proc.ID{PID: pid}).Alive() {
 		t.Errorf("process %d is still there", pid)
-	}
-	said := ""
-	for _, e := range heard() {
-		said += e.Text
 	}
 	if !strings.Contains(said, "said") {
 		t.Errorf("what it said is lost: %q", said)
