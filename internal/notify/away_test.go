@@ -59,7 +59,7 @@ func TestLeftAloneWhileAway(t *testing.T) {
 	}
 	n.Late = false
 	n.Poke()
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	if tries := strings.Count(h.book(), `"away":true`); tries != 1 {
 		t.Errorf("tried %d times while nobody was there\n%s", tries, h.book())
 	}
@@ -73,7 +73,7 @@ func TestLeftAloneWhileAway(t *testing.T) {
 	h.pass(time.Minute)
 	n = h.teller(hook)
 	n.Poke()
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
 		_, rest, _ := strings.Cut(text, "02-01-auth@")
@@ -100,7 +100,7 @@ func TestNoAnswer(t *testing.T) {
 	h.until("a try", func() bool { return strings.Contains(h.book(), `"hook"`) })
 	h.pass(time.Minute)
 	n.Poke()
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	if len(s.got) != 2 || s.got[0] != s.got[1] || strings.Count(h.book(), `"away":true`) != 1 {
 		t.Errorf("got %q\n%s", s.got, h.book())
 	}

@@ -181,7 +181,7 @@ func TestEmail(t *testing.T) {
 				n := h.teller(c)
 				n.Getenv = smtpPassword
 				h.becomes(n, trellis.Failed)
-				n.Close(20 * time.Second)
+				n.Close(15 * time.Minute)
 				if len(p.got) != 1 {
 					t.Fatalf("got %q\n%s\n%s", p.got, h.said, h.book())
 				}
@@ -229,7 +229,7 @@ func TestEmailRefused(t *testing.T) {
 		n := h.teller(newPost(t, p, "starttls"))
 		n.Getenv = smtpPassword
 		h.becomes(n, trellis.Failed)
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		if !strings.Contains(h.book(), `"kind":"`+tries+`"`) || len(h.said) != 1 || !strings.Contains(h.said[0], "not now") {
 			t.Errorf("%d: said %q\n%s", code, h.said, h.book())
 		}

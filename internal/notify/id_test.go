@@ -23,7 +23,7 @@ func TestEachChangeHasAnID(t *testing.T) {
 		h.write("task.json", strings.Replace(h.read("task.json"), change[0], change[1], 1))
 		h.see(n)
 	}
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	h.pass(time.Minute)
 	h.tell(hook)
 	ids := map[string]int{}
@@ -63,7 +63,7 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 	doer.Changed(before, after)
 	watcher.Seen(old)
 	watcher.Close(0)
-	doer.Close(20 * time.Second)
+	doer.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
 		got = append(got, change(text))
@@ -87,5 +87,5 @@ func (h *house) see(n *notify.Notifier) {
 func (h *house) tell(hook config.Notify) {
 	n := h.teller(hook)
 	n.Poke()
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 }

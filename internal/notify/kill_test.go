@@ -74,7 +74,7 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 				}
 				n.Seen(task)
 				n.Poke()
-				n.Close(20 * time.Second)
+				n.Close(15 * time.Minute)
 			}
 			if got := s.texts(); len(got) != c.want || c.underWay && len(h.said) != 1 {
 				t.Errorf("%d messages, want %d; said %q\n%s", len(got), c.want, h.said, h.book())
@@ -132,7 +132,7 @@ func TestOccasions(t *testing.T) {
 		}
 		before := len(s.texts())
 		step.do(n, task)
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		if got := strings.Join(s.texts()[before:], "\n\n"); step.want == "" && got != "" || !strings.Contains(got, step.want) {
 			t.Errorf("%d: got %q, want %q\n%s", i, got, step.want, h.book())
 		}

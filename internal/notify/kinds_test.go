@@ -145,7 +145,7 @@ func TestNothingIsMarkup(t *testing.T) {
 			n := h.teller(who)
 			n.Getenv = env
 			h.becomes(n, trellis.Failed)
-			n.Close(20 * time.Second)
+			n.Close(15 * time.Minute)
 			got := c.texts()
 			if len(got) != 1 {
 				t.Fatalf("got %q\n%s\n%s", got, h.said, h.book())
@@ -176,7 +176,7 @@ func TestLaterWhenItSaysSo(t *testing.T) {
 			n := h.teller(who)
 			n.Getenv = env
 			h.becomes(n, trellis.Failed)
-			n.Close(20 * time.Second)
+			n.Close(15 * time.Minute)
 			if failing := n.Failing(); len(failing) != 1 || !strings.Contains(failing[0].Error, "429") {
 				t.Errorf("failing: %v", failing)
 			}
@@ -185,7 +185,7 @@ func TestLaterWhenItSaysSo(t *testing.T) {
 				n = h.teller(who)
 				n.Getenv = env
 				n.Poke()
-				n.Close(20 * time.Second)
+				n.Close(15 * time.Minute)
 				if got := len(c.texts()); got != want {
 					t.Fatalf("after %s: %d messages, want %d", wait, got, want)
 				}
@@ -194,7 +194,7 @@ func TestLaterWhenItSaysSo(t *testing.T) {
 			n = h.teller(who)
 			n.Getenv = env
 			n.Poke()
-			n.Close(20 * time.Second)
+			n.Close(15 * time.Minute)
 			if got := len(c.texts()); got != 1 || len(n.Failing()) != 0 || len(h.said) != 1 {
 				t.Errorf("%d messages, failing %v, said %q\n%s", got, n.Failing(), h.said, h.book())
 			}
@@ -214,7 +214,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		n := h.teller(who)
 		n.Getenv = env
 		h.becomes(n, trellis.Failed)
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		c.say = []func(http.ResponseWriter){func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, "T0SECRETPATH")
@@ -265,7 +265,7 @@ func TestStorm(t *testing.T) {
 				n.Poke()
 				return total(c.texts()) >= tasks
 			})
-			n.Close(20 * time.Second)
+			n.Close(15 * time.Minute)
 			if got := c.texts(); len(got) > 4 || total(got) != tasks {
 				t.Errorf("%d messages of %d tasks:\n%s", len(got), total(got), strings.Join(got, "\n\n"))
 			}
@@ -301,7 +301,7 @@ func TestOnceForEachState(t *testing.T) {
 		n.Getenv = env
 		n.Late = true
 		h.becomes(n, statuses[i])
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		h.pass(time.Minute)
 		if got := len(c.texts()); got != want {
 			t.Fatalf("%d: %s: %d messages, want %d\n%s", i, statuses[i], got, want, h.book())
@@ -321,7 +321,7 @@ func TestEachStepIsTold(t *testing.T) {
 		n.Asks = func(*taskdir.Task) notify.Asked { return now }
 		h.becomes(n, trellis.InProgress)
 		h.becomes(n, trellis.Waiting)
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		h.pass(time.Minute)
 		texts := c.texts()
 		if want := []int{1, 1, 2, 2, 3, 3, 4, 4}[i]; len(texts) != want || now.Step != "" && !strings.Contains(texts[want-1], "step: "+now.Step) {
@@ -348,7 +348,7 @@ func TestLostAnswer(t *testing.T) {
 			h.becomes(n, trellis.Failed)
 		}
 		n.Poke()
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		h.pass(time.Hour)
 	}
 	if got := c.texts(); len(got) != 0 || len(h.said) != 1 {

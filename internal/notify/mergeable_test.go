@@ -21,13 +21,13 @@ func TestMergeable(t *testing.T) {
 	for range 2 {
 		n.Mergeable(task, "aaaa")
 	}
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	n = h.teller(s.hook("mergeable", "completed")) // another process
 	n.Mergeable(task, "aaaa")
 	n.Mergeable(task, "bbbb")
 	n.Seen(task)
 	h.becomes(n, trellis.Completed)
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
 		got = append(got, text)

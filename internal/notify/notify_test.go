@@ -168,7 +168,7 @@ func TestNews(t *testing.T) {
 	}
 	n := h.teller(config.Notify{On: []string{"failed"}, Command: []string{program, "a $b"}})
 	h.becomes(n, trellis.Failed)
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, h.book())
@@ -209,7 +209,7 @@ func TestTitleOfPRD(t *testing.T) {
 	task.Pipeline.Usage.InputTokens = 900
 	n.Spent(task, trellis.Usage{}, config.Limits{Tokens: 1000})
 	h.becomes(n, trellis.Failed)
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	if got, want := strings.Join(s.got, "\n"), `"title":"Sign in with mail"`; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -231,11 +231,11 @@ func TestEachOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Seen(task)
-	n.Close(10 * time.Second)
+	n.Close(15 * time.Minute)
 	next := h.teller(s.hook("failed", "review"))
 	next.Seen(task)
 	next.Poke()
-	next.Close(10 * time.Second)
+	next.Close(15 * time.Minute)
 	ids := []string{}
 	for _, got := range s.got {
 		ids = append(ids, change(got))
@@ -258,7 +258,7 @@ func TestTriesAgain(t *testing.T) {
 		h.pass(5 * time.Minute)
 		n.Poke()
 	}
-	n.Close(10 * time.Second)
+	n.Close(15 * time.Minute)
 	if s.count() != 3 {
 		t.Errorf("told %d times", s.count())
 	}
@@ -271,7 +271,7 @@ func TestTriesAgain(t *testing.T) {
 		h.pass(24 * time.Hour)
 		n.Poke()
 	}
-	n.Close(10 * time.Second)
+	n.Close(15 * time.Minute)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.said) != 1 || !strings.Contains(h.said[0], "does not hear that 02-01-auth is review") || strings.Contains(h.said[0]+h.book(), "secret-path") {
@@ -291,7 +291,7 @@ func TestAfterACrash(t *testing.T) {
 	next := h.teller(s.hook("failed", "review", "completed"))
 	h.becomes(next, trellis.Completed) // shows that it was in review
 	h.until("all of it", func() bool { return s.count() == 3 })
-	next.Close(10 * time.Second)
+	next.Close(15 * time.Minute)
 	h.write("task.json", strings.Replace(h.read("task.json"), "completed", "failed", 1)) // by hand
 	last := h.teller(s.hook("failed", "review", "completed"))
 	task, err := h.store(last).Load(h.dir)
@@ -300,7 +300,7 @@ func TestAfterACrash(t *testing.T) {
 	}
 	last.Seen(task)
 	last.Seen(task)
-	last.Close(10 * time.Second)
+	last.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
 		got = append(got, change(text))
@@ -346,7 +346,7 @@ func TestTasksNeverHeardOf(t *testing.T) {
 		}
 	}
 	n.Seen(&other)
-	n.Close(10 * time.Second)
+	n.Close(15 * time.Minute)
 	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-02-new@") {
 		t.Errorf("got %q", s.got)
 	}
@@ -394,7 +394,7 @@ func TestBookStaysSmall(t *testing.T) {
 	if len(h.book()) > 4000 {
 		t.Errorf("the book has %d bytes", len(h.book()))
 	}
-	n.Close(10 * time.Second)
+	n.Close(15 * time.Minute)
 	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-01-auth@4:failed") {
 		t.Errorf("got %q\n%s", s.got, h.book())
 	}
@@ -407,14 +407,14 @@ func TestProgramThatMayNotRun(t *testing.T) {
 	n := h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
 	n.Allowed = func(context.Context) error { return errors.New("it came with a commit of Mallory's") }
 	h.becomes(n, trellis.Review)
-	n.Close(5 * time.Second)
+	n.Close(15 * time.Minute)
 	if _, err := os.Stat(file); err == nil {
 		t.Fatal("it was run")
 	}
 	h.pass(time.Hour)
 	n = h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
 	n.Poke()
-	n.Close(5 * time.Second)
+	n.Close(15 * time.Minute)
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the news is lost: %v, %q", err, h.said)
 	}
@@ -426,7 +426,7 @@ func TestProgramThatFails(t *testing.T) {
 		h := newHouse(t)
 		n := h.teller(config.Notify{On: []string{"failed"}, Command: []string{"sh", "-c", script}})
 		h.becomes(n, trellis.Failed)
-		n.Close(20 * time.Second)
+		n.Close(15 * time.Minute)
 		if !strings.Contains(h.book(), want) {
 			t.Errorf("%s: got %s, want %s in it", script, h.book(), want)
 		}

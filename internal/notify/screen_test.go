@@ -75,7 +75,7 @@ func TestOnTheScreen(t *testing.T) {
 	n := h.teller(config.Notify{Kind: "desktop", On: []string{"failed"}})
 	n.Env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS="+address)
 	h.becomes(n, trellis.Failed)
-	n.Close(20 * time.Second)
+	n.Close(15 * time.Minute)
 	select {
 	case got := <-s.shown:
 		if got[0] != "Trellis" || got[1] != `Trellis: --help <b>x</b> \n é: failed` || !strings.Contains(got[2], "***\n") || strings.Contains(got[2], "<") {
