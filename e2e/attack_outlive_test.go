@@ -142,7 +142,9 @@ func TestStopsItsKeepers(t *testing.T) {
 	x.play("echo '# work' >> greet.sh; W=" + word + "\n" + above + "touch ../stopped; kill -STOP $GUARD $WORKER")
 	cmd, out := x.background("start", victim)
 	x.waitFor(func() bool { return stopped(cmd.Process.Pid) }, "nobody stops the guard")
-	for _, pid := range []int{child(t, cmd.Process.Pid), cmd.Process.Pid} {
+	worker := child(t, cmd.Process.Pid)
+	x.waitFor(func() bool { return stopped(worker) }, "nobody stops the worker") // which comes after the guard
+	for _, pid := range []int{worker, cmd.Process.Pid} {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
