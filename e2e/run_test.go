@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/creack/pty"
 )
 
 // stepwise is a repository with a file of steps. What its commands start carries the repository in its environment.
@@ -184,25 +181,22 @@ func TestTreeOnATerminal(t *testing.T) {
   - {id: quick, command: "echo quick"}
   - id: each
     for_each: [api, web]
-    steps: [{id: build, command: "echo building {{item}}; sleep 0.4"}]
+    steps: [{id: build, command: "echo building {{item}}; sh ../wait {{item}}"}]
   - {id: bad, command: "echo no such luck; exit 3"}
   - {id: late, command: "echo late"}
 `)
-	cmd := exec.Command(program, "run", "steps.yaml")
-	cmd.Dir, cmd.Env = s.Dir, s.Env
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 60})
-	if err != nil {
-		t.Fatal(err)
+	s.write("../wait", untilSeen)
+	screen, err := s.onTerminal(60, func(shown string) {
+		for _, item := range []string{"api", "web"} {
+			if strings.Contains(shown, " · building "+item) {
+				s.write("../"+item, "")
+			}
+		}
+	}, "run", "steps.yaml")
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("%v\n%s", err, screen)
 	}
-	var out bytes.Buffer
-	_, _ = out.ReadFrom(f) // a terminal ends with EIO
-	if err := errors.Join(f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	screen := regexp.MustCompile(` (\d+m)?\d+s `).ReplaceAllString(out.String(), " 0s ") // on a busy machine a step takes seconds
+	screen = regexp.MustCompile(` (\d+m)?\d+s `).ReplaceAllString(screen, " 0s ") // on a busy machine a step takes seconds
 	for _, want := range []string{"Steps: 0s · 1 of 4 steps", "✓ quick", "▸ each · 0s · 1 of 2", "▸ each.2 · 0s · web", "▸ build · 0s · building web", "· late", "trellis: bad: failed: its command exited with 3", "trellis:   no such luck",
 		"trellis: late: blocked: blocked by bad, which failed", "failed: 4 done, 1 failed, 1 blocked"} {
 		if !strings.Contains(screen, want) {

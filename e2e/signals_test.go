@@ -186,27 +186,49 @@ func ended(t *testing.T, pid int) {
 	t.Errorf("the worker %d is left", pid)
 }
 
+// untilSeen is a script that waits beside itself for a file, by which a test says that it has seen what it waits for.
+const untilSeen = "i=0; until test -e ${0%/*}/$1 || test $((i+=1)) -gt 18000; do sleep 0.05; done\n"
+
+// onTerminal runs trellis on a terminal so wide, and returns all that was shown. Each time that there is more, seen is told.
+func (s *site) onTerminal(columns uint16, seen func(shown string), args ...string) (string, error) {
+	s.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: columns})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	var shown strings.Builder
+	for data := make([]byte, 4096); ; {
+		n, err := f.Read(data)
+		shown.Write(data[:n])
+		if err != nil { // a terminal ends with EIO
+			return shown.String(), cmd.Wait()
+		}
+		seen(shown.String())
+	}
+}
+
 // On a terminal one line a task is drawn again and again: the phase, the clock, what was used last.
 func TestProgressOnATerminal(t *testing.T) {
-	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }", "sleep 1.2", 1))
-	cmd := exec.Command(program, "start", "02-01-bye")
-	cmd.Dir, cmd.Env = s.Dir, s.Env
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }", "sh ../wait drawn", 1))
+	s.write("../repo-worktrees/feature/wait", untilSeen)
+	const line, used = "02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ", "run \"sh ../wait drawn\""
+	screen, err := s.onTerminal(100, func(shown string) {
+		if _, later, ok := strings.Cut(shown, used); ok && strings.Contains(later, line) {
+			s.write("../repo-worktrees/feature/drawn", "")
+		}
+	}, "start", "02-01-bye")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, screen)
 	}
-	var out bytes.Buffer
-	_, _ = out.ReadFrom(f) // a terminal ends with EIO
-	if err := errors.Join(cmd.Wait(), f.Close()); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	screen := out.String()
-	for _, want := range []string{"02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "trellis: commit    "} {
+	for _, want := range []string{line, "\x1b[1A\x1b[J", used, "trellis: commit    "} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the terminal never showed %q:\n%q", want, screen)
 		}
 	}
-	if strings.Count(screen, "02-01-bye  ▰▰▱▱▱▱▱ implement 1 · ") < 2 {
+	if _, later, _ := strings.Cut(screen, used); !strings.Contains(later, line) {
 		t.Errorf("the line was not drawn again: %q", screen)
 	}
 	for _, line := range strings.Split(screen, "\n") {
