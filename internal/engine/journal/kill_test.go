@@ -105,7 +105,8 @@ func (k *killer) die() {
 	select {}
 }
 
-// process runs w's bakery in a process of its own. It returns whether it was killed, and its steps if not.
+// process runs w's bakery in a process of its own. It returns whether it was killed, and its steps if not: where the machine stalls, one
+// run may have a step more than another, since the journal is synced once more when the mailbox is looked at.
 func process(t *testing.T, w *world, kill int, power string) (killed bool, steps int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -188,7 +189,7 @@ func TestKillAtEveryStep(t *testing.T) {
 			}
 			for at := kills.first; at <= steps; at += kills.every {
 				w, kill := newWorld(t, bakeryCode), fmt.Sprintf("kill %d power %s", at, power)
-				if killed, _ := process(t, w, at, power); !killed {
+				if killed, took := process(t, w, at, power); !killed && took >= at {
 					t.Errorf("%s: it lived", kill)
 				}
 				w.resume(t, strings.TrimSuffix(kill, " power "), calls)
@@ -228,7 +229,7 @@ func TestKillWhileCancelling(t *testing.T) {
 	calls := done(whole.history(t))
 	for at := steps / 2; at <= steps; at++ {
 		w := called()
-		if killed, _ := process(t, w, at, []string{"", "cut"}[at%2]); !killed {
+		if killed, took := process(t, w, at, []string{"", "cut"}[at%2]); !killed && took >= at {
 			t.Errorf("kill %d: it lived", at)
 		}
 		for range 2 {

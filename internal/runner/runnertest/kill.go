@@ -80,7 +80,8 @@ func child(dir string, other func(*runner.Site) (code int, asked bool)) int {
 	return 0
 }
 
-// run runs the task in a process of its own and reports whether it was killed.
+// Child runs the task in a process of its own and reports whether it was killed, and else how many steps there were. They may be fewer
+// than in another run: the journal is synced once more where its mailbox is looked at in between, as it is every five seconds.
 func (w *World) Child(dir string, kill int) (killed bool, steps int) {
 	w.Helper()
 	log := filepath.Join(w.Dir, "..", "steps.log")
