@@ -64,7 +64,7 @@ func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error
 
 // openForAppend opens and locks the file, so that no two appenders see each other's halves.
 func openForAppend(path string, perm os.FileMode) (*os.File, error) {
-	for end := time.Now().Add(appendWait); ; time.Sleep(time.Millisecond) {
+	for patience := NewPatience(appendWait); ; time.Sleep(time.Millisecond) {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
 		if err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking it: %w", err)
 		}
-		if time.Now().After(end) {
+		if patience.Over() {
 			return nil, fmt.Errorf("another process has been writing it for %v", appendWait)
 		}
 	}

@@ -221,12 +221,12 @@ func ReadSettled(path string) (data []byte, err error) {
 
 // waitWriter does something again while somebody writes the file that it is about.
 func waitWriter(path string, do func() error) error {
-	for end := time.Now().Add(writerWait); ; time.Sleep(time.Millisecond) {
+	for patience := NewPatience(writerWait); ; time.Sleep(time.Millisecond) {
 		err := do()
 		if !errors.Is(err, errWriting) {
 			return err
 		}
-		if time.Now().After(end) {
+		if patience.Over() {
 			return &HeldError{Path: path}
 		}
 	}

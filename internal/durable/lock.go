@@ -197,11 +197,13 @@ func writeHolder(f *os.File, h Holder, length int) error {
 	return err
 }
 
+// lockEvery is how often a lock is looked at that somebody has.
+const lockEvery = 3 * time.Millisecond
+
 // WaitLock is TryLock that waits for the lock until ctx ends. It looks again every few
 // milliseconds and is for locks that are held about as long. When ctx ends, the error matches both
 // ErrHeld and the cause.
 func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
-	const every = 3 * time.Millisecond
 	for {
 		l, err := TryLock(path, h)
 		if !errors.Is(err, ErrHeld) {
@@ -210,20 +212,21 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for a lock: %w: %w", err, context.Cause(ctx))
-		case <-time.After(every):
+		case <-time.After(lockEvery):
 		}
 	}
 }
 
 // WaitLockFor is WaitLock for a time. When that is over the error matches ErrHeld and says who has the lock.
 func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	l, err := WaitLock(ctx, path, h)
-	if held, ok := errors.AsType[*HeldError](err); ok {
-		err = fmt.Errorf("%w, and was waited for %v", held, wait)
+	for patience := NewPatience(wait); ; time.Sleep(lockEvery) {
+		l, err := TryLock(path, h)
+		if held, ok := errors.AsType[*HeldError](err); ok && patience.Over() {
+			return nil, fmt.Errorf("%w, and was waited for %v", held, wait)
+		} else if !ok {
+			return l, err
+		}
 	}
-	return l, err
 }
 
 // Owned reports whether the lock is still what everyone else would find at its path. It is not when

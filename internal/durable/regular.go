@@ -160,8 +160,8 @@ func Exists(path string) bool {
 
 // Goes reports whether a folder of which something is missing is gone within a second: whoever removes it takes its files one by one.
 func Goes(path string) bool {
-	for end := time.Now().Add(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for patience := NewPatience(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
+		if patience.Over() {
 			return false
 		}
 	}

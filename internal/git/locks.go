@@ -35,11 +35,11 @@ const (
 // nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
 // left by one that was killed, and is removed.
 func RetryLocked(ctx context.Context, own []string, do func() error) error {
-	end := time.Now().Add(lockPatience)
+	patience := durable.NewPatience(lockPatience)
 	standing := map[string]lockFile{}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
 		err := do()
-		if !lockContended(err) || time.Now().After(end) {
+		if !lockContended(err) || patience.Over() {
 			return err
 		}
 		for _, path := range own {

@@ -3,7 +3,6 @@ package notify
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,9 +194,7 @@ func (n *Notifier) locked(records func(*book) []record) (changed bool, err error
 	if err := os.MkdirAll(filepath.Dir(n.path()), 0o755); err != nil {
 		return false, fmt.Errorf("making .trellis/.runtime: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock, err := durable.WaitLock(ctx, filepath.Join(filepath.Dir(n.path()), "notify.lock"), durable.Holder{PID: os.Getpid(), Since: n.Now()})
+	lock, err := durable.WaitLockFor(filepath.Join(filepath.Dir(n.path()), "notify.lock"), durable.Holder{PID: os.Getpid(), Since: n.Now()}, lockWait)
 	if err != nil {
 		return false, err
 	}

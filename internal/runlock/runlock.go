@@ -39,8 +39,8 @@ func Take(dir string, now time.Time) (lock *durable.Lock, err error) {
 
 // Await does something that takes such a lock, again while a process that was killed still has it.
 func Await(take func() error) error {
-	for end := time.Now().Add(dyingWait); ; time.Sleep(2 * time.Millisecond) {
-		if err := take(); !dying(err) || time.Now().After(end) {
+	for patience := durable.NewPatience(dyingWait); ; time.Sleep(2 * time.Millisecond) {
+		if err := take(); !dying(err) || patience.Over() {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func Clear(dir string, former durable.Holder) error {
 		durable.Sweep(folder, time.Now())
 	}
 	if guard := (proc.ID{PID: former.Guard, Start: former.GuardStart}); former.Guard != 0 && former.BootID == proc.BootID() {
-		for end := time.Now().Add(guardWait); guard.Alive() && !(proc.ID{PID: former.PID, Start: former.Start}).Alive() && time.Now().Before(end); {
+		for patience := durable.NewPatience(guardWait); guard.Alive() && !(proc.ID{PID: former.PID, Start: former.Start}).Alive() && !patience.Over(); {
 			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
 		}
 	}

@@ -78,7 +78,7 @@ const handover = 2 * time.Second
 // Draft makes the folder that is planned in, with the requirement in it.
 func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
-	for end := time.Now().Add(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
+	for patience := durable.NewPatience(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
 		dir, err := s.Store.Draft(o.New)
 		var taken *taskdir.ExistsError
 		if !errors.As(err, &taken) || !taken.Draft {
@@ -91,7 +91,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 			if err := os.RemoveAll(taken.Dir); err != nil {
 				return "", fmt.Errorf("removing what a dead planner left: %w", err)
 			}
-		} else if s.abandoned(taken.Dir) || time.Now().After(end) {
+		} else if s.abandoned(taken.Dir) || patience.Over() {
 			return "", &DraftError{s.Store.Rel(taken.Dir)}
 		}
 	}
