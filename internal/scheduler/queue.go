@@ -47,7 +47,7 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := w.settling.until(dir); !w.options.Once && time.Now().Before(at) {
+		if at := w.settling.until(dir); !w.options.Once && w.schedule.seen[dir].Before(at) { // what was found before it rested may be mended
 			w.schedule.put(dir, at, false)
 		} else {
 			w.settling.end(dir)
