@@ -117,7 +117,7 @@ func (k *pager) typeIn(cmd *exec.Cmd, texts, keys []string) string {
 	}()
 	seen := 0
 	for i, want := range texts {
-		for deadline := time.After(4 * time.Minute); !strings.Contains(s.String()[seen:], want); {
+		for deadline := time.After(15 * time.Minute); !strings.Contains(s.String()[seen:], want); {
 			select {
 			case <-s.new:
 			case <-s.over:

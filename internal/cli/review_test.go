@@ -73,7 +73,7 @@ func (w *gitWorld) dialog(editor string, args ...string) *dialog {
 // expect waits until a text is shown behind what was expected before.
 func (d *dialog) expect(want string) {
 	d.Helper()
-	hang := time.After(4 * time.Minute)
+	hang := time.After(15 * time.Minute)
 	for {
 		d.mu.Lock()
 		all, over := d.shown.String(), d.over
@@ -109,7 +109,7 @@ func (d *dialog) ends(code int) string {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		d.Fatal(err)
 	}
-	hang := time.After(4 * time.Minute)
+	hang := time.After(15 * time.Minute)
 	for {
 		d.mu.Lock()
 		all, over := d.shown.String(), d.over

@@ -109,6 +109,7 @@ type room struct {
 	page, scene string
 	root, cwd   string
 	env         []string
+	began       time.Time // tasks are called by the day: midnight may come
 }
 
 // enter prepares the folder of a scene when it is typed in for the first time. "a/b" is b in the folder of a.
@@ -119,7 +120,7 @@ func enter(t *testing.T, page, name string, rooms map[string]*room) *room {
 	if !ok {
 		root := t.TempDir()
 		home := filepath.Join(root, "home", "ada")
-		r = &room{T: t, page: page, scene: folder, root: root, cwd: filepath.Join(home, "greet"), env: []string{
+		r = &room{T: t, page: page, scene: folder, began: time.Now(), root: root, cwd: filepath.Join(home, "greet"), env: []string{
 			"HOME=" + home, "TMPDIR=" + root, "PATH=" + filepath.Join(home, "bin") + ":" + filepath.Join(root, "bin"),
 			"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0"}}
 		rooms[folder] = r
@@ -236,7 +237,7 @@ func (r *room) typeOne(command string) string {
 	if err != nil {
 		r.Error(err)
 	}
-	return strings.NewReplacer(real+"/home", "/home", r.root+"/home", "/home", time.Now().Format("01-02-"), "11-20-", real+"/bin/", "/usr/bin/").Replace(out)
+	return strings.NewReplacer(real+"/home", "/home", r.root+"/home", "/home", r.began.Format("01-02-"), "11-20-", time.Now().Format("01-02-"), "11-20-", real+"/bin/", "/usr/bin/").Replace(out)
 }
 
 // shell runs lines where the ones before them ended.

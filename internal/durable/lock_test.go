@@ -86,7 +86,7 @@ func TestKillFreesTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	cmd, _ := startHolder(t, path)
 	cmd.Process.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	l, err := durable.WaitLock(ctx, path, durable.Holder{PID: 1})
 	if err != nil {
@@ -231,7 +231,7 @@ func count(args []string) error {
 }
 
 func addOne(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	l, err := durable.WaitLock(ctx, filepath.Join(dir, "write.lock"), durable.Holder{PID: os.Getpid()})
 	if err != nil {

@@ -4,7 +4,7 @@ import "time"
 
 // Patient is the server with all the time in the world, for tests of what it answers on a machine that is busy.
 func (s *Server) Patient() *Server {
-	s.patience = time.Minute
+	s.patience = 15 * time.Minute
 	return s
 }
 

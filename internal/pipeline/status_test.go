@@ -48,7 +48,7 @@ func TestOrderThatIsTakenBack(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(15 * time.Minute):
 		t.Fatal("it waits for an order that was taken back")
 	}
 }

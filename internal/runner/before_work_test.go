@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -76,7 +76,7 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, roles("implement: [{exit: 3}]"))
 				w.Site.Config.Limits.Attempts = 1
-				command := "test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 60"
+				command := "test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 3000"
 				w.Write(".git/info/exclude", "/begun\n/go\n")
 				var dir string
 				if kind == "check" {
@@ -85,7 +85,7 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 				} else {
 					dir = w.handPlan(isDone, planJSON(`"preconditions": [{"command": "`+command+`"}],`))
 				}
-				ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+				ctx, interrupt := context.WithTimeout(t.Context(), runnertest.Hang)
 				defer interrupt()
 				go func() {
 					w.Until("the commit", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "begun")); return err == nil })

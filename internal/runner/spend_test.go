@@ -73,7 +73,7 @@ func TestUsageOfKilledCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.Write("../agent.sh", fmt.Sprintf(strings.Replace(runnertest.Spends, "echo '{\"type\": \"usage\"", `if mkdir "$TRELLIS_REPO/../first" 2> /dev/null; then
- echo '{"type": "usage", "usage": {"input_tokens": 5000}}'; exec sleep 60
+ echo '{"type": "usage", "usage": {"input_tokens": 5000}}'; exec sleep 3000
 fi
 echo '{"type": "usage"`, 1), "null"))
 	dir := w.Ready("02-01-a")[0]
@@ -190,7 +190,7 @@ exit 3
 const hangs = `cat > /dev/null
 test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
 if mkdir "$TRELLIS_REPO/../first" 2> /dev/null; then
- echo '{"type": "usage", "usage": {"input_tokens": 5000, "cost_usd": 0.5}}'; exec sleep 60
+ echo '{"type": "usage", "usage": {"input_tokens": 5000, "cost_usd": 0.5}}'; exec sleep 3000
 fi
 echo '{"type": "usage", "usage": {"input_tokens": 100}}'
 test "$TRELLIS_ROLE" = accept && exec echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt\"}]}"}'
@@ -232,7 +232,7 @@ func TestUsageOfCancelledCalls(t *testing.T) {
 
 // What a run used counts in the runs after it, when it was killed and is not gone on with: by calls that were over, and by one that was not.
 func TestUsageOfRunsThatWereKilled(t *testing.T) {
-	for name, script := range map[string]string{"within a call": hangs, "between tries": strings.Replace(hangs, "exec sleep 60", "exit 3", 1)} {
+	for name, script := range map[string]string{"within a call": hangs, "between tries": strings.Replace(hangs, "exec sleep 3000", "exit 3", 1)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Quickly)

@@ -68,7 +68,7 @@ func (w *world) stops(n sandbox.Need, script string, want proc.Result) {
 	c, out := w.command(n, script), &ready{c: make(chan struct{})}
 	c.Stdout, c.Interrupt, c.Grace = out, true, 200*time.Millisecond
 	if want.Signal == "" { // it ends by itself once it hears, which takes its time on a busy machine
-		c.Grace = 30 * time.Second
+		c.Grace = 15 * time.Minute
 	}
 	p, err := proc.Start(ctx, c)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSweepEndsASandbox(t *testing.T) {
 			if left := proc.Sweep(c.Marker); len(left) > 0 {
 				t.Errorf("%s, %s: %v are left", kind, name, left)
 			}
-			if err := said.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			if err := said.SetReadDeadline(time.Now().Add(15 * time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := said.Read(make([]byte, 1)); err != io.EOF {

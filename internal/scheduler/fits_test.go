@@ -19,7 +19,7 @@ import (
 // beside is a script whose implement writes down when it begins and ends, and the first task's ends no sooner than
 // another, which it has to run beside, has begun.
 func beside(first, other string) string {
-	return strings.Replace(runnertest.Quickly, "run: [\"", fmt.Sprintf("run: [\"log=$TRELLIS_REPO/../log; echo begin $TRELLIS_TASK_ID >> $log; n=0; while test $TRELLIS_TASK_ID = %s && ! grep -q 'begin %s' $log && test $n -lt 600; do n=$((n+1)); sleep 0.05; done; echo end $TRELLIS_TASK_ID >> $log; ", first, other), 1)
+	return strings.Replace(runnertest.Quickly, "run: [\"", fmt.Sprintf("run: [\"log=$TRELLIS_REPO/../log; echo begin $TRELLIS_TASK_ID >> $log; n=0; while test $TRELLIS_TASK_ID = %s && ! grep -q 'begin %s' $log && test $n -lt 9000; do n=$((n+1)); sleep 0.05; done; echo end $TRELLIS_TASK_ID >> $log; ", first, other), 1)
 }
 
 // task makes a ready task with more fields in its task.json.

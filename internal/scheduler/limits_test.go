@@ -110,7 +110,7 @@ func TestStartBeforeTheTime(t *testing.T) {
 	}
 	paused("stop and start")
 	w.Edit(dir, `"paused"`, `"in_progress"`)
-	w.Edit(dir, at.UTC().Format("2006-01-02T15"), at.UTC().Add(-2*time.Hour).Format("2006-01-02T15"))
+	w.Edit(dir, at.UTC().Format(time.RFC3339), at.UTC().Add(-2*time.Hour).Format(time.RFC3339))
 	before := w.Task(dir).Pipeline.Revision
 	all, err := scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
 	if err != nil || len(all) != 1 || all[0].Status != trellis.Paused {

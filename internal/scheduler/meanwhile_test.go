@@ -84,7 +84,7 @@ func TestPausedWithoutJournal(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithTimeout(context.Background(), time.Minute)
+	ctx, end := context.WithTimeout(context.Background(), runnertest.Hang)
 	defer end()
 	if _, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour}); err != nil || w.Task(dir).Status != trellis.Review {
 		t.Errorf("it is %s, %v", w.Task(dir).Status, err)

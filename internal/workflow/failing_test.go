@@ -194,7 +194,7 @@ func TestLinesOfALoop(t *testing.T) {
 // as failed. Later the run goes on there.
 func TestInterruptInAnotherFile(t *testing.T) {
 	b := newBench(t, `{"id": "w", "repeat": 2, "workflow": "other.json", "continue_on_error": true}, {"id": "z", "command": "echo z >> log"}`)
-	b.other("other.json", `{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go || sleep 60; echo b >> log", "continue_on_error": true, "self_healing": true}, {"id": "c", "command": "echo c >> log"}`)
+	b.other("other.json", `{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go || sleep 3000; echo b >> log", "continue_on_error": true, "self_healing": true}, {"id": "c", "command": "echo c >> log"}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	tell := b.acts.Event
 	b.acts.Event = func(e workflow.Event) {

@@ -329,7 +329,7 @@ func TestPoolEnds(t *testing.T) {
 
 // A run that is cut off goes on where it was: no step that ended runs again.
 func TestGoesOn(t *testing.T) {
-	b := newBench(t, `{"id": "a", "command": "echo a >> log"}, {"id": "l", "repeat": 2, "command": "echo l{{item}} >> log"}, {"id": "b", "command": "echo b >> log; test -e let || sleep 60"}, {"id": "c", "command": "echo c >> log"}`)
+	b := newBench(t, `{"id": "a", "command": "echo a >> log"}, {"id": "l", "repeat": 2, "command": "echo l{{item}} >> log"}, {"id": "b", "command": "echo b >> log; test -e let || sleep 3000"}, {"id": "c", "command": "echo c >> log"}`)
 	ctx, cancel := context.WithCancel(context.Background())
 	tell := b.acts.Event
 	b.acts.Event = func(e workflow.Event) {
