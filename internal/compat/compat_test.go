@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
 
 // What an earlier version began, this one finishes: from each moment that a run can be cut off at it comes to the same
 // end, by the same activities, and does nothing again that was done. With TRELLIS_RECORD=1 the cases are recorded instead.

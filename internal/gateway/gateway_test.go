@@ -16,12 +16,11 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trellis-tasks/trellis/internal/gateway"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
 
 // world is where names lead, and the server that stands at every address of it.
 type world struct {

@@ -16,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/notify"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv("NOTIFY_TEST_CHILD"); root != "" {
 		watcherToKill(root)
 	}
-	goleak.VerifyTestMain(m)
+	gittest.VerifyTestMain(m)
 }
 
 // house is a repository with one task, and a clock.

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		os.Exit(roles[role](os.Args[1:]))
 	}
 	gittest.HearSignals() // edge A16
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	gittest.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
 // play is a Command that runs the test binary in a role.

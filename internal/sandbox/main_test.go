@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	}
 	gittest.HearSignals()
 	gittest.OnDisk() // /dev/shm is another in the sandbox
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	gittest.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
 // world is a repository with a worktree of a task, a home folder, and a box around them.

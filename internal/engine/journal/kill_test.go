@@ -19,11 +19,10 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 	// With goroutines, no two executions cover quite the same, and the fuzzer would minimize for ever.
 	flag.Parse()
 	must(flag.Set("test.fuzzminimizetime", "5x"))
-	goleak.VerifyTestMain(m)
+	gittest.VerifyTestMain(m)
 }
 
 func bakeryProcess(dir string) int {

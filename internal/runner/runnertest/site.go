@@ -21,7 +21,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"go.uber.org/goleak"
 )
 
 // Main runs the tests of a package, or what one of them began as a child; other does what the package has its children do
@@ -35,7 +34,7 @@ func Main(m *testing.M, other func(*runner.Site) (code int, asked bool)) {
 		panic(err)
 	}
 	debug.SetGCPercent(400) // little memory, much garbage
-	goleak.VerifyTestMain(m)
+	gittest.VerifyTestMain(m)
 }
 
 // world is a repository with a small program, its test, and a script that plays the agents.
