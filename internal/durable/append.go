@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // appendWait bounds how long Append waits for other appenders, which need milliseconds.
@@ -64,7 +66,7 @@ func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error
 
 // openForAppend opens and locks the file, so that no two appenders see each other's halves.
 func openForAppend(path string, perm os.FileMode) (*os.File, error) {
-	for patience := NewPatience(appendWait); ; time.Sleep(time.Millisecond) {
+	for wait := patience.New(appendWait); ; time.Sleep(time.Millisecond) {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
 		if err != nil {
 			return nil, err
@@ -77,7 +79,7 @@ func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking it: %w", err)
 		}
-		if patience.Over() {
+		if wait.Over() {
 			return nil, fmt.Errorf("another process has been writing it for %v", appendWait)
 		}
 	}

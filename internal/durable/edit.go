@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 const (
@@ -221,12 +223,12 @@ func ReadSettled(path string) (data []byte, err error) {
 
 // waitWriter does something again while somebody writes the file that it is about.
 func waitWriter(path string, do func() error) error {
-	for patience := NewPatience(writerWait); ; time.Sleep(time.Millisecond) {
+	for wait := patience.New(writerWait); ; time.Sleep(time.Millisecond) {
 		err := do()
 		if !errors.Is(err, errWriting) {
 			return err
 		}
-		if patience.Over() {
+		if wait.Over() {
 			return &HeldError{Path: path}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // maxHolder is the most that a lock file says.
@@ -219,9 +221,9 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 
 // WaitLockFor is WaitLock for a time. When that is over the error matches ErrHeld and says who has the lock.
 func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
-	for patience := NewPatience(wait); ; time.Sleep(lockEvery) {
+	for end := patience.New(wait); ; time.Sleep(lockEvery) {
 		l, err := TryLock(path, h)
-		if held, ok := errors.AsType[*HeldError](err); ok && patience.Over() {
+		if held, ok := errors.AsType[*HeldError](err); ok && end.Over() {
 			return nil, fmt.Errorf("%w, and was waited for %v", held, wait)
 		} else if !ok {
 			return l, err

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -160,8 +161,8 @@ func Exists(path string) bool {
 
 // Goes reports whether a folder of which something is missing is gone within a second: whoever removes it takes its files one by one.
 func Goes(path string) bool {
-	for patience := NewPatience(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
-		if patience.Over() {
+	for wait := patience.New(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
+		if wait.Over() {
 			return false
 		}
 	}

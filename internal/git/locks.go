@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -35,11 +36,11 @@ const (
 // nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
 // left by one that was killed, and is removed.
 func RetryLocked(ctx context.Context, own []string, do func() error) error {
-	patience := durable.NewPatience(lockPatience)
+	locked := patience.New(lockPatience)
 	standing := map[string]lockFile{}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
 		err := do()
-		if !lockContended(err) || patience.Over() {
+		if !lockContended(err) || locked.Over() {
 			return err
 		}
 		for _, path := range own {

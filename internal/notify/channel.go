@@ -88,7 +88,7 @@ type answer struct {
 
 // post is one attempt. Redirects are not followed: a message is for the host that was named.
 func post(ctx context.Context, address string, body []byte, header http.Header) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, hookWait)
 	defer cancel()
 	var written atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 const (
@@ -40,14 +41,14 @@ func (n *Notifier) Poke() {
 	}
 }
 
-// Close sends what is due, for no longer than patience, and ends the sending; the rest is for a later process. Nothing
+// Close sends what is due, for no longer than wait, and ends the sending; the rest is for a later process. Nothing
 // may be called after it.
-func (n *Notifier) Close(patience time.Duration) {
+func (n *Notifier) Close(wait time.Duration) {
 	n.mu.Lock()
 	n.closing = true
 	stop, done, owed := n.stop, n.done, n.due
 	n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.New(wait).Context(context.Background())
 	defer cancel()
 	switch {
 	case stop != nil:

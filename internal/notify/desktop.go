@@ -15,7 +15,7 @@ type desktop struct{}
 
 func (desktop) send(ctx context.Context, n *Notifier, m message) error {
 	said := proc.NewCapped(500)
-	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: said, Wall: patience, Grace: time.Second})
+	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: said, Wall: hookWait, Grace: time.Second})
 	if err != nil && strings.TrimSpace(said.String()) != "" {
 		err = errors.New(err.Error() + ": " + plain(said.String(), 200))
 	}

@@ -29,7 +29,7 @@ func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	if err != nil {
 		return refused{err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, hookWait)
 	defer cancel()
 	client, err := e.client(ctx, n)
 	if err != nil {
@@ -95,7 +95,7 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 		}
 		return wire, nil
 	}
-	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(patience), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
+	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(hookWait), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
 	if e.TLS == "tls" {
 		options = append(options, mail.WithSSL())
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // cgroup is the control group of a call: all of its processes are in it from their first instant on, and are killed as one.
@@ -113,8 +115,8 @@ func endCgroup(path string) []int {
 	if populated(path) {
 		os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0) //nolint:errcheck // what is not ours stays
 	}
-	for end := time.Now().Add(afterKill); populated(path) || errors.Is(removeCgroups(path), unix.EBUSY); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for end := patience.New(afterKill); populated(path) || errors.Is(removeCgroups(path), unix.EBUSY); time.Sleep(time.Millisecond) {
+		if end.Over() {
 			return cgroupMembers(path)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // adoptOrphans makes every descendant that loses its parent a child of this process.
@@ -41,7 +43,7 @@ func endDescendants(from ID) {
 	endCgroupsOf(Self())
 	endCgroupsOf(from)
 	root := map[int]bool{os.Getpid(): true}
-	for end := time.Now().Add(sweepTime); !reapDead() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := patience.New(sweepTime); !reapDead() && !end.Over(); time.Sleep(time.Millisecond) {
 		for _, i := range descendants(processes(), root) {
 			unix.Kill(i.id.PID, syscall.SIGKILL)
 		}

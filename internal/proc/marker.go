@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // sweepTime bounds a sweep: processes can fork faster than they are found, and a system call that
@@ -37,7 +39,7 @@ const moments = 20 * time.Millisecond
 func sweep(from *Process, match func(info) bool) []int {
 	var spared []int
 	var dying []ID // a descendant carries no mark, and may take longer to die than what did
-	for end := time.Now().Add(sweepTime); ; time.Sleep(pollGroup) {
+	for end := patience.New(sweepTime); ; time.Sleep(pollGroup) {
 		dying = slices.DeleteFunc(dying, func(id ID) bool { return !id.Alive() })
 		all, first := candidates(from)
 		roots := marked(all, first, match)
@@ -51,7 +53,7 @@ func sweep(from *Process, match func(info) bool) []int {
 				dying = append(dying, id)
 			}
 		}
-		if len(dying) == 0 || time.Now().After(end) {
+		if len(dying) == 0 || end.Over() {
 			return pidsOf(dying)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 const (
@@ -172,11 +174,11 @@ func (p *Process) clear() (strays []int) {
 
 // groupEnds waits for the group to have no living members. At once is the usual case.
 func groupEnds(group int, within time.Duration) bool {
-	for end := time.Now().Add(within); ; time.Sleep(pollGroup) {
+	for end := patience.New(within); ; time.Sleep(pollGroup) {
 		if errors.Is(unix.Kill(-group, 0), unix.ESRCH) || len(members(group)) == 0 {
 			return true
 		}
-		if time.Now().After(end) {
+		if end.Over() {
 			return false
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -39,8 +40,8 @@ func Take(dir string, now time.Time) (lock *durable.Lock, err error) {
 
 // Await does something that takes such a lock, again while a process that was killed still has it.
 func Await(take func() error) error {
-	for patience := durable.NewPatience(dyingWait); ; time.Sleep(2 * time.Millisecond) {
-		if err := take(); !dying(err) || patience.Over() {
+	for end := patience.New(dyingWait); ; time.Sleep(2 * time.Millisecond) {
+		if err := take(); !dying(err) || end.Over() {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ func Clear(dir string, former durable.Holder) error {
 		durable.Sweep(folder, time.Now())
 	}
 	if guard := (proc.ID{PID: former.Guard, Start: former.GuardStart}); former.Guard != 0 && former.BootID == proc.BootID() {
-		for patience := durable.NewPatience(guardWait); guard.Alive() && !(proc.ID{PID: former.PID, Start: former.Start}).Alive() && !patience.Over(); {
+		for end := patience.New(guardWait); guard.Alive() && !(proc.ID{PID: former.PID, Start: former.Start}).Alive() && !end.Over(); {
 			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -78,7 +79,7 @@ const handover = 2 * time.Second
 // Draft makes the folder that is planned in, with the requirement in it.
 func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
-	for patience := durable.NewPatience(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
+	for end := patience.New(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
 		dir, err := s.Store.Draft(o.New)
 		var taken *taskdir.ExistsError
 		if !errors.As(err, &taken) || !taken.Draft {
@@ -91,7 +92,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 			if err := os.RemoveAll(taken.Dir); err != nil {
 				return "", fmt.Errorf("removing what a dead planner left: %w", err)
 			}
-		} else if s.abandoned(taken.Dir) || patience.Over() {
+		} else if s.abandoned(taken.Dir) || end.Over() {
 			return "", &DraftError{s.Store.Rel(taken.Dir)}
 		}
 	}

@@ -305,7 +305,7 @@ func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 		if err == nil && !st.active(t) {
 			return taskState(st.store, t), nil
 		}
-		if _, held := Held(dir); !held && time.Since(begun) > patience {
+		if _, held := Held(dir); !held && time.Since(begun) > takenWithin {
 			begun = time.Now()
 			if res, why := st.untaken(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
 				return res, why
@@ -320,8 +320,8 @@ func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 	}
 }
 
-// patience is how long a task that nobody takes is followed before it is looked at why.
-const patience = 2 * time.Second
+// takenWithin is how long a task that nobody takes is followed before it is looked at why.
+const takenWithin = 2 * time.Second
 
 // untaken says why a watcher does not take a task. The zero Result is one that it takes when it has room.
 func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
@@ -351,7 +351,7 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	switch {
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-	case l.Run && l.At.Sub(st.now()) > patience:
+	case l.Run && l.At.Sub(st.now()) > takenWithin:
 		res.Waits, res.Until = []string{"its time: " + l.At.Format(time.RFC3339)}, l.At
 	}
 	return res, nil

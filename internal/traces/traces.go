@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -70,9 +71,9 @@ func (t *Tracer) Follow(dir string, tell func(string)) (written func()) {
 	}
 }
 
-// Close tries once to send what was not sent yet, for as long as patience, and ends. Who followed a run may be gone by now, so
+// Close tries once to send what was not sent yet, for as long as wait, and ends. Who followed a run may be gone by now, so
 // tell is told when that can't be done, unless they were. It may be called once.
-func (t *Tracer) Close(patience time.Duration, tell func(string)) {
+func (t *Tracer) Close(wait time.Duration, tell func(string)) {
 	if t == nil {
 		return
 	}
@@ -81,9 +82,10 @@ func (t *Tracer) Close(patience time.Duration, tell func(string)) {
 	t.mu.Unlock()
 	t.begin.Do(func() { close(t.stopped) })
 	close(t.over)
-	timer := time.AfterFunc(patience, t.stop)
+	enough, done := patience.New(wait).Context(context.Background())
+	defer done()
+	defer context.AfterFunc(enough, t.stop)()
 	<-t.stopped
-	timer.Stop()
 	t.stop()
 	t.to.close()
 }
