@@ -38,6 +38,7 @@ const config = "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rou
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
 	box := gittest.Empty(t)
+	gittest.Gone(t, filepath.Dir(box.Dir)) // what goes on by itself ends before its folder is removed
 	box.Write(".trellis/config.yaml", config)
 	box.Write("test.sh", "exit 0\n")
 	box.Write(".gitignore", ".trellis/.runtime/\n.trellis/tasks/\n")
