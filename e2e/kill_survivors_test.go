@@ -95,7 +95,7 @@ func TestNoToolSurvives(t *testing.T) {
 func TestOrphansAreKnownByTheirStart(t *testing.T) {
 	t.Parallel()
 	s := played(t, sleepy)
-	innocent := exec.Command("sleep", "300")
+	innocent := exec.Command("sleep", "3000")
 	if err := innocent.Start(); err != nil {
 		t.Fatal(err)
 	}

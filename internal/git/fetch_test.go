@@ -24,7 +24,7 @@ func TestFetchAtOnce(t *testing.T) {
 		errs := make(chan error)
 		const many = 6
 		for range many {
-			go func() { errs <- b.Repo.Remotes().Fetch(t.Context(), "origin", time.Minute) }()
+			go func() { errs <- b.Repo.Remotes().Fetch(t.Context(), "origin", 15*time.Minute) }()
 		}
 		for range many {
 			if err := <-errs; err != nil {

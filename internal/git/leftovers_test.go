@@ -212,13 +212,13 @@ func TestFetch(t *testing.T) {
 	far := b.Path("../far")
 	b.Git("clone", "-q", "--bare", b.Dir, far)
 	b.Git("remote", "add", "origin", far)
-	if err := b.Repo.Remotes().Fetch(t.Context(), "origin", time.Minute); err != nil {
+	if err := b.Repo.Remotes().Fetch(t.Context(), "origin", 15*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if got := gittest.Must(b.Repo.Remotes().Remotes(t.Context(), "main"))(t); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
-	if err := b.Repo.Remotes().Fetch(t.Context(), "nowhere", time.Minute); err == nil {
+	if err := b.Repo.Remotes().Fetch(t.Context(), "nowhere", 15*time.Minute); err == nil {
 		t.Error("got none from a remote that is not there")
 	}
 }

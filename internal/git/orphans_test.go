@@ -48,7 +48,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := proc.ID{PID: gone.Process.Pid, Start: "1"}
-	orphan := exec.Command("sleep", "300")
+	orphan := exec.Command("sleep", "3000")
 	orphan.Env = append(os.Environ(), proc.MarkerVar+"=git-"+dead.String())
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)

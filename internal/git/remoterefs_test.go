@@ -19,7 +19,7 @@ func TestPushRefs(t *testing.T) {
 		one, two := b.Git("rev-parse", "main"), b.Git("rev-parse", "work")
 		b.Hook("pre-push", "exit 1")
 		push := func(moves ...git.RefMove) error {
-			return b.Repo.Remotes().PushRefs(t.Context(), "origin", time.Minute, moves...)
+			return b.Repo.Remotes().PushRefs(t.Context(), "origin", 15*time.Minute, moves...)
 		}
 		at := func() string {
 			return strings.Join(strings.Fields(b.GitIn(bare, "for-each-ref", "--format=%(refname) %(objectname)", "refs/x")), " ")
@@ -69,7 +69,7 @@ func TestFetchRefs(t *testing.T) {
 	b.GitIn(bare, "update-ref", "refs/heads/new", one)
 	fetch := func() string {
 		t.Helper()
-		if err := b.Repo.Remotes().FetchRefs(t.Context(), "origin", time.Minute, "+refs/x/*:refs/got/*"); err != nil {
+		if err := b.Repo.Remotes().FetchRefs(t.Context(), "origin", 15*time.Minute, "+refs/x/*:refs/got/*"); err != nil {
 			t.Fatal(err)
 		}
 		return b.Git("for-each-ref", "--format=%(refname)", "refs/got", "refs/remotes")
@@ -93,7 +93,7 @@ func TestFetchRefsWhole(t *testing.T) {
 	b.Git("clone", "-q", "--filter=blob:none", "file://"+bare, part)
 	b.Git("push", "-q", "origin", "work:refs/x/a")
 	repo := gittest.Must(git.Open(part))(t)
-	if err := repo.Remotes().FetchRefs(t.Context(), "origin", time.Minute, "+refs/x/*:refs/got/*"); err != nil {
+	if err := repo.Remotes().FetchRefs(t.Context(), "origin", 15*time.Minute, "+refs/x/*:refs/got/*"); err != nil {
 		t.Fatal(err)
 	}
 	if lacks := b.GitIn(part, "rev-list", "--objects", "--missing=print", "refs/got/a", "^main"); strings.Contains(lacks, "?") {
@@ -193,7 +193,7 @@ func TestPushPastALockOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Repo.Remotes().PushRefs(t.Context(), "origin", time.Minute, git.RefMove{Ref: "refs/trellis/run/x", To: one}); err != nil {
+	if err := b.Repo.Remotes().PushRefs(t.Context(), "origin", 15*time.Minute, git.RefMove{Ref: "refs/trellis/run/x", To: one}); err != nil {
 		t.Error(err)
 	}
 	if got := b.GitIn(bare, "rev-parse", "refs/trellis/run/x"); got != one {

@@ -34,7 +34,7 @@ func TestID(t *testing.T) {
 
 // What has the pid of a process that was noted down, but began at another time, is somebody else.
 func TestKillSparesWhoGotThePid(t *testing.T) {
-	cmd := exec.Command("sleep", "300")
+	cmd := exec.Command("sleep", "3000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
