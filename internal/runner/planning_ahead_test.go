@@ -47,9 +47,6 @@ func (w *world) calls(dir string) map[string]journal.Entry {
 // planning.speculate: false, and for a short requirement, evaluate comes first.
 func TestAskedAheadOfTheVerdict(t *testing.T) {
 	t.Parallel()
-	slow := func(v any) runnertest.Obj { return runnertest.Obj{"sleep": "300ms", "answer": v} }
-	s := runnertest.Careful("small")
-	s = s.With("evaluate", slow(s["evaluate"][0]["answer"])).With("research", slow(runnertest.Found)).With("taskspec", slow(runnertest.Spec()))
 	for name, c := range map[string]struct {
 		change func(*runner.Site, *runner.PlanOptions)
 		ahead  bool
@@ -64,7 +61,11 @@ func TestAskedAheadOfTheVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, s.String())
+			w := newWorld(t, "roles: {}\n")
+			p := w.play("small", nil)
+			if c.ahead {
+				w.meet(p, trellis.Evaluate, trellis.Research, trellis.TaskSpec)
+			}
 			o := planWordy()
 			c.change(w.Site, &o)
 			res, err := w.Site.PlanRunner().Plan(context.Background(), o)

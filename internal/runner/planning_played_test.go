@@ -72,6 +72,17 @@ func (w *world) play(size string, parts map[trellis.Role]part) *played {
 	return p
 }
 
+// meet has these roles answer no sooner than all of them are asked.
+func (w *world) meet(p *played, roles ...trellis.Role) {
+	for _, role := range roles {
+		do := p.parts[role]
+		p.parts[role] = func(ctx context.Context, r agents.Request, n int) (*agents.Result, error) {
+			w.Until("all that are asked at once", func() bool { return p.hears(roles) })
+			return do(ctx, r, n)
+		}
+	}
+}
+
 // planned is a planning of the usual requirement.
 func (w *world) planned() runner.PlanResult {
 	w.Helper()

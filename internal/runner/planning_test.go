@@ -120,9 +120,9 @@ func (w *world) asked(dir string) string {
 // Research and TaskSpec are asked for at the same time: each waits for the other to have begun.
 func TestCriticalPath(t *testing.T) {
 	t.Parallel()
-	s := runnertest.Careful("small")
-	s = s.With("research", runnertest.Obj{"sleep": "400ms", "answer": runnertest.Found}).With("taskspec", runnertest.Obj{"sleep": "400ms", "answer": runnertest.Spec()})
-	w := newWorld(t, s.String())
+	w := newWorld(t, "roles: {}\n")
+	p := w.play("small", nil)
+	w.meet(p, trellis.Research, trellis.TaskSpec)
 	res, err := w.Plan("bye", "say bye")
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)
