@@ -53,7 +53,7 @@ func TestFailFastIsNotForWhatIsTolerated(t *testing.T) {
 
 // Rounds that are under way when one fails come to their end: none of their steps is left out and taken for done.
 func TestRoundsUnderWayEnd(t *testing.T) {
-	const wait = "for i in $(seq 200); do test -e failed && exit 0; sleep 0.05; done; exit 1"
+	const wait = "for i in $(seq 9000); do test -e failed && exit 0; sleep 0.05; done; exit 1"
 	b := newBench(t, `{"id": "l", "repeat": 9, "concurrency": 2, "steps": [{"id": "a", "command": `+quoted("test {{item}} = 2 || { touch in; exit 0; }; "+wait)+`},
 		{"id": "b", "command": `+quoted("test {{item}} != 1 || { while ! test -e in; do sleep 0.05; done; exit 1; }")+`}, {"id": "c", "command": "echo c{{item}} >> log"}]}`)
 	tell := b.acts.Event
@@ -127,7 +127,7 @@ func TestTolerated(t *testing.T) {
 // other does.
 func TestPoolIsNoBatch(t *testing.T) {
 	b := newBench(t, `{"id": "l", "repeat": 3, "concurrency": 2, "command": `+
-		quoted("case {{item}} in 1) for i in $(seq 200); do test -e third && exit 0; sleep 0.05; done; exit 1;; 3) touch third;; esac")+`}`)
+		quoted("case {{item}} in 1) for i in $(seq 9000); do test -e third && exit 0; sleep 0.05; done; exit 1;; 3) touch third;; esac")+`}`)
 	if rep := b.do(workflow.Options{}); rep.Failure() != nil {
 		t.Errorf("got %+v", rep)
 	}

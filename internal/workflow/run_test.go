@@ -300,14 +300,14 @@ func TestChoiceOfNothing(t *testing.T) {
 // Steps and rounds that depend on nothing more run at the same time: each waits for a sign of the other.
 func TestTogether(t *testing.T) {
 	meet := func(own, other string) string {
-		return fmt.Sprintf("touch %s; for i in $(seq 200); do test -e %s && exit 0; sleep 0.05; done; exit 1", own, other)
+		return fmt.Sprintf("touch %s; for i in $(seq 9000); do test -e %s && exit 0; sleep 0.05; done; exit 1", own, other)
 	}
 	steps := fmt.Sprintf(`{"id": "a", "command": %q, "depends_on": []}, {"id": "b", "command": %q, "depends_on": []}, {"id": "c", "command": "echo c > log", "depends_on": ["a", "b"]}`, meet("a", "b"), meet("b", "a"))
 	b := newBench(t, steps, `"parallel": true`)
 	if rep := b.do(workflow.Options{}); rep.Done != 3 || b.read("log") != "c\n" {
 		t.Errorf("got %+v, %q", rep, b.events)
 	}
-	b = newBench(t, `{"id": "l", "for_each": ["1 2", "2 1"], "concurrency": 2, "command": "set -- {{item}}; touch r$1; for i in $(seq 200); do test -e r$2 && exit 0; sleep 0.05; done; exit 1"}`)
+	b = newBench(t, `{"id": "l", "for_each": ["1 2", "2 1"], "concurrency": 2, "command": "set -- {{item}}; touch r$1; for i in $(seq 9000); do test -e r$2 && exit 0; sleep 0.05; done; exit 1"}`)
 	if rep := b.do(workflow.Options{}); rep.Done != 1 {
 		t.Errorf("got %+v, %q", rep, b.events)
 	}
