@@ -26,11 +26,13 @@ func (p *Patience) Over() bool {
 	return p.left <= 0
 }
 
-// Context ends when it was waited for long enough, for what is done once and may take that long. cancel must be called.
+// Context ends when it was waited for long enough, for what is done once and may take that long; its cause is context.DeadlineExceeded
+// then. cancel must be called.
 func (p *Patience) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, cancel = context.WithCancel(parent)
+	ctx, end := context.WithCancelCause(parent)
+	cancel = func() { end(context.Canceled) }
 	if p.Over() {
-		cancel()
+		end(context.DeadlineExceeded)
 		return ctx, cancel
 	}
 	go func() {
@@ -43,7 +45,7 @@ func (p *Patience) Context(parent context.Context) (ctx context.Context, cancel 
 			case <-tick.C:
 			}
 		}
-		cancel()
+		end(context.DeadlineExceeded)
 	}()
 	return ctx, cancel
 }

@@ -1,6 +1,7 @@
 package patience_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +38,8 @@ func TestContext(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := patience.New(10 * time.Second).Context(t.Context())
 		defer cancel()
-		if <-ctx.Done(); time.Since(began).Round(time.Second) != 10*time.Second {
-			t.Errorf("it ended after %v", time.Since(began))
+		if <-ctx.Done(); time.Since(began).Round(time.Second) != 10*time.Second || context.Cause(ctx) != context.DeadlineExceeded {
+			t.Errorf("it ended after %v: %v", time.Since(began), context.Cause(ctx))
 		}
 		none, cancel := patience.New(0).Context(t.Context())
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // Store is where the roadmaps of a repository are worked on, by several processes and by people with editors.
@@ -67,7 +68,7 @@ func (d Store) alone(ctx context.Context, name string, do func(context.Context) 
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, editWait)
+	ctx, stop := patience.New(editWait).Context(ctx)
 	defer stop()
 	lock, err := durable.WaitLock(ctx, path, d.Holder)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -72,7 +73,7 @@ func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) 
 	return held, func(r runner.Result) error {
 		drop(nil)
 		beats.Wait()
-		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		parting, cancel := patience.New(farewell).Context(context.WithoutCancel(ctx))
 		defer cancel()
 		err := l.end(parting, r)
 		l.t.let(l.task())

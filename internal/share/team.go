@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/taskref"
@@ -168,8 +169,7 @@ func sleeps(err error) error {
 
 // lockSoon is lock for who a person waits for: what another process of this clone does with a task takes moments.
 func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) {
-	const patience = 20 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := patience.New(20 * time.Second).Context(ctx)
 	defer cancel()
 	for {
 		lock, err := t.lock(dir)
