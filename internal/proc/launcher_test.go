@@ -40,11 +40,11 @@ func TestSignalsGoPastALauncher(t *testing.T) {
 func TestKilledThroughALauncher(t *testing.T) {
 	c := shell(deaf)
 	out := newLines()
-	c.Stdout, c.Launcher, c.Grace, c.Wall, c.Marker = out, launcher(), 50*time.Millisecond, 200*time.Millisecond, "launched"
+	c.Stdout, c.Launcher, c.Grace, c.Wall, c.Marker = out, launcher(), 50*time.Millisecond, 200*time.Millisecond, marker("launched")
 	if r, err := proc.Run(t.Context(), c); err != nil || !r.TimedOut || r.Code != proc.CodeTimeout {
 		t.Errorf("got %+v, %v, want a time-out", r, err)
 	}
-	if left := proc.Sweep("launched"); len(left) > 0 {
+	if left := proc.Sweep(marker("launched")); len(left) > 0 {
 		t.Errorf("got %v left", left)
 	}
 }

@@ -60,7 +60,7 @@ func TestRealAgents(t *testing.T) {
 			session := ""
 			for _, prompt := range []string{"Make it.", "And again."} {
 				r, err := agent.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: prompt, Dir: w.Tree, Permission: c.p, Session: session,
-					RunDir: t.TempDir(), Marker: "real-" + filepath.Base(w.Root), Limits: agents.Limits{Wall: 5 * time.Minute}}, func(e agents.Event) {
+					RunDir: t.TempDir(), Marker: w.marker("real"), Limits: agents.Limits{Wall: 5 * time.Minute}}, func(e agents.Event) {
 					if strings.Contains(e.Text, "which is not let through") {
 						t.Error(e.Text)
 					}

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,11 @@ type world struct {
 	Tree string // the worktree
 	Home string
 	Box  *sandbox.Box
+}
+
+// marker is one that no other test has, of this process or of another: what carries it is ended by some.
+func (w *world) marker(kind string) string {
+	return fmt.Sprintf("%s-%s-%d", kind, filepath.Base(filepath.Dir(w.Root)), os.Getpid())
 }
 
 // newWorld makes one on a machine that has a sandbox.
@@ -115,7 +121,7 @@ func (w *world) command(n sandbox.Need, script string) proc.Command {
 			w.t.Error(err)
 		}
 	})
-	return proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: w.env(), Launcher: cell.Launcher, Files: cell.Files, Marker: "sandboxed-" + filepath.Base(w.Root), Grace: time.Second}
+	return proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: w.env(), Launcher: cell.Launcher, Files: cell.Files, Marker: w.marker("sandboxed"), Grace: time.Second}
 }
 
 // run runs a shell's command in the sandbox.

@@ -62,7 +62,7 @@ func (w *world) within(n sandbox.Need, script string) (res proc.Result, said str
 	}
 	var out bytes.Buffer
 	res, err = proc.Run(w.t.Context(), proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: slices.Concat(w.env(), []string{"HTTP_PROXY=http://me:word@old:1", "NO_PROXY=*"}, cell.Env), Launcher: cell.Launcher, Files: cell.Files,
-		Marker: "narrow-" + filepath.Base(w.Root), Stdout: &out, Stderr: &out, Grace: time.Second})
+		Marker: w.marker("narrow"), Stdout: &out, Stderr: &out, Grace: time.Second})
 	if err != nil {
 		w.t.Error(err)
 	}
