@@ -50,7 +50,7 @@ func (g *githubREST) Issue(ctx context.Context, key string) (*Issue, error) {
 		URL         string `json:"html_url"`
 		State       string
 		Title, Body string
-		User        *struct{ Login string }
+		User        struct{ Login string }
 		Labels      []struct{ Name string }
 		Pull        any `json:"pull_request"`
 	}
@@ -60,10 +60,7 @@ func (g *githubREST) Issue(ctx context.Context, key string) (*Issue, error) {
 	if from.Pull != nil {
 		return nil, errors.New("it is a pull request")
 	}
-	i := &Issue{Ref: Ref{Kind: GitHub, Key: key}, Name: fmt.Sprintf("#%d", from.Number), URL: from.URL, State: from.State, Title: from.Title, Body: from.Body}
-	if from.User != nil {
-		i.Author = from.User.Login
-	}
+	i := &Issue{Ref: Ref{Kind: GitHub, Key: key}, Name: fmt.Sprintf("#%d", from.Number), URL: from.URL, State: from.State, Title: from.Title, Body: from.Body, Author: from.User.Login}
 	for _, l := range from.Labels {
 		i.Labels = append(i.Labels, l.Name)
 	}
@@ -90,8 +87,7 @@ func (g *githubREST) blockers(ctx context.Context, key string, i *Issue) error {
 	}
 	host, repo, _ := githubParts(key)
 	for _, b := range list {
-		name := b.Repository.Name
-		name = cmp.Or(name, repo)
+		name := cmp.Or(b.Repository.Name, repo)
 		if host != "" {
 			name = host + "/" + name
 		}
@@ -105,17 +101,13 @@ func (g *githubREST) Comments(ctx context.Context, key string) (list []Comment, 
 		var some []struct {
 			Body string
 			At   string `json:"created_at"`
-			User *struct{ Login string }
+			User struct{ Login string }
 		}
 		if _, err := g.server.Do(ctx, http.MethodGet, fmt.Sprintf("%s/comments?per_page=%d&page=%d", githubPath(key), pageSize, page), nil, &some); err != nil {
 			return nil, err
 		}
 		for _, c := range some {
-			who := ""
-			if c.User != nil {
-				who = c.User.Login
-			}
-			list = append(list, Comment{who, c.Body, c.At})
+			list = append(list, Comment{c.User.Login, c.Body, c.At})
 		}
 		if len(some) < pageSize {
 			break

@@ -30,19 +30,16 @@ func (g *gitlab) Issue(ctx context.Context, key string) (*Issue, error) {
 	var from struct {
 		IID                       int
 		Title, Description, State string
-		Author                    *struct{ Name string }
+		Author                    struct{ Name string }
 		Labels                    []string
 		WebURL                    string `json:"web_url"`
 	}
 	if _, err := g.server.Do(ctx, http.MethodGet, gitlabPath(key), nil, &from); err != nil {
 		return nil, err
 	}
-	i := &Issue{Ref: Ref{Kind: GitLab, Key: key}, Name: fmt.Sprintf("#%d", from.IID), URL: from.WebURL, State: from.State, Title: from.Title, Body: from.Description, Labels: from.Labels}
+	i := &Issue{Ref: Ref{Kind: GitLab, Key: key}, Name: fmt.Sprintf("#%d", from.IID), URL: from.WebURL, State: from.State, Title: from.Title, Body: from.Description, Author: from.Author.Name, Labels: from.Labels}
 	if from.State == "opened" {
 		i.State = "open"
-	}
-	if from.Author != nil {
-		i.Author = from.Author.Name
 	}
 	var links []struct {
 		LinkType   string `json:"link_type"`
@@ -67,21 +64,16 @@ func (g *gitlab) Comments(ctx context.Context, key string) (list []Comment, err 
 			Body   string
 			At     string `json:"created_at"`
 			System bool
-			Author *struct{ Name string }
+			Author struct{ Name string }
 		}
 		h, err := g.server.Do(ctx, http.MethodGet, fmt.Sprintf("%s/notes?sort=asc&order_by=created_at&per_page=%d&page=%s", gitlabPath(key), pageSize, url.QueryEscape(page)), nil, &notes)
 		if err != nil {
 			return nil, err
 		}
 		for _, n := range notes {
-			if n.System {
-				continue
+			if !n.System {
+				list = append(list, Comment{n.Author.Name, n.Body, n.At})
 			}
-			who := ""
-			if n.Author != nil {
-				who = n.Author.Name
-			}
-			list = append(list, Comment{who, n.Body, n.At})
 		}
 		page = h.Get("X-Next-Page")
 	}

@@ -42,9 +42,9 @@ func (j *jira) Issue(ctx context.Context, key string) (*Issue, error) {
 			Summary     string
 			Description json.RawMessage
 			Labels      []string
-			Priority    *named
+			Priority    named
 			Status      named
-			Reporter    *struct{ DisplayName string }
+			Reporter    struct{ DisplayName string }
 			IssueLinks  []struct {
 				Type        struct{ Inward string }
 				InwardIssue *struct {
@@ -60,13 +60,7 @@ func (j *jira) Issue(ctx context.Context, key string) (*Issue, error) {
 		return nil, err
 	}
 	f := from.Fields
-	i := &Issue{Ref: Ref{Kind: Jira, Key: from.Key}, Name: from.Key, URL: j.site + "/browse/" + from.Key, State: f.Status.Name, Title: f.Summary, Body: flatten(f.Description), Labels: f.Labels}
-	if f.Reporter != nil {
-		i.Author = f.Reporter.DisplayName
-	}
-	if f.Priority != nil {
-		i.Urgency = urgency(f.Priority.Name)
-	}
+	i := &Issue{Ref: Ref{Kind: Jira, Key: from.Key}, Name: from.Key, URL: j.site + "/browse/" + from.Key, State: f.Status.Name, Title: f.Summary, Body: flatten(f.Description), Author: f.Reporter.DisplayName, Labels: f.Labels, Urgency: urgency(f.Priority.Name)}
 	for _, l := range f.IssueLinks {
 		if l.InwardIssue != nil && strings.EqualFold(l.Type.Inward, "is blocked by") {
 			i.Blockers = append(i.Blockers, Blocker{Ref{Kind: Jira, Key: l.InwardIssue.Key}, l.InwardIssue.Fields.Status.StatusCategory.Key == "done"})
@@ -80,7 +74,7 @@ func (j *jira) Comments(ctx context.Context, key string) (list []Comment, err er
 		var page struct {
 			Total    int
 			Comments []struct {
-				Author  *struct{ DisplayName string }
+				Author  struct{ DisplayName string }
 				Body    json.RawMessage
 				Created string
 			}
@@ -89,11 +83,7 @@ func (j *jira) Comments(ctx context.Context, key string) (list []Comment, err er
 			return nil, err
 		}
 		for _, c := range page.Comments {
-			who := ""
-			if c.Author != nil {
-				who = c.Author.DisplayName
-			}
-			list = append(list, Comment{who, flatten(c.Body), c.Created})
+			list = append(list, Comment{c.Author.DisplayName, flatten(c.Body), c.Created})
 		}
 		if len(page.Comments) == 0 || len(list) >= page.Total {
 			break
