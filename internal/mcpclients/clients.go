@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 )
 
 // Names are those of the programs.
@@ -30,10 +31,39 @@ type form interface {
 	add(old []byte, command []string) (now []byte, added string, there bool, err error)
 	// cut is the settings without the server, however that is written now; there is false when they don't have it.
 	cut(old []byte) (now []byte, there bool, err error)
-	// has reports whether settings have the server; those that can't be read don't.
-	has(data []byte) bool
-	// holds reports whether now says what was says but for the server, which was has.
-	holds(was, now []byte) error
+	// decode is what settings say, and key the name of the servers in that.
+	decode(data []byte) (map[string]any, error)
+	key() string
+}
+
+// has reports whether settings have the server; those that can't be read don't.
+func has(f form, data []byte) bool {
+	doc, err := f.decode(data)
+	servers, _ := doc[f.key()].(map[string]any)
+	return err == nil && servers[server] != nil
+}
+
+// holds is an error unless both settings say the same but for the server, without which the table of servers may be gone.
+func holds(f form, was, now []byte) error {
+	a, err := f.decode(was)
+	if err != nil {
+		return err
+	}
+	b, err := f.decode(now)
+	if err != nil {
+		return err
+	}
+	for _, doc := range []map[string]any{a, b} {
+		if servers, is := doc[f.key()].(map[string]any); is {
+			if delete(servers, server); len(servers) == 0 {
+				delete(doc, f.key())
+			}
+		}
+	}
+	if !reflect.DeepEqual(a, b) {
+		return errors.New("it can't be edited without changing what else it says")
+	}
+	return nil
 }
 
 // New is a program by its name, nil when nobody knows it. get tells of the environment.
@@ -49,12 +79,12 @@ func New(name string, get func(string) string) (*Client, error) {
 	switch name {
 	case "claude":
 		file := filepath.Join(under("CLAUDE_CONFIG_DIR", ""), ".claude.json")
-		c = &Client{name, file, jsonForm{key: "mcpServers", entry: claudeEntry}, 0o600, claudePlaces(file)}
+		c = &Client{name, file, jsonForm{servers: "mcpServers", entry: claudeEntry}, 0o600, claudePlaces(file)}
 	case "codex":
 		c = &Client{name, filepath.Join(under("CODEX_HOME", ".codex"), "config.toml"), tomlForm{}, 0o600, codexPlaces}
 	case "opencode":
 		file := openCodeFile(filepath.Join(under("XDG_CONFIG_HOME", ".config"), "opencode"))
-		c = &Client{name, file, jsonForm{key: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644, openCodePlaces(file, home, get("OPENCODE_CONFIG"))}
+		c = &Client{name, file, jsonForm{servers: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644, openCodePlaces(file, home, get("OPENCODE_CONFIG"))}
 	default:
 		return nil, nil
 	}

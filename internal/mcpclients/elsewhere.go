@@ -36,7 +36,7 @@ func (c *Client) Elsewhere(from Start) []Other {
 			continue
 		}
 		if p.has == nil {
-			p.has = c.form.has
+			p.has = func(data []byte) bool { return has(c.form, data) }
 		}
 		if data, err := durable.Read(real, durable.MaxRecords); err == nil && p.has(data) {
 			list = append(list, p.Other)
@@ -61,7 +61,7 @@ func claudePlaces(own string) func(Start) []place {
 // ofProject reports whether settings of claude have the server for one project.
 func ofProject(project string) func([]byte) bool {
 	return func(data []byte) bool {
-		doc, err := decodeJSON(data)
+		doc, err := jsonForm{}.decode(data)
 		projects, _ := doc["projects"].(map[string]any)
 		of, _ := projects[project].(map[string]any)
 		servers, _ := of["mcpServers"].(map[string]any)

@@ -140,7 +140,7 @@ func (e Entry) taken(old []byte) (now []byte, c Change, err error) {
 		return e.rest(old, now, c, err)
 	}
 	exact := bytes.Replace(old, []byte(n.Added), nil, 1)
-	if blank := len(bytes.TrimSpace(exact)) == 0; !blank && e.form.holds(old, exact) != nil {
+	if blank := len(bytes.TrimSpace(exact)) == 0; !blank && holds(e.form, old, exact) != nil {
 		return e.rest(old, now, c, err)
 	}
 	c.Text, c.Edited = n.Added, sum(old) != n.Sum

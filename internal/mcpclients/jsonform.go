@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -13,9 +12,9 @@ import (
 
 // jsonForm is JSON, maybe with comments: servers are members of an object that is a member of the whole.
 type jsonForm struct {
-	key    string // of the object of servers
-	schema string // that a file which is made names; "": none
-	entry  func(command []string) any
+	servers string // the key of the object of servers
+	schema  string // that a file which is made names; "": none
+	entry   func(command []string) any
 }
 
 func (f jsonForm) add(old []byte, command []string) (now []byte, added string, there bool, err error) {
@@ -27,12 +26,12 @@ func (f jsonForm) add(old []byte, command []string) (now []byte, added string, t
 	if err != nil {
 		return nil, "", false, err
 	}
-	into, name, value := root, f.key, any(map[string]any{server: f.entry(command)})
+	into, name, value := root, f.servers, any(map[string]any{server: f.entry(command)})
 	in := layoutOf(old, root, "")
-	if at := find(root, f.key); at != nil {
+	if at := find(root, f.servers); at != nil {
 		servers, is := at.Value.Value.(*hujson.Object)
 		if !is {
-			return nil, "", false, fmt.Errorf("%s is no object in it", f.key)
+			return nil, "", false, fmt.Errorf("%s is no object in it", f.servers)
 		}
 		if find(object{servers, at.Value}, server) != nil {
 			return old, "", true, nil
@@ -45,15 +44,15 @@ func (f jsonForm) add(old []byte, command []string) (now []byte, added string, t
 		return nil, "", false, err
 	}
 	now = bytes.Join([][]byte{old[:place], []byte(added), old[place:]}, nil)
-	return now, added, false, f.holds(now, old)
+	return now, added, false, holds(f, now, old)
 }
 
 // whole is a file with nothing but the server.
 func (f jsonForm) whole(command []string) (string, error) {
 	servers := map[string]any{server: f.entry(command)}
-	var doc any = map[string]any{f.key: servers}
+	var doc any = map[string]any{f.servers: servers}
 	if f.schema != "" {
-		doc = map[string]any{"$schema": f.schema, f.key: servers}
+		doc = map[string]any{"$schema": f.schema, f.servers: servers}
 	}
 	text, err := json.MarshalIndent(doc, "", "  ")
 	return string(text) + "\n", err
@@ -68,7 +67,7 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	at := find(root, f.key)
+	at := find(root, f.servers)
 	if at == nil {
 		return old, false, nil
 	}
@@ -93,50 +92,14 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 		} else {
 			now = bytes.Join([][]byte{old[:from], old[to:]}, nil)
 		}
-		return now, true, f.holds(old, now)
+		return now, true, holds(f, old, now)
 	}
 	return old, false, nil
 }
 
-func (f jsonForm) has(data []byte) bool {
-	doc, err := decodeJSON(data)
-	servers, _ := doc[f.key].(map[string]any)
-	return err == nil && servers[server] != nil
-}
+func (f jsonForm) key() string { return f.servers }
 
-// holds reads both. The object of servers may be gone where it had that server alone.
-func (f jsonForm) holds(was, now []byte) error {
-	a, err := decodeJSON(was)
-	if err != nil {
-		return err
-	}
-	b, err := decodeJSON(now)
-	if err != nil {
-		return err
-	}
-	return same(without(a, f.key), without(b, f.key))
-}
-
-// same reports that settings without the server are not the same.
-func same(a, b map[string]any) error {
-	if !reflect.DeepEqual(a, b) {
-		return errors.New("it can't be edited without changing what else it says")
-	}
-	return nil
-}
-
-// without is settings without the server, and without the table of servers where that is empty then.
-func without(doc map[string]any, key string) map[string]any {
-	if servers, is := doc[key].(map[string]any); is {
-		delete(servers, server)
-		if len(servers) == 0 {
-			delete(doc, key)
-		}
-	}
-	return doc
-}
-
-func decodeJSON(data []byte) (doc map[string]any, err error) {
+func (jsonForm) decode(data []byte) (doc map[string]any, err error) {
 	doc = map[string]any{}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return doc, nil

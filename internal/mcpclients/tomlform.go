@@ -17,7 +17,7 @@ type tomlForm struct{}
 const tomlKey = "mcp_servers"
 
 func (f tomlForm) add(old []byte, command []string) (now []byte, added string, there bool, err error) {
-	doc, err := decodeTOML(old)
+	doc, err := f.decode(old)
 	if err != nil {
 		return nil, "", false, err
 	}
@@ -46,7 +46,7 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 		added = strings.ReplaceAll(added, "\n", "\r\n")
 	}
 	now = append(bytes.Clone(old), added...)
-	return now, added, false, f.holds(now, old)
+	return now, added, false, holds(f, now, old)
 }
 
 // quoteTOML is a text as a basic string: what Go escapes otherwise is no part of a path or a flag, and is refused by who reads it again.
@@ -60,7 +60,7 @@ const tomlInline = `(?m)^[ \t]*["']?` + tomlKey + `["']?[ \t]*=`
 
 // cut takes out the table of the server with those below it. Comments behind its last key stay: they are about what follows.
 func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
-	doc, err := decodeTOML(old)
+	doc, err := f.decode(old)
 	if err != nil {
 		return nil, false, err
 	}
@@ -89,7 +89,7 @@ func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 	if ours {
 		now = append(now, comments(behind)...)
 	}
-	return now, true, f.holds(old, now)
+	return now, true, holds(f, old, now)
 }
 
 // comments are blank lines and comments, where there is a comment among them.
@@ -100,25 +100,9 @@ func comments(lines []byte) []byte {
 	return nil
 }
 
-func (tomlForm) has(data []byte) bool {
-	doc, err := decodeTOML(data)
-	servers, _ := doc[tomlKey].(map[string]any)
-	return err == nil && servers[server] != nil
-}
+func (tomlForm) key() string { return tomlKey }
 
-func (tomlForm) holds(was, now []byte) error {
-	a, err := decodeTOML(was)
-	if err != nil {
-		return err
-	}
-	b, err := decodeTOML(now)
-	if err != nil {
-		return err
-	}
-	return same(without(a, tomlKey), without(b, tomlKey))
-}
-
-func decodeTOML(data []byte) (map[string]any, error) {
+func (tomlForm) decode(data []byte) (map[string]any, error) {
 	doc := map[string]any{}
 	_, err := toml.Decode(string(data), &doc)
 	if at, ok := errors.AsType[toml.ParseError](err); ok {
