@@ -331,8 +331,7 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 }
 
 func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
-	detail := e.Result
-	detail = cmp.Or(detail, e.Subtype+" "+e.Terminal)
+	detail := cmp.Or(e.Result, e.Subtype+" "+e.Terminal)
 	switch {
 	case e.Subtype == "error_max_budget_usd":
 		return fail(trellis.BudgetCost, "%s", detail)

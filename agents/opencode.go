@@ -110,8 +110,7 @@ func writeOpenCodeAgent(dir string, r Request) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	system := r.System
-	system = cmp.Or(system, "You work on one task without anybody to ask. Do what the user says, then say briefly what you did.")
+	system := cmp.Or(r.System, "You work on one task without anybody to ask. Do what the user says, then say briefly what you did.")
 	text := fmt.Sprintf("---\ndescription: works on one task\nmode: primary\npermission: %s\n---\n%s\n", openCodePermission(r.Permission), system)
 	return durable.WriteOwn(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
 }

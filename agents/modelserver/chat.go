@@ -86,8 +86,7 @@ func chatUsage(u Usage) object {
 
 // openAIFailure is the body of an error in both OpenAI protocols.
 func openAIFailure(f Fail) any {
-	code := f.Code
-	code = cmp.Or(code, map[int]string{400: "invalid_request_error", 401: "invalid_api_key", 429: "rate_limit_exceeded"}[f.Status])
+	code := cmp.Or(f.Code, map[int]string{400: "invalid_request_error", 401: "invalid_api_key", 429: "rate_limit_exceeded"}[f.Status])
 	e := object{"message": f.message(), "type": code, "code": code, "param": nil}
 	if f.RetryAfter > 0 {
 		e["resets_at"] = time.Now().Add(f.RetryAfter).Unix()

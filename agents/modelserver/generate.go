@@ -129,7 +129,6 @@ func geminiAnswer(r Request, parts []any, finish string, u Usage) object {
 func geminiFinish(t Turn) string { return t.ended("MAX_TOKENS", "STOP", "STOP") }
 
 func (generate) failure(f Fail) any {
-	code := f.Code
-	code = cmp.Or(code, map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[f.Status])
+	code := cmp.Or(f.Code, map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[f.Status])
 	return object{"error": object{"code": f.Status, "message": f.message(), "status": code}}
 }

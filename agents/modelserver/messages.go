@@ -152,7 +152,6 @@ func messagesUsage(u Usage) object {
 }
 
 func (messages) failure(f Fail) any {
-	code := f.Code
-	code = cmp.Or(code, map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 500: "api_error"}[f.Status])
+	code := cmp.Or(f.Code, map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 500: "api_error"}[f.Status])
 	return object{"type": "error", "error": object{"type": code, "message": f.message()}}
 }

@@ -50,8 +50,7 @@ func (r versionReport) print(w io.Writer) error {
 	}
 	add("go", r.Go+" "+r.OS+"/"+r.Arch)
 	for _, p := range r.Agents {
-		version := p.Version
-		version = cmp.Or(version, "version unknown")
+		version := cmp.Or(p.Version, "version unknown")
 		add(p.Name, version+" "+p.Path)
 	}
 	return terminal.Grid{Rows: rows}.Print(w, terminal.Style{})

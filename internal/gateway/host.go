@@ -67,8 +67,7 @@ func Server(address string) string {
 	if err != nil || ports[strings.ToLower(u.Scheme)] == "" || u.Hostname() == "" {
 		return ""
 	}
-	port := u.Port()
-	port = cmp.Or(port, ports[strings.ToLower(u.Scheme)])
+	port := cmp.Or(u.Port(), ports[strings.ToLower(u.Scheme)])
 	return net.JoinHostPort(plainName(u.Hostname()), port)
 }
 

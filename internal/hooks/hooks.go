@@ -118,8 +118,7 @@ func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
 
 // command runs one. The task is as it was when the first began: what a hook writes into task.json, the next reads there.
 func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line string) error {
-	wall := r.Wall
-	wall = cmp.Or(wall, limit)
+	wall := cmp.Or(r.Wall, limit)
 	said := proc.NewCapped(maxOutput)
 	err := proc.Succeed(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
 		Marker: r.Marker, Wall: wall, Grace: time.Second})

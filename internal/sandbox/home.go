@@ -121,8 +121,7 @@ func (b *Box) goenv(name string) string {
 	if value := b.getenv(name); value != "" {
 		return value
 	}
-	file := b.getenv("GOENV")
-	file = cmp.Or(file, b.home(".config/go/env"))
+	file := cmp.Or(b.getenv("GOENV"), b.home(".config/go/env"))
 	const most = 1 << 20
 	data, err := durable.Read(file, most)
 	if err != nil { // off, or none
@@ -231,8 +230,7 @@ var usual = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn"
 // cache lays out the folder of caches. Those of tools in it can be written. What is made anew in it is gone afterwards, so that nothing
 // can be put where a shell looks for it.
 func (b *Box) cache(l *layout) {
-	dir := b.getenv("XDG_CACHE_HOME")
-	dir = cmp.Or(dir, b.home(".cache"))
+	dir := cmp.Or(b.getenv("XDG_CACHE_HOME"), b.home(".cache"))
 	if !filepath.IsAbs(dir) || os.MkdirAll(dir, 0o755) != nil || len(b.allowed([]string{dir})) == 0 {
 		return
 	}

@@ -66,8 +66,7 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 
 // lines prints lines below a table, wrapped where a terminal is narrower.
 func lines(w io.Writer, style Style, list []string) error {
-	width := style.Width
-	width = cmp.Or(width, math.MaxInt)
+	width := cmp.Or(style.Width, math.MaxInt)
 	var b strings.Builder
 	for _, l := range list {
 		b.WriteString("\n" + strings.Join(text.Wrap(text.Clip(l, math.MaxInt), width), "\n"))

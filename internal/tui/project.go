@@ -157,12 +157,10 @@ func (p *project) Program(kind Program, id string) (*exec.Cmd, error) {
 	if worktree == "" {
 		return nil, app.WithHints(fmt.Errorf("%s has no worktree: it has not begun, or it was cleaned up", id), "trellis start "+trellis.ShellWord(id))
 	}
-	name := p.Env.Get("SHELL")
-	name = cmp.Or(name, "/bin/sh")
+	name := cmp.Or(p.Env.Get("SHELL"), "/bin/sh")
 	args := []string{"-c", "exec " + name}
 	if kind == Editor {
-		editor := p.Env.Get("VISUAL")
-		editor = cmp.Or(editor, p.Env.Get("EDITOR"))
+		editor := cmp.Or(p.Env.Get("VISUAL"), p.Env.Get("EDITOR"))
 		if editor == "" {
 			return nil, app.WithHints(errors.New("$EDITOR is not set"), "export EDITOR=vi")
 		}

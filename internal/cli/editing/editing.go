@@ -34,8 +34,7 @@ wrote, or, as long as the task is not begun, keep it. What you wrote is never lo
 file was changed meanwhile, the copy stays and you are told where.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis edit 02-01-auth", "trellis edit 02-01-auth plan"),
 		Action: console.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-			word := c.Args().Get(1)
-			word = cmp.Or(word, "prd")
+			word := cmp.Or(c.Args().Get(1), "prd")
 			name, err := app.EditedFile(word)
 			if err != nil {
 				return err
