@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/events"
@@ -216,7 +215,7 @@ func (l *Live) lines(width int) (lines []string) {
 	}
 	name := 0
 	for _, t := range l.tasks {
-		name = max(name, columns([]rune(t.name)))
+		name = max(name, text.Width(t.name))
 	}
 	name = min(name, max(12, width/4))
 	for _, t := range l.tasks {
@@ -228,13 +227,13 @@ func (l *Live) lines(width int) (lines []string) {
 	}
 	if room := l.style.Height - 3; l.tree == nil && l.style.Height > 0 && len(lines) > max(room, 1) {
 		room = max(room, 1)
-		lines = append(lines[:room:room], fit(fmt.Sprintf("and %d more lines", len(lines)-room), width))
+		lines = append(lines[:room:room], text.Clip(fmt.Sprintf("and %d more lines", len(lines)-room), width))
 	}
 	switch {
 	case !l.idle.IsZero():
-		lines = append(lines, Paint(fit(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
+		lines = append(lines, Paint(text.Clip(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
 	case len(l.waits) > 0:
-		lines = append(lines, Paint(fit(waiting(l.waits, now), width), "33", l.style.Colour))
+		lines = append(lines, Paint(text.Clip(waiting(l.waits, now), width), "33", l.style.Colour))
 	}
 	return lines
 }
@@ -245,26 +244,4 @@ func (t *working) usage() trellis.Usage {
 		sum = sum.Add(c.used)
 	}
 	return sum
-}
-
-// fit is s in one line of at most n columns.
-func fit(s string, n int) string {
-	r := []rune(text.Clip(s, n))
-	for len(r) > 1 && columns(r) > n {
-		r = append(r[:len(r)-2], '…')
-	}
-	return string(r)
-}
-
-// columns is how wide a terminal shows r, rather too much than too little.
-func columns(r []rune) (n int) {
-	for _, c := range r {
-		switch {
-		case unicode.In(c, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), c >= 0x3000 && c < 0x3100, c >= 0xff00 && c < 0xfff0, c >= 0x1f000:
-			n += 2
-		default:
-			n++
-		}
-	}
-	return n
 }

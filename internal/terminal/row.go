@@ -40,13 +40,13 @@ const (
 
 // row is a task at work in one line: name, how far it is, what is done now, what it took.
 func (t *working) row(now time.Time, name, width int, colour bool) string {
-	head := pad(fit(t.name, name), name) + "  "
+	head := text.Pad(text.Clip(t.name, name), name) + "  "
 	if t.wait != nil {
 		line := head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Words(now))
-		if columns([]rune(line)) > width { // until when matters more than why
+		if text.Width(line) > width { // until when matters more than why
 			line = head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Short(now))
 		}
-		return Paint(fit(line, width), "33", colour)
+		return Paint(text.Clip(line, width), "33", colour)
 	}
 	phase := t.phase
 	switch {
@@ -62,7 +62,7 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 	if t.last != "" {
 		parts = append(parts, text.OneLine(trellis.Visible(t.last)))
 	}
-	return fit(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
+	return text.Clip(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
 }
 
 // spent is what agents used, as far as somebody told.
@@ -76,11 +76,6 @@ func spent(u trellis.Usage, words bool) (parts []string) {
 		parts = append(parts, text.Cost(u))
 	}
 	return parts
-}
-
-// pad is s with blanks up to n columns.
-func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-columns([]rune(s))))
 }
 
 // waiting is who waits and nobody is at work on, in one line: what for, how many, and as many names as there is room for.

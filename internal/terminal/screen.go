@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -179,7 +180,7 @@ func (s *screen) rows(width int) (n int) {
 	for _, line := range s.drawn {
 		n++
 		if width < s.at {
-			n += (columns([]rune(unpainted(line))) - 1) / (width + 1)
+			n += (text.Width(unpainted(line)) - 1) / (width + 1)
 		}
 	}
 	return n

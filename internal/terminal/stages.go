@@ -168,9 +168,9 @@ func (c *call) told(r agentcall.Reply) string {
 // planning are the lines of a task that is planned: its stages, and what the agents at work do.
 func (t *working) planning(now time.Time, width int, colour bool) []string {
 	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, spent(t.usage(), true)...)
-	lines := append([]string{fit(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
+	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
 	if t.wait != nil {
-		lines = append(lines, Paint(fit("  ‖ "+t.wait.Words(now), width), "33", colour))
+		lines = append(lines, Paint(text.Clip("  ‖ "+t.wait.Words(now), width), "33", colour))
 	}
 	for _, c := range t.calls {
 		if c.ended || c.last == "" {
@@ -180,7 +180,7 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 		if c.tools > 0 {
 			line += " · " + text.Count(c.tools, "tool call")
 		}
-		lines = append(lines, fit(line+" · "+c.last, width))
+		lines = append(lines, text.Clip(line+" · "+c.last, width))
 	}
 	return lines
 }
@@ -241,9 +241,9 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 func wrap(list []word, width int, colour bool) (lines []string) {
 	used := 0
 	for _, w := range list {
-		text, room := Paint(w.text, w.paint, colour), columns([]rune(w.before+w.text))
+		shown, room := Paint(w.text, w.paint, colour), text.Width(w.before+w.text)
 		if len(lines) > 0 && used+room <= width {
-			lines[len(lines)-1] += w.before + text
+			lines[len(lines)-1] += w.before + shown
 			used += room
 			continue
 		}
@@ -251,11 +251,11 @@ func wrap(list []word, width int, colour bool) (lines []string) {
 		if strings.TrimSpace(w.before) == "∥" && len(lines) > 0 {
 			lead = "  ∥ "
 		}
-		if used = columns([]rune(lead + w.text)); used > width {
-			text, used = fit(lead+w.text, width), width
+		if used = text.Width(lead + w.text); used > width {
+			shown, used = text.Clip(lead+w.text, width), width
 			lead = ""
 		}
-		lines = append(lines, lead+text)
+		lines = append(lines, lead+shown)
 	}
 	return lines
 }

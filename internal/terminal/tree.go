@@ -228,7 +228,7 @@ func (t *tree) lines(now time.Time, width int, style Style) []string {
 	if t.used.CostUSD != nil {
 		head += " · " + text.Cost(t.used)
 	}
-	lines := []string{fit(head, width)}
+	lines := []string{text.Clip(head, width)}
 	room := style.Height - 2
 	if style.Height == 0 {
 		room = len(rows)
@@ -254,7 +254,7 @@ var marks = map[workflow.State][2]string{
 
 func (r row) paint(width int, colour bool) string {
 	mark := marks[r.state]
-	return Paint(fit(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width), mark[1], colour)
+	return Paint(text.Clip(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width), mark[1], colour)
 }
 
 // rows are a step and, while it runs or when it failed, what is in it. Of a loop those rounds are shown that run, and

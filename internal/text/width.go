@@ -57,10 +57,12 @@ func fitting(s string, n int) int {
 
 func runeWidth(r rune) int {
 	switch {
-	case r < 0x300:
+	case r < 0x300, r == 0xfe0f: // which asks for the sign before it as a picture: most terminals give that a column more
 		return 1
 	case r == 0x200d || unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
+	case r >= 0x1f000 && r < 0x20000: // pictures, which terminals don't agree about: rather too much than too little
+		return 2
 	}
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianWide, width.EastAsianFullwidth:
