@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -110,11 +111,7 @@ func modelsOf(work *stats.Record) models {
 			times[c.Model]++
 		}
 	}
-	names := make([]string, 0, len(times))
-	for name := range times {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(times[b], times[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(times), func(a, b string) int { return cmp.Or(cmp.Compare(times[b], times[a]), cmp.Compare(a, b)) })
 	own := models{}
 	for _, name := range names[:min(len(names), maxModels)] {
 		own[name] = true

@@ -45,7 +45,7 @@ func (r *Record) done() (list []done) {
 		}
 	}
 	for _, c := range r.calls {
-		if i, ok := at[c.task]; ok && !trellis.Role(c.phase).Planning() {
+		if i, ok := at[c.task]; ok && !trellis.Role(c.Phase).Planning() {
 			list[i].add(c)
 		}
 	}
@@ -53,19 +53,19 @@ func (r *Record) done() (list []done) {
 }
 
 func (d *done) add(c call) {
-	d.seconds += c.usage.Seconds + c.checks
-	if c.agent == "" {
+	d.seconds += c.Usage.Seconds + c.CheckSeconds
+	if c.Agent == "" {
 		return
 	}
-	d.agent = cmp.Or(d.agent, c.agent)
+	d.agent = cmp.Or(d.agent, c.Agent)
 	d.calls++
-	d.tokens += float64(c.usage.Tokens())
-	d.priced = d.priced && !c.usage.Unpriced() && !c.usage.CostPartial
-	if c.usage.CostUSD == nil {
+	d.tokens += float64(c.Usage.Tokens())
+	d.priced = d.priced && !c.Usage.Unpriced() && !c.Usage.CostPartial
+	if c.Usage.CostUSD == nil {
 		return
 	}
-	d.cost += *c.usage.CostUSD
-	d.estimated = d.estimated || c.usage.CostEstimated
+	d.cost += *c.Usage.CostUSD
+	d.estimated = d.estimated || c.Usage.CostEstimated
 }
 
 func forecast(list []done, like done) *status.Forecast {

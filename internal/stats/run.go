@@ -76,7 +76,7 @@ func (r *run) take(h *journal.History) {
 		} else if c.Activity == delivering {
 			r.placed(c)
 		} else if used, ok := r.callOf(role, c, h.Run); ok {
-			if used.agent != "" {
+			if used.Agent != "" {
 				made = append(made, *used.asked)
 			}
 			r.calls = append(r.calls, used)
@@ -84,8 +84,8 @@ func (r *run) take(h *journal.History) {
 	}
 	missed := agentcall.Uncached(made)
 	for i := range r.calls {
-		if c := &r.calls[i]; c.agent != "" {
-			c.missed, missed, c.asked = missed[0], missed[1:], nil
+		if c := &r.calls[i]; c.Agent != "" {
+			c.Missed, missed, c.asked = missed[0], missed[1:], nil
 		}
 	}
 	r.ended, r.at = h.Ended, h.EndedAt
@@ -134,7 +134,7 @@ func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool
 		return call{}, false
 	}
 	ran := commandsOf(c)
-	return call{phase: phaseOf(c.Activity), at: c.Finished, checks: ran.seconds, broken: ran.broken, passes: ran.passes, fails: ran.fails, ended: true}, ran.seconds > 0 || len(ran.broken) > 0
+	return ran, ran.CheckSeconds > 0 || len(ran.broken) > 0
 }
 
 // cutOff is what a call of an agent took that came to no reply, or not yet, as far as it told.
@@ -148,7 +148,7 @@ func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool
 	if !c.Done {
 		at = c.Started
 	}
-	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: at, usage: used, asked: &asked, failed: failing(c.Fail), ended: c.Done},
+	return call{Call: Call{Phase: string(role), Agent: asked.Request.Agent, Model: asked.Model(), Usage: used, Failed: failing(c.Fail)}, at: at, asked: &asked, ended: c.Done},
 		asked.Request.Agent != "" && (c.Done || used != trellis.Usage{})
 }
 
@@ -162,8 +162,8 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 		return call{}, false
 	}
 	reply := asked.Reply
-	return call{phase: string(role), agent: asked.Request.Agent, model: asked.Model(), at: c.Finished, usage: reply.Usage, asked: &asked,
-		ended: true, failed: failing(reply.Failure) || len(reply.Problems) > 0, refused: refuses(role, reply)}, asked.Request.Agent != ""
+	return call{Call: Call{Phase: string(role), Agent: asked.Request.Agent, Model: asked.Model(), Usage: reply.Usage,
+		Failed: failing(reply.Failure) || len(reply.Problems) > 0, Refused: refuses(role, reply)}, at: c.Finished, asked: &asked, ended: true}, asked.Request.Agent != ""
 }
 
 // failing reports whether a failure is the agent's: that nobody wanted the call any more is not.
@@ -182,14 +182,9 @@ func refuses(role trellis.Role, r agentcall.Reply) bool {
 		slices.ContainsFunc(said.Criteria, func(j pipeline.CriterionResult) bool { return j.Verdict != "met" })
 }
 
-// commands are those of the project that an activity ran.
-type commands struct {
-	seconds       float64
-	broken        []string // failed, though they are to pass
-	passes, fails int      // of those that were run now
-}
-
-func commandsOf(c journal.Entry) (ran commands) {
+// commandsOf are the commands of the project that an activity ran.
+func commandsOf(c journal.Entry) call {
+	ran := call{Call: Call{Phase: phaseOf(c.Activity)}, at: c.Finished, ended: true}
 	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
 		return ran
 	}
@@ -205,9 +200,9 @@ func commandsOf(c journal.Entry) (ran commands) {
 	}
 	for _, r := range checks.Results {
 		if !r.Earlier {
-			ran.seconds += r.Seconds
-			ran.fails += one(r.Code != 0)
-			ran.passes += one(r.Code == 0)
+			ran.CheckSeconds += r.Seconds
+			ran.Fails += one(r.Code != 0)
+			ran.Passes += one(r.Code == 0)
 		}
 		if r.Code != 0 && c.Activity != "baseline" {
 			ran.broken = append(ran.broken, r.Command)

@@ -5,6 +5,7 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,19 +38,14 @@ type Record struct {
 	runs     []*run
 }
 
-// call is a call of an agent, or an activity that ran the project's commands.
+// call is a Call with what else is known of it.
 type call struct {
-	task, phase, agent string // agent "": commands
-	model              string
-	at                 time.Time
-	usage              trellis.Usage
-	checks             float64  // seconds of commands
-	broken             []string // commands that failed
-	passes, fails      int      // of commands
-	failed, refused    bool
-	ended              bool            // else it is under way, or was cut off
-	missed             bool            // the provider's cache, which it could have hit
-	asked              *agentcall.Made // until that is known
+	Call
+	task   string
+	at     time.Time
+	broken []string        // commands that failed
+	ended  bool            // else it is under way, or was cut off
+	asked  *agentcall.Made // until it is known whether it missed
 }
 
 // task is one that something was done for.
@@ -174,9 +170,9 @@ func (r *Record) Table(by By) Table {
 func (r *Record) keyOfCall(by By, c call) string {
 	switch by {
 	case ByPhase:
-		return c.phase
+		return c.Phase
 	case ByAgent:
-		return c.agent
+		return c.Agent
 	case ByModel:
 		return c.modelled()
 	case ByDay:
@@ -187,10 +183,10 @@ func (r *Record) keyOfCall(by By, c call) string {
 
 // modelled is the model of a call, "" for commands.
 func (c call) modelled() string {
-	if c.agent == "" {
+	if c.Agent == "" {
 		return ""
 	}
-	return cmp.Or(c.model, c.agent+"'s own")
+	return cmp.Or(c.Model, c.Agent+"'s own")
 }
 
 // keyOfTask is the row that the end of a task belongs to, "" for none.
@@ -240,14 +236,7 @@ func (r *Record) failures() []Failures {
 			count[t.code]++
 		}
 	}
-	list := []Failures{}
-	for code, n := range count {
-		list = append(list, Failures{code, n})
-	}
-	slices.SortFunc(list, func(a, b Failures) int {
-		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Code, b.Code))
-	})
-	return list
+	return mostFirst(count, func(code trellis.Code, n int) Failures { return Failures{code, n} })
 }
 
 // mostBroken is how many commands are named.
@@ -261,14 +250,17 @@ func (r *Record) broken() []Broken {
 			count[command]++
 		}
 	}
-	list := []Broken{}
-	for command, n := range count {
-		list = append(list, Broken{command, n})
-	}
-	slices.SortFunc(list, func(a, b Broken) int {
-		return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.Command, b.Command))
-	})
+	list := mostFirst(count, func(command string, n int) Broken { return Broken{command, n} })
 	return list[:min(len(list), mostBroken)]
+}
+
+// mostFirst are rows of what was counted, the most frequent first.
+func mostFirst[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []Row {
+	list := []Row{}
+	for _, key := range slices.SortedFunc(maps.Keys(count), func(a, b K) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }) {
+		list = append(list, row(key, count[key]))
+	}
+	return list
 }
 
 // sum is a row that is being added up.
@@ -284,27 +276,27 @@ func newSum(key string) *sum { return &sum{is: Row{Key: key}, tasks: map[string]
 
 func (s *sum) call(c call) {
 	s.tasks[c.task] = true
-	s.is.CheckSeconds += c.checks
-	if c.agent == "" {
+	s.is.CheckSeconds += c.CheckSeconds
+	if c.Agent == "" {
 		return
 	}
 	s.is.Calls++
-	s.is.FailedCalls += one(c.failed)
-	s.is.Refused += one(c.refused)
-	s.is.CacheMissed += one(c.missed)
-	s.is.AgentSeconds += c.usage.Seconds
-	s.is.InputTokens += c.usage.InputTokens
-	s.is.CachedTokens += c.usage.CachedTokens
-	s.is.OutputTokens += c.usage.OutputTokens
-	s.is.CostUnknown += one(c.usage.Unpriced() || c.usage.CostPartial)
-	if c.usage.CostUSD == nil {
+	s.is.FailedCalls += one(c.Failed)
+	s.is.Refused += one(c.Refused)
+	s.is.CacheMissed += one(c.Missed)
+	s.is.AgentSeconds += c.Usage.Seconds
+	s.is.InputTokens += c.Usage.InputTokens
+	s.is.CachedTokens += c.Usage.CachedTokens
+	s.is.OutputTokens += c.Usage.OutputTokens
+	s.is.CostUnknown += one(c.Usage.Unpriced() || c.Usage.CostPartial)
+	if c.Usage.CostUSD == nil {
 		return
 	}
-	cost := *c.usage.CostUSD
+	cost := *c.Usage.CostUSD
 	if s.is.CostUSD != nil {
 		cost += *s.is.CostUSD
 	}
-	s.is.CostUSD, s.is.Estimated = &cost, s.is.Estimated || c.usage.CostEstimated
+	s.is.CostUSD, s.is.Estimated = &cost, s.is.Estimated || c.Usage.CostEstimated
 }
 
 func (s *sum) task(t task) {

@@ -50,10 +50,7 @@ type Phase struct {
 func (r *Record) Calls() iter.Seq[Call] {
 	return func(yield func(Call) bool) {
 		for _, c := range r.calls {
-			if !c.ended {
-				continue
-			}
-			if !yield(Call{c.phase, c.agent, c.model, c.usage, c.failed, c.refused, c.missed, c.checks, c.passes, c.fails}) {
+			if c.ended && !yield(c.Call) {
 				return
 			}
 		}
