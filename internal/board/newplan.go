@@ -2,7 +2,9 @@ package board
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -11,11 +13,7 @@ import (
 // newPlan is the page on which a person says what is wanted.
 func (s *Server) newPlan(context.Context, *http.Request) (string, error) {
 	cfg, _ := s.p.Config() // settings that can't be read name no packages
-	var packages []string
-	for name := range cfg.Packages {
-		packages = append(packages, name)
-	}
-	return render("plan", page{Data: map[string]any{"Types": trellis.DevTypes, "Packages": packages}, Reads: s.o.ReadOnly})
+	return render("plan", page{Data: map[string]any{"Types": trellis.DevTypes, "Packages": slices.Sorted(maps.Keys(cfg.Packages))}, Reads: s.o.ReadOnly})
 }
 
 // plan begins a planning, as trellis plan does, which goes on when this server ends.

@@ -1,11 +1,10 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
-	"strings"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -43,7 +42,7 @@ const maxStreams = 256
 func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Server, error) {
 	o.Now = orNow(o.Now)
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Server{p: p, o: o, name: base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
+	s := &Server{p: p, o: o, name: filepath.Base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
 	s.logs.p, s.took, s.count = p, p.Stats(), app.Metrics(p, o.Version)
 	s.tasks = newTasks(p)
 	feed, err := p.Events(ctx)
@@ -69,8 +68,6 @@ func orNow(now func() time.Time) func() time.Time {
 	}
 	return now
 }
-
-func base(path string) string { return cmp.Or(path[strings.LastIndexByte(path, '/')+1:], path) }
 
 // routes are all that is answered: pages that hold nothing, what they are made of, and below data all that is known.
 func (s *Server) routes() http.Handler {

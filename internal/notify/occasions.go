@@ -3,6 +3,7 @@ package notify
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -84,10 +85,5 @@ func (n *Notifier) occasion(e *Event, state string) {
 
 // HearsOf reports whether anybody is told of a topic.
 func (n *Notifier) HearsOf(topic string) bool {
-	for _, h := range n.configured() {
-		if h.hears(topic) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.configured(), func(h hook) bool { return h.hears(topic) })
 }

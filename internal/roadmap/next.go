@@ -125,15 +125,7 @@ func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
 
 // ready reports whether a step is pending and all that it depends on is over.
 func (l *look) ready(i int) bool {
-	if l.stands[i] != open {
-		return false
-	}
-	for _, id := range l.Steps[i].DependsOn {
-		if l.stands[l.index[id]] != over {
-			return false
-		}
-	}
-	return true
+	return l.stands[i] == open && !slices.ContainsFunc(l.Steps[i].DependsOn, func(id string) bool { return l.stands[l.index[id]] != over })
 }
 
 func (l *look) whyNext(s *Step) string {

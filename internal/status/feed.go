@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -231,12 +232,8 @@ func (f *Feed) flush() {
 }
 
 func (f *Feed) flushChanged() {
-	names := make([]string, 0, len(f.changed))
-	for name := range f.changed {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(f.changed))
 	clear(f.changed)
-	slices.Sort(names)
 	for _, name := range names {
 		dir := filepath.Join(f.Store.Tasks(), name)
 		if at := written(filepath.Join(dir, taskdir.TaskJSON)); !at.IsZero() {

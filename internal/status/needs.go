@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -21,13 +22,7 @@ func (t *Task) NeedsPerson() bool {
 
 // asksPerson reports whether a task that stands still goes on only when a person does something about it.
 func (t *Task) asksPerson() bool {
-	if t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" {
-		return true
-	}
-	for _, what := range []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("} {
-		if strings.HasPrefix(t.WaitingFor, what) {
-			return true
-		}
-	}
-	return false
+	forPerson := []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("}
+	return t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" ||
+		slices.ContainsFunc(forPerson, func(what string) bool { return strings.HasPrefix(t.WaitingFor, what) })
 }

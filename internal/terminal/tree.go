@@ -55,7 +55,7 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 	t := &tree{title: title, began: began, nodes: map[string]*node{}}
 	var loops []string
 	for _, l := range steps {
-		if inside(l.Path, loops) {
+		if slices.ContainsFunc(loops, func(loop string) bool { return strings.HasPrefix(l.Path, loop+".") }) {
 			continue // its rounds are steps of their own
 		}
 		n := t.find(l.Path)
@@ -65,15 +65,6 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 		}
 	}
 	return t
-}
-
-func inside(path string, loops []string) bool {
-	for _, loop := range loops {
-		if strings.HasPrefix(path, loop+".") {
-			return true
-		}
-	}
-	return false
 }
 
 // find is the node of a path, a new one below the one that it belongs to if need be.

@@ -112,15 +112,7 @@ func within(n *yaml.Node, left *int) bool {
 		return true
 	}
 	*left--
-	if *left < 0 || !within(n.Alias, left) {
-		return false
-	}
-	for _, e := range n.Content {
-		if !within(e, left) {
-			return false
-		}
-	}
-	return true
+	return *left >= 0 && within(n.Alias, left) && !slices.ContainsFunc(n.Content, func(e *yaml.Node) bool { return !within(e, left) })
 }
 
 var bom = []byte("\ufeff")
