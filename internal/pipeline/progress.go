@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -16,36 +15,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Progress is what a task's journal says of its runs so far.
+// Progress is what a task's journal says of its runs so far. Input is what the next one has to go by: what the last one began with, and
+// what it came to since.
 type Progress struct {
-	Revision    int64 // highest of task.json that a run wrote
-	Attempts    int   // used over the task's life
-	Retries     int
-	Used        trellis.Usage
-	Implemented string            // content hash that implement finished with
-	Finished    map[string]string // hashes of the plan's steps that came to a good end, by path
-	Baseline    *Checks
-	Begun       bool   // some run made the worktree ready
-	Fresh       bool   // the work is to begin afresh, and no run came to it yet
-	Base        string // the commit that the branch began at
-	Branch      string // that the work is on
-	StackedOn   string // the task on whose branch that was
+	Input
 	Outcome     trellis.Outcome
-	State       TaskState // the last that was written
-	Job         Job       // by the report of the last run
-	Report      *Report   // of the last run that has one
-	Undelivered bool      // it is of a commit that was verified and could not be delivered
-	Reactions   Reactions
-	React       *React            // what the last run began with, nil once it was mended
-	Feedback    *Feedback         // that no agent was told of yet
-	Deliver     bool              // a person asked the last run to push
-	Agent       string            // who worked on the task last
-	Session     string            // and in which session
-	Hooks       map[string]string // that git would run, before an agent of any run was at work
-	Borrowed    []string          // where git took objects from then, nil when nobody wrote that down
-	Filled      []string          // submodules without a repository that held files then, nil when nobody wrote that down
-	Since       time.Time         // when the first run began
-	Made        *git.WorktreeID   // the worktree of this run, nil before it is there
+	State       TaskState       // the last that was written
+	Job         Job             // by the report of the last run
+	Report      *Report         // of the last run that has one
+	Undelivered bool            // it is of a commit that was verified and could not be delivered
+	Agent       string          // who worked on the task last
+	Session     string          // and in which session
+	Made        *git.WorktreeID // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
 	Claimed  Job    // what the last claim fixed
@@ -74,8 +55,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, Branch: in.Branch, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Feedback: in.Feedback, Deliver: in.Deliver, Hooks: in.Hooks, Borrowed: in.Borrowed, Filled: in.Filled, Since: in.Since, earlier: in.Reactions.Rounds}
+		p = Progress{Input: in, Report: in.Undelivered, Undelivered: in.Undelivered != nil, earlier: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
