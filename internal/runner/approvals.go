@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
@@ -25,13 +23,9 @@ import (
 
 // Approvals are what people say to plans and steps.
 type Approvals struct {
-	store    taskdir.Store
-	disk     *durable.Disk
-	config   *config.Config
-	counts   proof.Filter
+	pipeline.ApprovalJudge
 	signWith ed25519.PrivateKey
 	account  string
-	now      func() time.Time
 }
 
 // openStep reports whether a run that is under way asked people about a step, and which it is as long as they have not
@@ -45,7 +39,7 @@ func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step s
 		return false, "", err
 	}
 	for _, q := range open {
-		said, err := workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+		said, err := workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		if err != nil || said.State == workflow.Pending {
 			return true, q.Path, err
 		}
@@ -67,12 +61,12 @@ func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeli
 		}
 		claimed = p.Claimed
 	}
-	return pipeline.ApprovalJudge{Disk: ap.disk, Config: ap.config, Store: ap.store, Counts: ap.counts, Now: ap.now}.Of(t, claimed)
+	return ap.Of(t, claimed)
 }
 
 // Agreement is what people say to the plan of a task as it is on disk now.
 func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
-	t, err := ap.store.Load(dir)
+	t, err := ap.Store.Load(dir)
 	if err != nil {
 		return g, err
 	}
@@ -86,11 +80,11 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 // Approved is how people agreed to the plan of a task as it is, whatever has become of the task, and of how long it held, since; zero
 // where they did not.
 func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
-	t, err := ap.store.Load(dir)
+	t, err := ap.Store.Load(dir)
 	if err != nil {
 		return v, err
 	}
-	list, err := ap.counts.Read(dir)
+	list, err := ap.Counts.Read(dir)
 	if err != nil {
 		return v, err
 	}
@@ -101,7 +95,7 @@ func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 		if err != nil {
 			return v, err
 		}
-		if said := proof.Decide(list, "", hash, pipeline.Approvers(ap.config, t), time.Time{}); said.State == proof.Approved {
+		if said := proof.Decide(list, "", hash, pipeline.Approvers(ap.Config, t), time.Time{}); said.State == proof.Approved {
 			return said, nil
 		}
 	}
@@ -169,14 +163,14 @@ func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string
 	}
 	for _, q := range open {
 		if workflow.Signal(q.Path) == signal {
-			return workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+			return workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		}
 	}
 	return workflow.Answer{State: workflow.Pending}, nil
 }
 
 func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer, error) {
-	t, err := ap.store.Load(dir)
+	t, err := ap.Store.Load(dir)
 	if err != nil {
 		return workflow.Answer{}, err
 	}
@@ -208,10 +202,10 @@ func (ap Approvals) Reject(dir, by, reason, shown string) error {
 }
 
 func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
-	if err := live(ap.store, dir); err != nil {
+	if err := live(ap.Store, dir); err != nil {
 		return v, err
 	}
-	t, err := ap.store.Load(dir)
+	t, err := ap.Store.Load(dir)
 	if err != nil {
 		return v, err
 	}
@@ -266,11 +260,11 @@ func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
 // takes them from approvals.jsonl itself. said is the last of them: a yes alone makes nothing of a task that does not wait.
 func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.ApprovalState, err error) {
-	t, err := ap.store.Load(dir)
+	t, err := ap.Store.Load(dir)
 	if err != nil {
 		return v, err
 	}
-	v, err = workflow.Decide(ap.disk, dir, "", said.Hash, pipeline.Approvers(ap.config, t), ap.counts, ap.now(), nil)
+	v, err = workflow.Decide(ap.Disk, dir, "", said.Hash, pipeline.Approvers(ap.Config, t), ap.Counts, ap.Now(), nil)
 	if err != nil || v.State == proof.Pending || t.Status != trellis.Waiting && (said.Decision != proof.Reject || t.Status != trellis.Ready && t.Status != trellis.Planning) {
 		return v, err
 	}
@@ -278,7 +272,7 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
 		return v, nil // the run waits for it and takes it from the file
 	}
-	_, err = ap.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+	_, err = ap.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		undecided := t.Status == trellis.Waiting || t.Status == trellis.Ready || t.Status == trellis.Planning && v.State == proof.Rejected
 		if !undecided {
 			return nil // a person called it off or took it back, or it was begun meanwhile
@@ -289,8 +283,8 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 			return nil
 		}
 		r := planner.Rejection{By: strings.Join(v.By, ", "), Details: v.Reason, Suggestions: []string{"Answer the reason above in a revised requirement."},
-			Dir: ap.store.Rel(dir), Name: t.Name, DevType: t.DevType}
-		if err := ap.disk.WriteFile(filepath.Join(dir, taskdir.Rejected), []byte(r.Render()), 0o644); err != nil {
+			Dir: ap.Store.Rel(dir), Name: t.Name, DevType: t.DevType}
+		if err := ap.Disk.WriteFile(filepath.Join(dir, taskdir.Rejected), []byte(r.Render()), 0o644); err != nil {
 			return err
 		}
 		e.Set("status", trellis.Rejected)
@@ -316,14 +310,14 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 	if err := ap.say(dir, a); err != nil {
 		return q, said, err
 	}
-	said, err = workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+	said, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
 	return q, said, err
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
 func (ap Approvals) say(dir string, a proof.Approval) (err error) {
-	a.At, a.Account = ap.now().UTC(), ap.account
-	if d := ap.config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
+	a.At, a.Account = ap.Now().UTC(), ap.account
+	if d := ap.Config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
 		a.ExpiresAt = a.At.Add(d)
 	}
 	if ap.signWith != nil {
@@ -331,17 +325,17 @@ func (ap Approvals) say(dir string, a proof.Approval) (err error) {
 			return err
 		}
 	}
-	if err := proof.Append(ap.disk, dir, a); err != nil {
+	if err := proof.Append(ap.Disk, dir, a); err != nil {
 		return err
 	}
-	_, err = ap.counts.Read(dir)
+	_, err = ap.Counts.Read(dir)
 	return err
 }
 
 // undecided are those of a run's open requests to which people have not said yet what is needed.
 func (ap Approvals) undecided(dir string, open []workflow.Request) (left []workflow.Request, err error) {
 	for _, q := range open {
-		said, err := workflow.Decision(ap.disk, dir, q, ap.counts, ap.now())
+		said, err := workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		if err != nil {
 			return nil, err
 		}

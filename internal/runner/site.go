@@ -104,7 +104,7 @@ func (s *Site) PlanRunner() PlanRunner { return PlanRunner{s} }
 func (s *Site) FileRunner() FileRunner { return FileRunner{s} }
 func (s *Site) Orders() Orders         { return Orders{s} }
 func (s *Site) Approvals() Approvals {
-	return Approvals{s.Store, s.Disk, s.Config, s.guard().counts(), s.SignWith, s.Account, s.Clock}
+	return Approvals{pipeline.ApprovalJudge{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.guard().counts(), Now: s.Clock}, s.SignWith, s.Account}
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
