@@ -14,19 +14,8 @@ import (
 
 // article is how a JSON type is called in a sentence.
 func article(typ string) string {
-	switch typ {
-	case "integer":
-		return "a whole number"
-	case "boolean":
-		return "true or false"
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "null":
-		return typ
-	}
-	return "a " + typ
+	called := map[string]string{"integer": "a whole number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
+	return cmp.Or(called[typ], "a "+typ)
 }
 
 func typesOf(s *jsonschema.Schema) []string {

@@ -258,18 +258,8 @@ func (p *taskPage) facts() {
 // view are the parts of the page that change while somebody looks at it.
 func (p *taskPage) view() (*view, error) {
 	v := &view{}
-	list := []string{"task-head", "task-now", "task-orders"}
-	switch p.Tab {
-	case "":
-		list = append(list, "task-plan", "task-criteria", "task-timeline", "task-facts")
-	case "report":
-		list = append(list, "task-report")
-	case "files":
-		list = append(list, "task-files")
-	case "proofs":
-		list = append(list, "task-proofs")
-	}
-	for _, name := range list {
+	below := map[string][]string{"": {"task-plan", "task-criteria", "task-timeline", "task-facts"}, "report": {"task-report"}, "files": {"task-files"}, "proofs": {"task-proofs"}}
+	for _, name := range append([]string{"task-head", "task-now", "task-orders"}, below[p.Tab]...) {
 		if err := v.add(name, name, p); err != nil {
 			return nil, err
 		}

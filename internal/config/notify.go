@@ -60,18 +60,9 @@ func (n Notify) Secrets() []string {
 }
 
 // fields are those that a kind may have, besides kind, name and on.
-func fields(kind string) []string {
-	switch kind {
-	case ByCommand, ByWebhook:
-		return []string{kind}
-	case BySlack, ByDiscord:
-		return []string{"url_env"}
-	case ByNtfy:
-		return []string{"url", "url_env", "token_env"}
-	case ByEmail:
-		return []string{"server", "tls", "user", "password_env", "from", "to"}
-	}
-	return nil
+var fields = map[string][]string{
+	ByCommand: {"command"}, ByWebhook: {"webhook"}, BySlack: {"url_env"}, ByDiscord: {"url_env"}, ByNtfy: {"url", "url_env", "token_env"},
+	ByEmail: {"server", "tls", "user", "password_env", "from", "to"},
 }
 
 // said are the fields that a notifier has.
@@ -132,7 +123,7 @@ func (d *decoder) topics(key string, n Notify) {
 // ofKind checks that a notifier has what its kind needs, and nothing of another one.
 func (d *decoder) ofKind(key string, n Notify) {
 	for _, f := range n.said() {
-		if !slices.Contains(fields(n.Kind), f) {
+		if !slices.Contains(fields[n.Kind], f) {
 			d.wrong(key+"."+f, " is no field of kind %s", n.Kind)
 		}
 	}

@@ -1,6 +1,9 @@
 package criteria
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Steps of a scenario, in order.
 const (
@@ -13,19 +16,8 @@ const (
 // scenarioWord is the step that a line begins with; more: it goes on with the one before.
 func scenarioWord(bare string) (step int, more bool) {
 	word, _, _ := strings.Cut(strings.TrimLeft(bare, "*_`"), " ")
-	switch strings.ToLower(strings.Trim(word, "*_`:,")) {
-	case "scenario":
-		return scenario, false
-	case "given":
-		return given, false
-	case "when":
-		return when, false
-	case "then":
-		return then, false
-	case "and", "but":
-		return 0, true
-	}
-	return 0, false
+	word = strings.ToLower(strings.Trim(word, "*_`:,"))
+	return 1 + slices.Index([]string{"scenario", "given", "when", "then"}, word), word == "and" || word == "but"
 }
 
 func scenarioLine(bare string) bool {

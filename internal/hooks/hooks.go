@@ -71,17 +71,8 @@ func (r *Runner) Any(e Event) bool {
 }
 
 func (r *Runner) commands(e Event) []string {
-	switch e {
-	case AfterCreate:
-		return r.Config.AfterCreate
-	case AfterStart:
-		return r.Config.AfterStart
-	case AfterFinish:
-		return r.Config.AfterFinish
-	case AfterArchive:
-		return r.Config.AfterArchive
-	}
-	return nil
+	c := r.Config
+	return map[Event][]string{AfterCreate: c.AfterCreate, AfterStart: c.AfterStart, AfterFinish: c.AfterFinish, AfterArchive: c.AfterArchive}[e]
 }
 
 // Run runs the commands for an event of the task in dir, one after the other, in the main checkout. occasion tells one

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"time"
@@ -103,15 +104,8 @@ func (r *run) done() (d Run, ok bool) {
 
 // outcome is how a run of the pipeline ended, in the word of task.json.
 func (e end) outcome() trellis.Outcome {
-	switch e {
-	case unneeded:
-		return trellis.NoChangeNeeded
-	case failed:
-		return trellis.OutcomeFailed
-	case cancelled:
-		return trellis.OutcomeCancel
-	}
-	return trellis.Delivered
+	of := map[end]trellis.Outcome{unneeded: trellis.NoChangeNeeded, failed: trellis.OutcomeFailed, cancelled: trellis.OutcomeCancel}
+	return cmp.Or(of[e], trellis.Delivered)
 }
 
 type phase struct {
