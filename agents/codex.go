@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -42,9 +40,7 @@ const codexSandbox = "The sandbox lets nothing through to the network, sockets o
 
 var (
 	codexEnv   = []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "AWS_REGION", "XDG_*"}
-	codexNames = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']`)
-	})
+	codexNames = trellis.Pattern(`(?m)^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']`)
 )
 
 func (c codex) begin(r Request) (*start, error) {
@@ -234,13 +230,9 @@ func (c *codexStream) failed() *flow.Failure {
 
 // How codex tells of what went wrong with the connection, and that it tries again.
 var (
-	codexStatus = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
-	})
-	codexAgain = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
-	})
-	codexDown = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
+	codexStatus = trellis.Pattern(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
+	codexAgain  = trellis.Pattern(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
+	codexDown   = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
 
 	// What follows "stream disconnected" when the answer came and was no stream of events: asking again changes nothing.
 	codexNonsense = []string{"UTF8 error", "Parse error"}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -141,7 +140,7 @@ func Check(ctx context.Context, name string, o Options) error {
 	return nil
 }
 
-var versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+\.\d+\.\d+\S*`) })
+var versionRule = trellis.Pattern(`\d+\.\d+\.\d+\S*`)
 
 func (o Options) version(ctx context.Context, path string) string {
 	_, said := o.askProgram(ctx, path, "--version")
@@ -234,7 +233,7 @@ func (o Options) claudeSignIn(ctx context.Context, path string) SignIn {
 	return signIn(*status.LoggedIn)
 }
 
-var codexProvider = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*model_provider\s*=\s*["'](.+)["']`) })
+var codexProvider = trellis.Pattern(`(?m)^\s*model_provider\s*=\s*["'](.+)["']`)
 
 // codexSignIn believes that a provider of the user's own is set up.
 func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
@@ -249,7 +248,7 @@ func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
 	return signIn(ok)
 }
 
-var providerKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"provider"\s*(:)`) })
+var providerKey = trellis.Pattern(`"provider"\s*(:)`)
 
 // openCodeSignIn never says no: it also has models that need no account.
 func (o Options) openCodeSignIn() SignIn {

@@ -7,11 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -51,7 +49,7 @@ var (
 	// config, also into a repository.
 	openCodeDefaults = []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
 		"OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/"}
-	openCodeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{env:(\w+)\}`) })
+	openCodeNames = trellis.Pattern(`\{env:(\w+)\}`)
 )
 
 // openCodeAgent is the name of the agent definition.
@@ -247,9 +245,7 @@ func openCodeFailure(e openCodeEvent) *flow.Failure {
 }
 
 // openCodeLog is a line of its log, and what it says of an error.
-var openCodeLog = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^timestamp=\S+ level=ERROR .*?\bmessage=("[^"]*"|\S+).*?\berror(?:\.error)?=("(?:[^"\\]|\\.)*"|\S+)`)
-})
+var openCodeLog = trellis.Pattern(`^timestamp=\S+ level=ERROR .*?\bmessage=("[^"]*"|\S+).*?\berror(?:\.error)?=("(?:[^"\\]|\\.)*"|\S+)`)
 
 // openCodeError is what a line of its log says went wrong, and whether the provider did it.
 func openCodeError(line string) (words string, provider bool) {

@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/gateway"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // What the programs reach where a sandbox narrows their network: where their models are and what their sign-in needs, unless a
@@ -52,7 +52,7 @@ func (o Options) Reaches(name string) []string {
 	return slices.Concat(own.Servers, own.Hosts)
 }
 
-var claudeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"ANTHROPIC_\w*BASE_URL"\s*:\s*"([^"]+)"`) })
+var claudeServers = trellis.Pattern(`"ANTHROPIC_\w*BASE_URL"\s*:\s*"([^"]+)"`)
 
 // claudeReaches is own with the servers of claude's models: those of a cloud where its variables ask for that.
 func (o Options) claudeReaches(own Own) Own {
@@ -130,7 +130,7 @@ func (o Options) foundry() []string {
 	return hosts
 }
 
-var codexServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[^#\n]*base_url"?\s*=\s*["']([^"']+)["']`) })
+var codexServers = trellis.Pattern(`(?m)^[^#\n]*base_url"?\s*=\s*["']([^"']+)["']`)
 
 // codexReaches is own with the servers of codex's models: those of its settings where they name some.
 func (o Options) codexReaches(own Own) Own {
@@ -148,9 +148,9 @@ func (o Options) codexReaches(own Own) Own {
 	return own
 }
 
-var openCodeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"baseURL"\s*:\s*"([^"]+)"`) })
+var openCodeServers = trellis.Pattern(`"baseURL"\s*:\s*"([^"]+)"`)
 
-var openCodeModels = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:small_)?model"\s*:\s*"([^"/]+)/`) })
+var openCodeModels = trellis.Pattern(`"(?:small_)?model"\s*:\s*"([^"/]+)/`)
 
 // reaches is own with the servers of opencode's models: those that its settings name, and of the providers that it knows those
 // that a key in the environment is for, or that the model or its settings name, or its free ones where there are none of all these. Its

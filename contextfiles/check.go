@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -177,7 +175,7 @@ func cleanPath(p string) (clean, wrong string) {
 	return path.Clean(p), ""
 }
 
-var drive = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]:`) })
+var drive = trellis.Pattern(`^[A-Za-z]:`)
 
 // unprintable finds what could break a line of a prompt or a terminal.
 func unprintable(r rune) bool {

@@ -7,10 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -85,7 +83,7 @@ func (m mender) mend(at [][]byte) []byte {
 }
 
 // commas are those behind the last value of an object and behind the object, as in a list.
-var commas = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`,?(\s*\})\s*,?\s*$`) })
+var commas = trellis.Pattern(`,?(\s*\})\s*,?\s*$`)
 
 // meant is the path and type that a row means, by what there is.
 func (m mender) meant(row Row) Row {

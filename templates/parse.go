@@ -1,9 +1,9 @@
 package templates
 
 import (
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // The sections of a template.
@@ -125,9 +125,7 @@ func cutSections(body string, line int) (list []section) {
 	return append(list, cur)
 }
 
-var placeholder = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{(?:(data|if|include|literal) )?([a-z_]+)\}\}`)
-})
+var placeholder = trellis.Pattern(`\{\{(?:(data|if|include|literal) )?([a-z_]+)\}\}`)
 
 type parser struct {
 	t       *template

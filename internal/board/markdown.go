@@ -3,7 +3,6 @@ package board
 import (
 	"bytes"
 	"html/template"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -61,7 +60,7 @@ func convert(out *bytes.Buffer, source []byte) {
 }
 
 // ruler is the line below the head of a table.
-var ruler = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\|(\s*:?-+:?\s*\|)+\s*$`) })
+var ruler = trellis.Pattern(`^\s*\|(\s*:?-+:?\s*\|)+\s*$`)
 
 // tableRows is how many lines of a table, as GitHub has them, lines begin with.
 func tableRows(lines []string) (n int) {

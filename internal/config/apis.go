@@ -2,10 +2,8 @@ package config
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -19,7 +17,7 @@ func (c *Config) AgentNames() []string {
 }
 
 // keyName is how a variable is called that holds a key: only the values of such are masked wherever they show up.
-var keyName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`) })
+var keyName = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`)
 
 // apis checks the models that are asked directly, and that nobody expects one to work on files.
 func (d *decoder) apis(c *Config) {

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/gateway"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -38,9 +36,9 @@ func (d *decoder) check(c *Config) {
 	}
 }
 
-var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+var word = trellis.Pattern(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
-var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+var variable = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // sorted are a map's keys in an order, so that problems come in one.
 func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -5,12 +5,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // freed are the paths below .trellis that a task may change although .trellis is protected.
@@ -50,7 +50,7 @@ func exists(root, name string) bool {
 }
 
 // backslash is one that escapes nothing that means something in globs, or may.
-var backslash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}()!,-]`) })
+var backslash = trellis.Pattern(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}()!,-]`)
 
 // severalGlobs reports whether each part between the commas of a text looks like a path or a glob. Commas in braces and brackets
 // are of one glob.

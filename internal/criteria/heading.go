@@ -1,11 +1,12 @@
 package criteria
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // bottom is the lowest level of a heading; a line in bold, or one that ends in a colon, is lower still.
@@ -97,9 +98,7 @@ func (d *document) isHeadingLine(i int) bool {
 	return level > 0 || strings.Trim(d.lines[i].bare, "=") == ""
 }
 
-var boldLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:\*\*|__)([^*_]+?)(?:\*\*|__)\s*([:：]?)\s*(.*)$`)
-})
+var boldLine = trellis.Pattern(`^(?:\*\*|__)([^*_]+?)(?:\*\*|__)\s*([:：]?)\s*(.*)$`)
 
 func boldParts(bare string) []string {
 	if !strings.HasPrefix(bare, "**") && !strings.HasPrefix(bare, "__") {
@@ -198,9 +197,7 @@ func kindOf(heading string, exactly bool) naming {
 }
 
 // ordinals are numbers before a heading that are letters: IV. B) 五、 （三）
-var ordinals = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[ivx]{1,5}|[a-z]|第?[〇零一二三四五六七八九十百]{1,4}[章节節部分]{0,2})[.)、．）:：\s]`)
-})
+var ordinals = trellis.Pattern(`^(?:[ivx]{1,5}|[a-z]|第?[〇零一二三四五六七八九十百]{1,4}[章节節部分]{0,2})[.)、．）:：\s]`)
 
 // unnumbered is a folded heading without what stands before its first word.
 func unnumbered(name string) string {

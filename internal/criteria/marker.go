@@ -1,11 +1,11 @@
 package criteria
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // marker is what begins an item of a list.
@@ -17,14 +17,10 @@ type marker struct {
 
 func (m marker) found() bool { return m.mark != "" }
 
-var markers = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[-*+•◦‣▪▫●○■□–—·→➤☐☑☒✅✔✓❌⬜](?:\x{fe0f})?(?:\s+|$)|[0-9]{1,9}[.)](?:\s+|$)|[0-9]{1,9}、\s*|[（(](?:[0-9]{1,9}|[a-z]|[ivx]{1,5})[)）]\s*|[a-z][.)](?:\s+|$)|[①-⑳]\s*)`)
-})
+var markers = trellis.Pattern(`^(?:[-*+•◦‣▪▫●○■□–—·→➤☐☑☒✅✔✓❌⬜](?:\x{fe0f})?(?:\s+|$)|[0-9]{1,9}[.)](?:\s+|$)|[0-9]{1,9}、\s*|[（(](?:[0-9]{1,9}|[a-z]|[ivx]{1,5})[)）]\s*|[a-z][.)](?:\s+|$)|[①-⑳]\s*)`)
 
 // boxes may lack the space on either side of them, and what stands in them is of no account.
-var boxes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
-})
+var boxes = trellis.Pattern(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
 
 func markerOf(bare string) marker {
 	if !marking(bare) {
@@ -62,9 +58,7 @@ func marking(bare string) bool {
 	return c >= utf8.RuneSelf || strings.IndexByte("-*+[(0123456789", c) >= 0 || c >= 'a' && c <= 'z' && len(bare) > 1 && (bare[1] == '.' || bare[1] == ')')
 }
 
-var label = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
-})
+var label = trellis.Pattern("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
 
 // labelled reports whether a line begins with a number of its own, as in **AC-1**: text.
 func labelled(bare string) bool {

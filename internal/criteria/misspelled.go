@@ -1,10 +1,8 @@
 package criteria
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -65,9 +63,7 @@ func (d *document) notRead(at int, name, key string) {
 	d.warnf(at, "did you mean: "+key, "%q is read as a part of the criterion, and %s", strings.Trim(name, "*_` "), does)
 }
 
-var oddAtTheEnd = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("[(\\[—–,.]\\s*\\**([A-Za-z]+(?: [A-Za-z]+)?)\\**:\\**\\s*`+[^`]+`+[)\\].]*$")
-})
+var oddAtTheEnd = trellis.Pattern("[(\\[—–,.]\\s*\\**([A-Za-z]+(?: [A-Za-z]+)?)\\**:\\**\\s*`+[^`]+`+[)\\].]*$")
 
 // misspelledAtTheEnd warns of an item whose command at the end of its text is not read as one: text (verfy: `x`).
 func (r *reader) misspelledAtTheEnd(o *open, said string) {

@@ -1,10 +1,10 @@
 package criteria
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // spanAt is how long the code span at the start of a text is, 0 when there is none, and its code.
@@ -73,9 +73,7 @@ func keyOf(s string) (k key, ok bool) {
 	return key{}, false
 }
 
-var verifyWith = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:[*_]{0,3}verif(?:y|ied)(?:\s+(?:it|this))?(?:\s+(?:with|by|using|via|by running))?[*_]{0,3}\s+)`)
-})
+var verifyWith = trellis.Pattern(`^(?i:[*_]{0,3}verif(?:y|ied)(?:\s+(?:it|this))?(?:\s+(?:with|by|using|via|by running))?[*_]{0,3}\s+)`)
 
 // between are the words that may stand before, between and after the commands of a verify line.
 var between = []string{"", "run", "running", "by running", "using", "with", "and", "and then", "then", ",", ", and", ";", "&&", ".", "passes", "pass", "passes.", "pass.", "succeeds", "succeeds.", "exits 0", "exits 0.", "exits with 0", "exits with 0.", "is green", "green"}
@@ -126,13 +124,9 @@ func wordy(value string) bool {
 		slices.ContainsFunc(handy, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-var bareAtTheEnd = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
-})
+var bareAtTheEnd = trellis.Pattern("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
 
-var atTheEnd = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
-})
+var atTheEnd = trellis.Pattern("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
 
 // splitVerify takes a command off the end of an item that says it in the same line: text (verify: `x`).
 func splitVerify(s string) (text string, commands []string) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Our part of a pull request's text stands between these marks. What is outside of them is people's.
@@ -190,9 +190,7 @@ var marks = sync.OnceValue(func() *strings.Replacer {
 })
 
 // reference matches what is taken for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and addresses of them.
-var reference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
-})
+var reference = trellis.Pattern(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
 
 func cell(s string) string { return escape(short(s)) }
 

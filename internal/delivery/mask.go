@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -50,7 +48,7 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 	return fail
 }
 
-var signedIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^/@\s]+@`) })
+var signedIn = trellis.Pattern(`://[^/@\s]+@`)
 
 // maxWords is how much of what a program said is passed on, in bytes.
 const maxWords = 4 << 10

@@ -3,9 +3,7 @@ package events
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -13,9 +11,7 @@ import (
 )
 
 // exits finds how a program ended in what is told of it.
-var exits = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
-})
+var exits = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
 
 // Crashed says in words why a call of an agent came to nothing that is tried again.
 func Crashed(code trellis.Code, detail string) string {

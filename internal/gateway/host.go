@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Host is an entry of a list of hosts.
@@ -20,9 +20,7 @@ type Host struct {
 	port  string     // "" are 80 and 443
 }
 
-var hostName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
-})
+var hostName = trellis.Pattern(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
 // isName reports whether a name is one that a server can have, or an address.
 func isName(name string) bool {

@@ -17,7 +17,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -38,7 +37,7 @@ type Trees struct {
 // maxLFSPointer is how long a file can be that stands for an object of Git LFS, in bytes.
 const maxLFSPointer = 1024
 
-var lfsOID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^oid sha256:([0-9a-f]{64})$`) })
+var lfsOID = trellis.Pattern(`(?m)^oid sha256:([0-9a-f]{64})$`)
 
 // lfsObject is the object that a blob stands for, "" when it is no pointer. Of the format see the specification of Git LFS,
 // docs/spec.md there.

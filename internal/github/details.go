@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // query asks for what gh pr view does not tell.
@@ -117,7 +116,7 @@ func (t thread) remarks() (list []forge.Remark) {
 	return list
 }
 
-var job = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/actions/runs/[0-9]+/job/([0-9]+)`) })
+var job = trellis.Pattern(`/actions/runs/[0-9]+/job/([0-9]+)`)
 
 // Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
 // keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.

@@ -11,15 +11,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 var (
@@ -69,9 +68,7 @@ func (e *Error) Error() string {
 	return "gh " + strings.Join(e.Args, " ") + ": " + said
 }
 
-var unanswered = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
-})
+var unanswered = trellis.Pattern(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
 
 // Unanswered reports whether GitHub wants to be left alone for a time, or gives no answer: gh has only words for that.
 func (e *Error) Unanswered() bool {
@@ -86,7 +83,7 @@ const (
 )
 
 // unknownToken finds what gh says of an account that the host does not take, with exit code 1.
-var unknownToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^HTTP 401: |\(HTTP 401\)$`) })
+var unknownToken = trellis.Pattern(`(?m)^HTTP 401: |\(HTTP 401\)$`)
 
 // Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
 // nil when there was none.

@@ -4,17 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // repository is a repository as its address tells it: the host, and owner/name there.
 type repository struct{ host, name string }
 
 // parse takes the address of a repository, or of a pull request in it, apart.
-var parse = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
-})
+var parse = trellis.Pattern(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
 
 // parsePullURL takes the address of a pull request apart: its repository and its number.
 func parsePullURL(url string) (p repository, number string, err error) {

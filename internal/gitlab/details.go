@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // maxNotes is how many remarks of a merge request are read.
@@ -60,14 +59,14 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 }
 
 // jobURL finds the number of a job in its address.
-var jobURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/-/jobs/([1-9][0-9]*)$`) })
+var jobURL = trellis.Pattern(`/-/jobs/([1-9][0-9]*)$`)
 
-// decoration is what GitLab's runners write into a log beside what commands print: before each line its time, its stream, and a + where it goes
-// on with the line before, and colours, and where parts of it begin and end.
-var decoration = sync.OnceValue(func() *regexp.Regexp {
-	const at = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
-	return regexp.MustCompile(`(?m)\n` + at + `\+|^` + at + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
-})
+// lineTime is what GitLab's runners write into a log before each line: its time and its stream.
+const lineTime = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
+
+// decoration is all that they write beside what commands print: that, with a + where a line goes on with the one before, and colours, and
+// where parts of it begin and end.
+var decoration = trellis.Pattern(`(?m)\n` + lineTime + `\+|^` + lineTime + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
 
 // Log is what a job printed; "" for a check that is none.
 func (c *Client) Log(ctx context.Context, check forge.Check) (string, error) {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -82,7 +81,7 @@ func plain(u *url.URL) {
 	}
 }
 
-var projectPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w.+-]+(/[\w.+-]+)+$`) })
+var projectPath = trellis.Pattern(`^[\w.+-]+(/[\w.+-]+)+$`)
 
 // remote is the address of a repository, taken apart.
 type remote struct {

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/rest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // draftMark begins the title of a draft.
@@ -98,9 +97,7 @@ func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 }
 
 // pullURL takes the address of a merge request apart: the project's path, with that of the site before it, and the number.
-var pullURL = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^https?://[^/\s]+/((?:[\w.+-]+/)+[\w.+-]+)/-/merge_requests/([1-9][0-9]{0,9})$`)
-})
+var pullURL = trellis.Pattern(`^https?://[^/\s]+/((?:[\w.+-]+/)+[\w.+-]+)/-/merge_requests/([1-9][0-9]{0,9})$`)
 
 func parsePullURL(address string) (project, number string, err error) {
 	found := pullURL().FindStringSubmatch(address)

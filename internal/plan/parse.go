@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Parse reads a plan.json and says what is wrong with its JSON, its keys and its values, in the order of the
@@ -114,7 +114,7 @@ func (f ForEach) MarshalJSON() ([]byte, error) {
 }
 
 // placeholder matches {{name}}, and what only looks like it: with a $ before it.
-var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$?\{\{[A-Za-z_][A-Za-z0-9_]*\}\}`) })
+var placeholder = trellis.Pattern(`\$?\{\{[A-Za-z_][A-Za-z0-9_]*\}\}`)
 
 // placeholders are the names between {{ and }} in a text, each once. {{ x }}, ${{x}} and {{.Go}} are none.
 func placeholders(text string) (names []string) {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // smells warns of what mostly goes wrong in a step, though it needn't. Files of other tools have their own ways.
@@ -36,17 +36,13 @@ func (c *checker) smells(s *placed) {
 }
 
 // backward matches "read the output of the previous step" and its likes.
-var backward = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
-})
+var backward = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
 
 // abroad matches paths that only one machine has.
-var abroad = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?:^|[\\s\"'`=:(])(?:/tmp|/home|/Users|/root|/var|/mnt|/opt)/[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
-})
+var abroad = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:/tmp|/home|/Users|/root|/var|/mnt|/opt)/[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
 
 // listItem matches an item of a list in a prompt.
-var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`) })
+var listItem = trellis.Pattern(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`)
 
 // enumerated is how many items a text lists one after the other that are names or paths rather than sentences.
 func enumerated(text string) int {

@@ -4,7 +4,6 @@ package prices
 
 import (
 	_ "embed"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,9 +48,7 @@ func (p Price) Cost(u trellis.Usage, written int64) float64 {
 func Date() string { return builtIn().date }
 
 // version is what agents and clouds put behind the name of a model: a window, a day, a place, a revision, latest.
-var version = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(\[\d+m\]|@\d+|-v\d+:\d+|-\d{8}|-\d{4}-\d\d-\d\d|-latest)+$`)
-})
+var version = trellis.Pattern(`(\[\d+m\]|@\d+|-v\d+:\d+|-\d{8}|-\d{4}-\d\d-\d\d|-latest)+$`)
 
 // plainName is a model without what stands before and behind its name.
 func plainName(model string) string {

@@ -1,10 +1,10 @@
 package roadmap
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // bare is the text of a cell without comments and with its escaped bars as bars. A comment without an end reaches to
@@ -101,14 +101,10 @@ type reference struct {
 }
 
 var (
-	planWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^plan(?:\s*:\s*|\s+|$)`) })
-	pullWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\[[^\[\]]*\]\([^()\s]*\)|https?://[^\s,;()]+/(?:pull|pulls|merge_requests)/\d+[^\s,;()]*|[\w.-]+/[\w.-]+[#!]\d+|[#!]\d+`)
-	})
-	pullNumber = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:[\w.-]+/[\w.-]+)?[#!]\d+`)
-	})
-	pullPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(?:pull|pulls|merge_requests)/(\d+)`) })
+	planWord   = trellis.Pattern(`(?i)^plan(?:\s*:\s*|\s+|$)`)
+	pullWord   = trellis.Pattern(`\[[^\[\]]*\]\([^()\s]*\)|https?://[^\s,;()]+/(?:pull|pulls|merge_requests)/\d+[^\s,;()]*|[\w.-]+/[\w.-]+[#!]\d+|[#!]\d+`)
+	pullNumber = trellis.Pattern(`(?:[\w.-]+/[\w.-]+)?[#!]\d+`)
+	pullPath   = trellis.Pattern(`/(?:pull|pulls|merge_requests)/(\d+)`)
 )
 
 // readReference reads a PR cell: nothing, pull requests, or the plan of the step.

@@ -3,10 +3,8 @@ package roadmap
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/text"
 
@@ -128,7 +126,7 @@ func (d *Due) change(s Step, c Cell, value, why string) {
 	}
 }
 
-var pullNumberOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(?:pull|pulls|merge_requests)/([1-9]\d*)/?$`) })
+var pullNumberOf = trellis.Pattern(`/(?:pull|pulls|merge_requests)/([1-9]\d*)/?$`)
 
 // pull is #12 for the pull request of a task that is through, "" without one.
 func (w Work) pull() string {

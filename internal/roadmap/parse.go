@@ -3,7 +3,6 @@ package roadmap
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"sort"
 	"strings"
 	"sync"
@@ -216,7 +215,7 @@ func (rd *reader) phase() int {
 	return len(rd.Phases) - 1
 }
 
-var phasePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^phase\s+([\pL\pN.]+)`) })
+var phasePattern = trellis.Pattern(`(?i)^phase\s+([\pL\pN.]+)`)
 
 // phaseID is 1A of "Phase 1A: Infrastructure (1 PR)", and whether the heading is one of a phase.
 func phaseID(title string) (string, bool) {

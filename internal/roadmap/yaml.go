@@ -3,13 +3,12 @@ package roadmap
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/yuin/goldmark/ast"
 	"go.yaml.in/yaml/v3"
 )
@@ -24,7 +23,7 @@ type yamlBlock struct {
 // codeLine is where a line of a fence stands in the file. Pad is the space before it that stands for part of a tab.
 type codeLine struct{ from, to, pad int }
 
-var schemaLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^["']?schema_version["']?\s*:`) })
+var schemaLine = trellis.Pattern(`(?m)^["']?schema_version["']?\s*:`)
 
 // findYAML finds the YAML block that is the roadmap. Tables are no steps then.
 func (rd *reader) findYAML(doc ast.Node) {
@@ -316,9 +315,9 @@ func (b *yamlBlock) token(src []byte, n *yaml.Node) (from, to int, ok bool) {
 }
 
 var (
-	doubleQuoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^"(?:[^"\\\r\n]|\\.)*"`) })
-	singleQuoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^'(?:[^'\r\n]|'')*'`) })
-	plainWord    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:pending|in_progress|done|blocked|skipped)$`) })
+	doubleQuoted = trellis.Pattern(`^"(?:[^"\\\r\n]|\\.)*"`)
+	singleQuoted = trellis.Pattern(`^'(?:[^'\r\n]|'')*'`)
+	plainWord    = trellis.Pattern(`^(?:pending|in_progress|done|blocked|skipped)$`)
 )
 
 // quoted is a value as YAML, in the quotes that the one before had.

@@ -10,9 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -67,7 +65,7 @@ type FileRun struct {
 var ErrNoRun = errors.New("no such run")
 
 // ID of a run: when it began, and four letters.
-var runID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{6}-\d{6}-[a-z2-7]{4}$`) })
+var runID = trellis.Pattern(`^\d{6}-\d{6}-[a-z2-7]{4}$`)
 
 func (s FileRunner) runs() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "runs") }
 

@@ -6,14 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/secrets"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // maxSettings is how long the settings of a repository may be.
@@ -65,9 +64,7 @@ func keepCopy(path string, data []byte) error {
 }
 
 // inAddress is an account in an address.
-var inAddress = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
-})
+var inAddress = trellis.Pattern(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
 
 // disclosed are settings of git without accounts: addresses lose theirs, and any other line that holds one is left out, with
 // those that go on with it.

@@ -3,9 +3,9 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // offline reports whether a kind of programs has no network: what decides and steps have one only where the project says so,
@@ -36,12 +36,10 @@ func (b *Box) Unconnected(ctx context.Context) []string {
 
 // unreached is how programs say that there is no network, and refused how they say that nobody listens on this machine.
 var (
-	unreached = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
-			`temporary failure (?:in name resolution|resolving)|name or service not known|no such host|server misbehaving|failed to lookup address|nodename nor servname|UnknownHostException|NameResolutionError|dns error|` +
-			`lookup \S+ on \S+:53|no route to host|EHOSTUNREACH`)
-	})
-	refused = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)connection refused|ECONNREFUSED`) })
+	unreached = trellis.Pattern(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
+		`temporary failure (?:in name resolution|resolving)|name or service not known|no such host|server misbehaving|failed to lookup address|nodename nor servname|UnknownHostException|NameResolutionError|dns error|` +
+		`lookup \S+ on \S+:53|no route to host|EHOSTUNREACH`)
+	refused = trellis.Pattern(`(?i)connection refused|ECONNREFUSED`)
 )
 
 // Explain is what people are to be told of a program that failed in this place and said this, "" when it is nothing.

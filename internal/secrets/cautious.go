@@ -1,17 +1,17 @@
 package secrets
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // What is kept back need not be known for sure: these take more for secret than what is masked, for which a false one costs
 // readers a word.
 
 // loose are parts of names that may be those of secrets, besides the stems, wherever they stand.
-var loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`PASS|COOKIE|AUTH(?:$|[^O]|ORIZ)`) })
+var loose = trellis.Pattern(`PASS|COOKIE|AUTH(?:$|[^O]|ORIZ)`)
 
 // MayName reports whether something of this name may be secret, or lead to what is.
 func MayName(name string) bool {
@@ -23,14 +23,10 @@ func MayName(name string) bool {
 func MayHold(name, value string) bool { return MayName(name) || suspect().MatchString(value) }
 
 // suspect is what values with an account in them look like.
-var suspect = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:` + tokens + `|AKIA|AIza)\w{8,}|\b(?:npm|hf)_[a-z0-9]{20,}|(?:password|passwd|token|secret|api_?key)=\S`)
-})
+var suspect = trellis.Pattern(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:` + tokens + `|AKIA|AIza)\w{8,}|\b(?:npm|hf)_[a-z0-9]{20,}|(?:password|passwd|token|secret|api_?key)=\S`)
 
 // stated is how settings of tools name an account, whatever their format.
-var stated = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?im)^[^#;\n]*(?:token|pass|secret|extraheader|cookie|_auth|authorization|bearer|_pat|(?:api|access|private|auth|_)[_-]?key)[\w.]*["']?(?:\s*[=:>]\s*["']?|\s+["'])[^\s"'<]|/t/[\w-]{8,}/`)
-})
+var stated = trellis.Pattern(`(?im)^[^#;\n]*(?:token|pass|secret|extraheader|cookie|_auth|authorization|bearer|_pat|(?:api|access|private|auth|_)[_-]?key)[\w.]*["']?(?:\s*[=:>]\s*["']?|\s+["'])[^\s"'<]|/t/[\w-]{8,}/`)
 
 // InSettings reports whether a file of settings may hold an account.
 func InSettings(data []byte) bool { return stated().Match(data) || suspect().Match(data) }

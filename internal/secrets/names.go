@@ -1,10 +1,10 @@
 package secrets
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // hint is what a name says of its value.
@@ -20,10 +20,8 @@ const (
 var stems = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "DSN", "JWT", "CREDENTIAL", "WEBHOOK"}
 
 // harmless are words, and beginnings of words, that hold a stem and mean something else.
-var harmless = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`KEY(?:BOARD|MAP|WORD|CLOAK|STROKE|FRAME|PAD|NOTE|STONE|SPACE|PRESS|CODE|LESS|BIND|RING|CHAIN|STORE|OF$)|` +
-		`^(?:HOT|MON|DON|TUR|WHIS|HOC|JOC|MIC|LAC|VAL|PUB)KEY|TOKENI[SZ]\w*|SECRETAR\w*`)
-})
+var harmless = trellis.Pattern(`KEY(?:BOARD|MAP|WORD|CLOAK|STROKE|FRAME|PAD|NOTE|STONE|SPACE|PRESS|CODE|LESS|BIND|RING|CHAIN|STORE|OF$)|` +
+	`^(?:HOT|MON|DON|TUR|WHIS|HOC|JOC|MIC|LAC|VAL|PUB)KEY|TOKENI[SZ]\w*|SECRETAR\w*`)
 
 // described are last words of names that say something of a secret, its age or place say.
 var described = strings.Fields(`TYPE NAME FILE PATH DIR URL URI ENDPOINT HOST PORT TTL AGE EXPIRY EXPIRES EXPIRATION TIMEOUT LENGTH LEN SIZE LIMIT COUNT MAX MIN
@@ -67,9 +65,7 @@ func isURL(words []string) bool {
 }
 
 // border is between the words of a name: apiKey, HTTPServer, API_KEY, api.key.
-var border = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[^A-Za-z0-9]+|([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
-})
+var border = trellis.Pattern(`[^A-Za-z0-9]+|([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
 // wordsOf are the words of a name, in capitals.
 func wordsOf(name string) []string {

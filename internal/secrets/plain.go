@@ -1,10 +1,10 @@
 package secrets
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const (
@@ -20,9 +20,7 @@ var common = strings.Fields(`localhost password passwort passwords changeme chan
 	placeholder anonymous unlimited internal external inherit automatic keychain osxkeychain libsecret manager manager-core 12345678 123456789 1234567890 00000000 11111111`)
 
 // filledIn is a value that only stands for one: a variable, a place to fill in.
-var filledIn = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(?:\$[A-Z_][A-Z0-9_]*|\$\{.*\}|\$\(.*\)|%[A-Z_]\w*%|<.*>|\{\{?[^"']*\}\}?|\*+|process\.env\..*|os\.environ.*|your[-_ ].*|my[-_ ]?(?:secret|token|password|key)|x{8,})$`)
-})
+var filledIn = trellis.Pattern(`(?i)^(?:\$[A-Z_][A-Z0-9_]*|\$\{.*\}|\$\(.*\)|%[A-Z_]\w*%|<.*>|\{\{?[^"']*\}\}?|\*+|process\.env\..*|os\.environ.*|your[-_ ].*|my[-_ ]?(?:secret|token|password|key)|x{8,})$`)
 
 // ordinary reports whether a value is none that has to be hidden: short, common, or one that only stands for another.
 func ordinary(v string) bool {
@@ -31,9 +29,7 @@ func ordinary(v string) bool {
 }
 
 // path is how a value begins that says where a file is. A secret can begin with a slash too, but hardly with a word between two.
-var path = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:/[A-Za-z.]+(?:/|$)|\.\.?/|~/|\\\\|[A-Za-z]:[/\\])`)
-})
+var path = trellis.Pattern(`^(?:/[A-Za-z.]+(?:/|$)|\.\.?/|~/|\\\\|[A-Za-z]:[/\\])`)
 
 // random reports whether a value is long, has letters and digits, and repeats itself little.
 func random(v string) bool {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // shape is what some secrets look like whatever their names are. Its groups are the secret parts of what it matches, which is
@@ -49,7 +51,7 @@ var shapes = sync.OnceValue(func() (list []shape) {
 		{"akia asia", `()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`},
 		{"aiza", `()\bAIza[\w-]{35}`},
 	} {
-		list = append(list, shape{strings.Fields(s[0]), sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s[1]) })})
+		list = append(list, shape{strings.Fields(s[0]), trellis.Pattern(s[1])})
 	}
 	return list
 })

@@ -3,11 +3,11 @@ package secrets
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // document is what is read of a gitleaks configuration.
@@ -35,9 +35,7 @@ const (
 )
 
 // marks are what nests in TOML, and what ends a name, besides strings and comments as a whole.
-var marks = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)"""(?:\\.|.)*?"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[][{}.,=\n]`)
-})
+var marks = trellis.Pattern(`(?s)"""(?:\\.|.)*?"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[][{}.,=\n]`)
 
 // bounded refuses a document that the library would spend too much on, which has no limits of its own.
 func bounded(text string) error {

@@ -5,12 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const (
@@ -169,9 +168,7 @@ func (f *finder) file(path string) {
 }
 
 // assignment is NAME=value, name: value and the like, with or without quotes.
-var assignment = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([ \t]*)(?:export\s+|set\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
-})
+var assignment = trellis.Pattern(`^([ \t]*)(?:export\s+|set\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
 
 // assignments looks at the values of a text that assigns them line by line, .env or YAML say.
 func (f *finder) assignments(text string) {

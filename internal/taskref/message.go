@@ -1,9 +1,7 @@
 package taskref
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -57,7 +55,7 @@ func (s *State) message(why string) string {
 	return b.String()
 }
 
-var commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`) })
+var commitID = trellis.Pattern(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // parseState is the state that a commit says. Whoever can push can have written it.
 func parseState(task, commit, message string) (s State, ok bool) {

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -130,7 +128,7 @@ func Usage(u trellis.Usage) string {
 	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
 }
 
-var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)line (\d+): (.*)`) })
+var yamlLine = trellis.Pattern(`(?s)line (\d+): (.*)`)
 
 // YAMLError is the line, from 1, and the words of what is wrong with YAML.
 func YAMLError(err error) (line int, message string) {

@@ -5,10 +5,8 @@ package trellis
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Outcome is how the last run of a task ended.
@@ -43,7 +41,7 @@ var (
 // MaxName is the longest task name, in bytes.
 const MaxName = 60
 
-var nameRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
+var nameRule = Pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // ValidName reports whether s can be the name of a task.
 func ValidName(s string) bool { return len(s) <= MaxName && nameRule().MatchString(s) }

@@ -3,9 +3,9 @@ package trust
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit. That of a
@@ -33,7 +33,7 @@ func normalise(text string) string {
 	return text
 }
 
-var ident = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$Id:[^$\n]*\$`) })
+var ident = trellis.Pattern(`\$Id:[^$\n]*\$`)
 
 // Shown is what people are shown of an item: all that would run. Below that a step says its other fields, as JSON.
 func (i Item) Shown() string {

@@ -2,13 +2,13 @@ package yamledit
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // start is where a node begins in the text.
@@ -61,8 +61,8 @@ func (d *document) literally(at int, text string) (int, error) {
 }
 
 var (
-	doubleQuoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^"(?:[^"\\]|\\(?s:.))*"`) })
-	singleQuoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^'(?:[^']|'')*'`) })
+	doubleQuoted = trellis.Pattern(`^"(?:[^"\\]|\\(?s:.))*"`)
+	singleQuoted = trellis.Pattern(`^'(?:[^']|'')*'`)
 )
 
 func (d *document) scalarEnd(n *yaml.Node, at, column int) (int, error) {
