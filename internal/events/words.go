@@ -17,10 +17,12 @@ var exits = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9
 func Crashed(code trellis.Code, detail string) string {
 	switch code {
 	case trellis.AgentExit, trellis.AgentSignal:
-		if how := exits().FindString(detail); how != "" {
-			return "agent crashed (" + how + ")"
+		how := exits().FindStringIndex(detail)
+		if how == nil {
+			return "agent crashed: " + clip(detail)
 		}
-		return "agent crashed: " + clip(detail)
+		said := strings.TrimLeft(detail[how[1]:], ":;, \n")
+		return strings.TrimSuffix("agent crashed ("+detail[how[0]:how[1]]+"): "+clip(said), ": ")
 	case trellis.TimeoutIdle, trellis.TimeoutWall:
 		return "agent timed out: " + clip(detail)
 	}

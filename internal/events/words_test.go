@@ -11,10 +11,11 @@ import (
 func TestWaitWords(t *testing.T) {
 	now := time.Date(2026, 2, 3, 12, 0, 0, 0, time.Local)
 	for want, w := range map[string]events.Wait{
-		"agent crashed (exit 3); attempt 2 of 3 in 10 s":                {For: "backoff", Why: events.Crashed(trellis.AgentExit, "it ended with exit 3: no luck"), Until: now.Add(10 * time.Second), Attempt: 2, Of: 3},
-		"agent crashed: no luck; attempt 2 until 12:05:00":              {For: "backoff", Why: events.Crashed(trellis.AgentExit, "no luck\nat all"), Until: now.Add(5 * time.Minute), Attempt: 2},
-		"waits for the rate limit: slow down until 12:05:00":            {For: "rate_limit", Why: "slow down", Until: now.Add(5 * time.Minute)},
-		"waits for approval":                                            {For: "approval"},
+		"agent crashed (exit 3): no luck; attempt 2 of 3 in 10 s": {For: "backoff", Why: events.Crashed(trellis.AgentExit, "it ended with exit 3: no luck\nat all"), Until: now.Add(10 * time.Second), Attempt: 2, Of: 3},
+		"agent crashed (signal: killed); attempt 2 of 3 in 10 s":  {For: "backoff", Why: events.Crashed(trellis.AgentSignal, "signal: killed"), Until: now.Add(10 * time.Second), Attempt: 2, Of: 3},
+		"agent crashed: no luck; attempt 2 until 12:05:00":        {For: "backoff", Why: events.Crashed(trellis.AgentExit, "no luck\nat all"), Until: now.Add(5 * time.Minute), Attempt: 2},
+		"waits for the rate limit: slow down until 12:05:00":      {For: "rate_limit", Why: "slow down", Until: now.Add(5 * time.Minute)},
+		"waits for approval": {For: "approval"},
 		"waits for approval of the plan; next: trellis approve 02-01-a": {For: "approval", Why: "approval of the plan; next: trellis approve 02-01-a"},
 		"waits for the checks at base, which 02-01-a runs":              {For: "checks", Why: "the checks at base, which 02-01-a runs"},
 		"waits for trust":            {For: "trust", Why: "trust"},

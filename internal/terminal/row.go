@@ -42,11 +42,8 @@ const (
 func (t *working) row(now time.Time, name, width int, colour bool) string {
 	head := text.Pad(text.Clip(t.name, name), name) + "  "
 	if t.wait != nil {
-		line := head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Words(now))
-		if text.Width(line) > width { // until when matters more than why
-			line = head + phaseBar(t.phase) + " ‖ " + text.OneLine(t.wait.Short(now))
-		}
-		return Paint(text.Clip(line, width), "33", colour)
+		head += phaseBar(t.phase) + " ‖ "
+		return Paint(text.Clip(head+waits(*t.wait, now, width-text.Width(head)), width), "33", colour)
 	}
 	phase := t.phase
 	switch {
@@ -63,6 +60,23 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 		parts = append(parts, text.OneLine(trellis.Visible(t.last)))
 	}
 	return text.Clip(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
+}
+
+// leastWhy is how much of a reason, in columns, has to be left to be of use.
+const leastWhy = 20
+
+// waits is what is waited for in so many columns. Until when matters more than why.
+func waits(w events.Wait, now time.Time, width int) string {
+	words := text.OneLine(w.Words(now))
+	over := text.Width(words) - width
+	if over <= 0 {
+		return words
+	}
+	if room := text.Width(w.Why) - over; room >= leastWhy {
+		w.Why = text.Clip(w.Why, room)
+		return text.OneLine(w.Words(now))
+	}
+	return text.OneLine(w.Short(now))
 }
 
 // spent is what agents used, as far as somebody told.

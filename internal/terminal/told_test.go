@@ -78,6 +78,26 @@ func TestRowsFit(t *testing.T) {
 	}
 }
 
+// Of a reason that is too long for the row as much is shown as there is room for before until when, or nothing of it.
+func TestReasonIsCutBeforeTime(t *testing.T) {
+	for width, want := range map[int]string{
+		60:  "02-02-b  ▰▰▱▱▱▱▱ ‖ attempt 2 of 3 in 10 s",
+		80:  "02-02-b  ▰▰▱▱▱▱▱ ‖ agent crashed (exit 2): sh: 0: cann…; attempt 2 of 3 in 10 s",
+		140: "02-02-b  ▰▰▱▱▱▱▱ ‖ agent crashed (exit 2): sh: 0: cannot open agent.sh: No such file; attempt 2 of 3 in 10 s",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &screen{}
+			p := show(s, terminal.Style{Width: width}, true)
+			p.phase("02-02-b", "implement", 1, trellis.Usage{})
+			e := crash(10 * time.Second)
+			e.Wait.Why = "agent crashed (exit 2): sh: 0: cannot open agent.sh: No such file"
+			p.told("02-02-b", e)
+			s.want(t, "trellis: 02-02-b: "+e.Wait.Why+"; attempt 2 of 3 in 10 s", want)
+			p.Close()
+		})
+	}
+}
+
 // Where a terminal gets narrower it wraps what stands there: all of that is taken away.
 func TestRowsAfterResize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
