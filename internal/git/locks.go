@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -36,11 +35,11 @@ const (
 // nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
 // left by one that was killed, and is removed.
 func RetryLocked(ctx context.Context, own []string, do func() error) error {
-	locked := patience.New(lockPatience)
+	end := time.Now().Add(lockPatience)
 	standing := map[string]lockFile{}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
 		err := do()
-		if !lockContended(err) || locked.Over() {
+		if !lockContended(err) || time.Now().After(end) { // who waits around a wait gives up with it
 			return err
 		}
 		for _, path := range own {
