@@ -11,8 +11,10 @@ import (
 
 // Width is how many columns of a terminal s takes: wide letters and emoji take two, marks on a letter none.
 func Width(s string) (n int) {
+	before := 0
 	for _, r := range s {
-		n += runeWidth(r)
+		before = runeWidth(r, before)
+		n += before
 	}
 	return n
 }
@@ -47,17 +49,22 @@ func Wrap(s string, n int) (lines []string) {
 
 // fitting is how many bytes of s fit into n columns.
 func fitting(s string, n int) int {
+	before := 0
 	for i, r := range s {
-		if n -= runeWidth(r); n < 0 {
+		before = runeWidth(r, before)
+		if n -= before; n < 0 {
 			return i
 		}
 	}
 	return len(s)
 }
 
-func runeWidth(r rune) int {
+// runeWidth is how many columns r takes behind one that took so many.
+func runeWidth(r rune, before int) int {
 	switch {
-	case r < 0x300, r == 0xfe0f: // which asks for the sign before it as a picture: most terminals give that a column more
+	case r < 0x300, r >= 0x1f1e6 && r <= 0x1f1ff: // two of these letters are a flag
+		return 1
+	case r == 0xfe0f && before == 1: // asks for the sign before it as a picture: most terminals give that a column more
 		return 1
 	case r == 0x200d || unicode.In(r, unicode.Mn, unicode.Me):
 		return 0

@@ -12,7 +12,7 @@ func TestWidth(t *testing.T) {
 	for _, test := range []struct {
 		s    string
 		want int
-	}{{"", 0}, {"plain", 5}, {"Übersicht", 9}, {"登录页面", 8}, {"ｗｉｄｅ", 8}, {"e\u0301te\u0301", 3}, {"🚀 go", 5}, {"한국", 4}, {"\u200d", 0}} {
+	}{{"", 0}, {"plain", 5}, {"Übersicht", 9}, {"登录页面", 8}, {"ｗｉｄｅ", 8}, {"e\u0301te\u0301", 3}, {"🚀 go", 5}, {"한국", 4}, {"\u200d", 0}, {"🇩🇪", 2}, {"⭐\ufe0f", 2}, {"🏷\ufe0f", 2}, {"⚠\ufe0f", 2}, {"⚠", 1}} {
 		if got := text.Width(test.s); got != test.want {
 			t.Errorf("%q: got %d, want %d", test.s, got, test.want)
 		}
