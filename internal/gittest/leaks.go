@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
 // VerifyTestMain runs the tests of a package, and fails it when goroutines are left. Those that are about to end are waited for: on a
@@ -21,7 +23,7 @@ type patient struct {
 
 func (p patient) Run() int {
 	code := p.M.Run()
-	for end := time.Now().Add(5 * time.Minute); code == 0 && goleak.Find(p.options...) != nil && time.Now().Before(end); {
+	for end := patience.New(15 * time.Second); code == 0 && goleak.Find(p.options...) != nil && !end.Over(); {
 	}
 	return code
 }

@@ -15,7 +15,7 @@ type Patience struct {
 
 // New begins to wait.
 func New(wait time.Duration) *Patience {
-	return &Patience{left: wait, most: wait / 8, last: time.Now()}
+	return &Patience{left: wait, most: max(wait/8, 1), last: time.Now()}
 }
 
 // Over reports whether it was waited for long enough. It is asked after each look.

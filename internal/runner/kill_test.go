@@ -138,7 +138,10 @@ func TestKillWhilePlanning(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, script)
-			killed, _ := w.Child("", at)
+			killed, took := w.Child("", at)
+			if !killed && took >= at {
+				t.Fatal("it was not killed")
+			}
 			left, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "[0-9]*"))
 			if err != nil || killed && len(left) > 0 {
 				t.Errorf("%q was published half-planned, %v", left, err)

@@ -26,7 +26,7 @@ func (f Found) OK() bool { return f.Why == "" }
 func (f Found) String() string { return strings.TrimSpace("bubblewrap " + f.Version) }
 
 // patience is how long bubblewrap may take to begin; 5 ms is usual, and a machine that stalls takes its time.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // Look finds out what the machine can do, by doing it.
 func Look(ctx context.Context, env []string) (f Found) {
