@@ -104,10 +104,19 @@ func (rs Roles) unnamed(role trellis.Role, err error) error {
 	return &said
 }
 
-// Unplayed are the roles that nobody plays since no agent is named for them, and none was found.
-func (rs Roles) Unplayed() (list []trellis.Role) {
-	for _, role := range slices.Concat(planner.Roles(), pipeline.Roles()) {
-		if _, err := rs.Choose(role, "", ""); errors.As(err, new(*flow.Failure)) {
+// Unplayed are the roles of planning and of running that nobody plays, since no agent is named for them and none was found.
+func (rs Roles) Unplayed() (planning, running []trellis.Role) {
+	if _, err := rs.fallback(); err == nil {
+		return nil, nil
+	}
+	return rs.unchosen(planner.Roles()), rs.unchosen(pipeline.Roles())
+}
+
+// unchosen are those of these roles that no agent is named for.
+func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
+	for _, role := range roles {
+		in, err := rs.instruct(role)
+		if agent, _ := rs.config.AgentFor(role, "", "", in.Agent, in.Model); err == nil && agent == "" {
 			list = append(list, role)
 		}
 	}

@@ -63,14 +63,21 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	}
 }
 
-// unplayed names the roles that no agent is named for, where none of those is installed that are taken then.
+// unplayed names the roles that no agent is named for, where none of those is installed that are taken then. Tasks that people write can
+// be run without those of planning.
 func (d *diagnosis) unplayed(ctx context.Context, p *app.Project, named string) {
 	s, err := p.ReadingSite(ctx)
 	if err != nil {
 		return // what is wrong with settings is said elsewhere
 	}
-	if roles := trellis.Strings(s.Roles().Unplayed()); len(roles) > 0 {
-		d.add(stateError, "agent", "no agent is named for "+strings.Join(roles, ", "), "trellis config set agents.default "+trellis.ShellWord(named))
+	planning, running := s.Roles().Unplayed()
+	for _, of := range []struct {
+		state string
+		roles []trellis.Role
+	}{{stateWarning, planning}, {stateError, running}} {
+		if len(of.roles) > 0 {
+			d.add(of.state, "agent", "no agent is named for "+strings.Join(trellis.Strings(of.roles), ", "), "trellis config set agents.default "+trellis.ShellWord(named))
+		}
 	}
 }
 
