@@ -280,7 +280,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = errors.Join(s.states().interrupted(dir), s.states().count(dir, trellis.InProgress))
-	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !durable.Exists(dir):
+	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !errors.As(err, new(*ElsewhereError)) && !durable.Exists(dir):
 		err = s.gone(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
 		err = s.unusable(dir, err)

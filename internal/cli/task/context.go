@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -69,10 +70,11 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 	if err != nil {
 		return err
 	}
+	var empty []string
 	for _, name := range phaseFiles() {
-		added := 0
+		added, held := 0, 0
 		err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
-			added = 0
+			added, held = 0, len(bytes.TrimSpace(data))
 			for _, b := range base {
 				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
 				if errors.Is(err, contextfiles.ErrDuplicate) {
@@ -89,10 +91,13 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 			return err
 		}
 		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
+		if added+held == 0 {
+			empty = append(empty, name)
+		}
 	}
-	if len(base) == 0 {
+	if len(empty) > 0 {
 		cmd.Say("there are no guidelines for %s, no README and no build file that every task reads; name what shows how things are done here", kind)
-		for _, name := range phaseFiles() {
+		for _, name := range empty {
 			cmd.Say("next: trellis task add-context %s %s PATH REASON", trellis.ShellWord(t.ID), strings.TrimSuffix(name, ".jsonl"))
 		}
 	}

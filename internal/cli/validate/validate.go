@@ -99,8 +99,8 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 	return cmd.end(v, o.json)
 }
 
-// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does, with settings that can be
-// used. One that is missing here is a warning, since another machine may have it.
+// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does, and, of those that may go on
+// too, whether the settings can be used. An agent that is missing here is a warning, since another machine may have it.
 func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
 	_, problems := p.Config()
 	wrong := trellis.Errors(problems)
@@ -108,10 +108,11 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
 		t, unread := p.Store.Load(dir)
-		if unread != nil || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
+		if unread != nil || slices.Contains([]trellis.Status{trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled}, t.Status) {
 			return nil // what is wrong with task.json is said elsewhere
 		}
-		if len(wrong) > 0 || err != nil || seen[t.Pipeline.Agent] {
+		begins := t.Status == trellis.Planning || t.Status == trellis.Ready || t.Status == trellis.Waiting
+		if len(wrong) > 0 || err != nil || !begins || seen[t.Pipeline.Agent] {
 			return wrong
 		}
 		seen[t.Pipeline.Agent] = true

@@ -124,7 +124,7 @@ func (r *Run) Poke() {
 func (r *Run) Begin(s Spec) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.begin(s); err != nil {
+	if err := r.removed(r.begin(s)); err != nil {
 		return fmt.Errorf("beginning run %s: %w", s.Run, err)
 	}
 	return nil
