@@ -66,15 +66,19 @@ func (w *team) until(what string, done func() bool) {
 	}
 }
 
-// watching starts a watcher and waits until it gives signs of life.
+// watching starts a watcher and waits until it gives signs of life: its own, and not those that one before it left.
 func (w *team) watching(args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
 	w.Helper()
+	before := w.beat().PID
 	cmd, said = exec.Command(realTrellis(w.T), append([]string{"watch"}, args...)...), new(bytes.Buffer)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.Dir, w.Env, said, said
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	w.until("a beat", func() bool { return w.beat().PID != 0 && pulse.Look(w.Dir, time.Now()).Beat.PID != 0 })
+	w.until("a beat", func() bool {
+		now := w.beat().PID
+		return now != 0 && now != before && pulse.Look(w.Dir, time.Now()).Beat.PID != 0
+	})
 	return cmd, said
 }
 
