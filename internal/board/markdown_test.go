@@ -23,3 +23,17 @@ func TestTablesOfReports(t *testing.T) {
 		t.Errorf("HTML was taken, or there is not one table: %s", body)
 	}
 }
+
+// What stands between backticks in a sentence of Trellis is code, on a card as on its page, and nothing of it is HTML.
+func TestSentencesHaveCode(t *testing.T) {
+	w := newWorld(t, nil)
+	w.task("02-01-said", `{"title": "Said", "name": "said", "status": "failed", "pipeline": {"failure": {"code": "verify_failed", "detail": "`+"`make <b>` exited with 2, and `half"+`"}}}`, nil)
+	w.task("02-02-odd", `{"title": "Odd", "name": "odd", "status": "failed", "pipeline": {"failure": {"code": "verify_failed", "detail": "`+"`go <i>` went wrong"+`"}}}`, nil)
+	w.serve()
+	for path, want := range map[string]string{"/v/task/02-01-said": "verify_failed: `make &lt;b&gt;` exited with 2, and `half", "/v/task/02-02-odd": "verify_failed: <code>go &lt;i&gt;</code> went wrong"} {
+		code, body := w.ask(http.MethodGet, path, nil)
+		if code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("got %d, want %s in %s", code, want, body)
+		}
+	}
+}

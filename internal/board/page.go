@@ -26,11 +26,23 @@ var static embed.FS
 // templates are parsed when the first page is asked for: other commands don't pay for them.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("board").Funcs(template.FuncMap{
-		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "markdown": markdown,
+		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "prose": prose, "markdown": markdown,
 		"number": func(n int, says bool) lineNumber { return lineNumber{n, says && n > 0} }, "join": strings.Join, "word": word, "icon": icon, "add": func(a, b int) int { return a + b },
 		"list": func(all ...string) []string { return all }, "pair": func(name string, items []string) named { return named{name, items} },
 	}).ParseFS(pages, "pages/*.html"))
 })
+
+// prose is a sentence of Trellis, with what stands between backticks as code. An odd one is what it is.
+func prose(s string) template.HTML {
+	parts := strings.Split(template.HTMLEscapeString(trellis.Visible(s)), "`")
+	if len(parts)%2 == 0 {
+		return template.HTML(strings.Join(parts, "`"))
+	}
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = "<code>" + parts[i] + "</code>"
+	}
+	return template.HTML(strings.Join(parts, ""))
+}
 
 // named is a list with its heading.
 type named struct {
