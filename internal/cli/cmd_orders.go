@@ -39,7 +39,7 @@ func stopCommand(a *command.Console) *cli.Command {
 
 func cancelCommand(a *command.Console) *cli.Command {
 	order := orderCommand(a, "cancel", "cancel a task", `A run ends its agents. Worktree and branch stay; trellis undo takes it back, trellis retry takes the task up again.`,
-		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, []string{"trellis cancel 02-03-paging"}, nil,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, []string{"trellis cancel 02-03-paging"}, nil,
 		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
 			return p.Orders().Cancel(c.Context, dir)
 		})

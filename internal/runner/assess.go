@@ -125,8 +125,18 @@ func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, e
 		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
 			l.Run, l.At = true, as.budgets.resumes(t)
 		}
+	default:
+		l.Problems = misnamed(t)
 	}
 	return l, nil
+}
+
+// misnamed are the problems of a task with a status that there is not, of which nobody can say what it waits for; none of another.
+func misnamed(t *taskdir.Task) []trellis.Problem {
+	if _, err := trellis.ParseStatus(string(t.Status)); err == nil {
+		return nil
+	}
+	return trellis.Errors(t.Problems)
 }
 
 // assessStarted decides about a task that is in progress: a run that was cut off goes on.

@@ -60,6 +60,9 @@ func (s Orders) Cancel(dir string) error {
 		case drafted(dir):
 			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is no task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
 		}
+		if wrong := misnamed(t); len(wrong) > 0 {
+			return &NotReadyError{wrong}
+		}
 		e.Set("status", trellis.Cancelled)
 		e.Set("pipeline.outcome", trellis.OutcomeCancel)
 		return nil
