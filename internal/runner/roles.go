@@ -93,15 +93,30 @@ func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.C
 	return c, err
 }
 
-// unnamed is why no agent was found for a role, and how one is named for it where agents are named for others.
+// unnamed is why no agent was found for a role, and how one is named for it where there are agents of the project's own.
 func (rs Roles) unnamed(role trellis.Role, err error) error {
 	f, ok := errors.AsType[*flow.Failure](err)
-	if !ok || !slices.ContainsFunc(slices.Collect(maps.Values(rs.config.Agents.Roles)), func(c config.Choice) bool { return c.Agent != "" }) {
+	if !ok || len(rs.config.Agents.Commands) == 0 && len(rs.Named()) == 0 {
 		return err
 	}
 	said := *f
 	said.Detail += fmt.Sprintf(", and no agent is named for the role %s; agents.default in .trellis/config.yaml is for all that have none", role)
 	return &said
+}
+
+// Named are the agents that settings, or the roles' own files, name for a role, each once.
+func (rs Roles) Named() []string {
+	names := map[string]bool{}
+	for _, role := range trellis.Roles {
+		in, err := rs.instruct(role)
+		if err != nil {
+			continue // which is said elsewhere
+		}
+		agent, _ := rs.config.AgentFor(role, "", "", in.Agent, in.Model)
+		names[agent] = true
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Unplayed are the roles of planning and of running that nobody plays, since no agent is named for them and none was found.
@@ -171,6 +186,13 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 
 // usable looks whether a project's words for roles can be used, also for what agents are asked by other templates than their role's.
 func (rs Roles) usable(roles []trellis.Role) error {
+	return cmp.Or(rs.mistakes(roles)...)
+}
+
+// Mistakes are what is wrong with the project's words for all roles: while it is, tasks that need them are refused.
+func (rs Roles) Mistakes() []error { return rs.mistakes(trellis.Roles) }
+
+func (rs Roles) mistakes(roles []trellis.Role) (list []error) {
 	asks := append(trellis.Strings(roles), "repair")
 	if slices.Contains(roles, trellis.Implement) {
 		asks = append(asks, "step")
@@ -181,8 +203,8 @@ func (rs Roles) usable(roles []trellis.Role) error {
 			err = templates.Check(name, in.Override)
 		}
 		if err != nil {
-			return err
+			list = append(list, err)
 		}
 	}
-	return nil
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -44,7 +46,12 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is no agent of this project"),
 			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
-	named, able := namedAgents(c), "" // the first that can be used
+	var roles *runner.Roles // nil where settings can't be used, which is said elsewhere
+	if s, err := readingSite(ctx, p); err == nil {
+		rs := s.Roles()
+		roles = &rs
+	}
+	named, able := namedAgents(c, roles), "" // the first that can be used
 	d.apis(ctx, o, named)
 	for _, name := range named {
 		if _, listed := o.APIs[name]; listed {
@@ -55,28 +62,48 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 			usable, able = true, cmp.Or(able, name)
 		}
 	}
-	if able != "" {
-		d.unplayed(ctx, p, able)
+	if roles != nil {
+		d.roles(*roles, able)
 	}
 	if !usable && c.Agents.Default == "" { // else what keeps that one from work was said
-		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
+		d.add(stateError, "agent", "no agent can be used", d.first(ctx, c, o))
 	}
 }
 
-// unplayed names the roles that no agent is named for, where none of those is installed that are taken then. Tasks that people write can
-// be run without those of planning.
-func (d *diagnosis) unplayed(ctx context.Context, p *app.Project, named string) {
-	s, err := p.ReadingSite(ctx)
-	if err != nil {
-		return // what is wrong with settings is said elsewhere
+// first is what to do where no agent can be used: to name one that is there for all roles, or to get one.
+func (d *diagnosis) first(ctx context.Context, c *config.Config, o agents.Options) string {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents.Commands)) {
+		if agents.Check(ctx, name, o) == nil {
+			return "trellis config set agents.default " + trellis.ShellWord(name)
+		}
 	}
-	planning, running := s.Roles().Unplayed()
+	return "install claude, codex or opencode and sign in, or name a program of your own in agents.commands"
+}
+
+// readingSite is that of a project that can be one.
+func readingSite(ctx context.Context, p *app.Project) (*runner.Site, error) {
+	if p.Repo == nil {
+		return nil, fs.ErrNotExist
+	}
+	return p.ReadingSite(ctx)
+}
+
+// roles names the mistakes in what roles are told, and the roles that no agent is named for, where none of those is installed that are
+// taken then but one, able, can be used. Tasks that people write can be run without those of planning.
+func (d *diagnosis) roles(roles runner.Roles, able string) {
+	for _, err := range roles.Mistakes() {
+		d.verdict("roles", "", err)
+	}
+	if able == "" {
+		return
+	}
+	planning, running := roles.Unplayed()
 	for _, of := range []struct {
 		state string
 		roles []trellis.Role
 	}{{stateWarning, planning}, {stateError, running}} {
 		if len(of.roles) > 0 {
-			d.add(of.state, "agent", "no agent is named for "+strings.Join(trellis.Strings(of.roles), ", "), "trellis config set agents.default "+trellis.ShellWord(named))
+			d.add(of.state, "agent", "no agent is named for "+strings.Join(trellis.Strings(of.roles), ", "), "trellis config set agents.default "+trellis.ShellWord(able))
 		}
 	}
 }
@@ -87,9 +114,14 @@ func CommandLine(name string) string {
 	return fmt.Sprintf("{type: %s, command: [%s], env_pass: [%s]}", c.Type, strings.Join(c.Argv, ", "), strings.Join(c.EnvPass, ", "))
 }
 
-// namedAgents are the agents that config asks for, each once.
-func namedAgents(c *config.Config) []string {
+// namedAgents are the agents that config and the files of roles ask for, each once.
+func namedAgents(c *config.Config, roles *runner.Roles) []string {
 	names := map[string]bool{c.Agents.Default: true}
+	if roles != nil {
+		for _, name := range roles.Named() {
+			names[name] = true
+		}
+	}
 	for _, r := range c.Agents.Roles {
 		names[r.Agent] = true
 	}
