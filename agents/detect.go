@@ -131,6 +131,9 @@ func Check(ctx context.Context, name string, o Options) error {
 		return err
 	}
 	path, err := o.find(program)
+	if err == nil && custom {
+		err = o.started(path, own)
+	}
 	if err != nil {
 		return fail(trellis.AgentMissing, "%s: %s", name, err)
 	}

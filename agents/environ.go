@@ -2,6 +2,8 @@ package agents
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,6 +78,41 @@ func runnable(path string) error {
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
 		return &os.PathError{Op: "exec", Path: path, Err: os.ErrPermission}
+	}
+	return nil
+}
+
+// started is why the system would not start a script: by its first line, which names what runs it. A sandbox gives one without such
+// a line to the shell.
+func (o Options) started(path string, own Command) error {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil // it may be run all the same
+	}
+	defer f.Close()
+	begin := make([]byte, 256) // as much as Linux looks at
+	n, _ := io.ReadFull(f, begin)
+	begin = begin[:n]
+	first, _, _ := bytes.Cut(begin, []byte("\n"))
+	line, is := strings.CutPrefix(string(first), "#!")
+	words := strings.Fields(line)
+	_, elsewhere := own.Env["PATH"]
+	switch {
+	case !is && n > 0 && o.Sandbox == nil && !bytes.Contains(begin, []byte{0}):
+		return fmt.Errorf("%s is no program, and its first line does not say what runs it, as #!/bin/sh does", path)
+	case !is || len(words) == 0 || !filepath.IsAbs(words[0]):
+		return nil
+	case strings.HasSuffix(line, "\r"):
+		return fmt.Errorf("%s: its lines end with CR LF, so that the system looks for %q: end them with LF alone", path, words[0]+"\r")
+	case !exists(words[0]):
+		return fmt.Errorf("%s: its first line names %s, which is not there", path, words[0])
+	case filepath.Base(words[0]) == "env" && len(words) == 2 && !strings.HasPrefix(words[1], "-") && !strings.ContainsAny(words[1], "=/") && !elsewhere:
+		if _, err := proc.LookPath(words[1], o.Environ); err != nil {
+			return fmt.Errorf("%s: its first line names %s, which is not on PATH", path, words[1])
+		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package agentstest_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -112,6 +114,35 @@ func TestCheckOfOwnAgents(t *testing.T) {
 	}
 	if err := agents.Check(t.Context(), agents.Rehearsal, o); !errors.As(err, new(*trellis.Problem)) {
 		t.Errorf("a rehearsal without a script: got %v", err)
+	}
+}
+
+// A script is there only where the system would start it: by its first line, or in a sandbox, whose launcher gives one without to the
+// shell.
+func TestCheckOfScripts(t *testing.T) {
+	o, home := machine(t, map[string]string{"tool": ""})
+	file := filepath.Join(home, "agent")
+	o.Commands = map[string]agents.Command{"mine": {Argv: []string{file}}}
+	for text, want := range map[string]string{
+		"#!/bin/sh\n": "", "#! /bin/sh -e\n": "", "#!/usr/bin/env tool\n": "", "#!/usr/bin/env -S tool\n": "", "\x7fELF\x00\n": "", "": "", "#!\n": "",
+		"#!/no/sh\n":             "agent_missing: mine: " + file + ": its first line names /no/sh, which is not there",
+		"#!/usr/bin/env no-sh\n": "agent_missing: mine: " + file + ": its first line names no-sh, which is not on PATH",
+		"#!/bin/sh\r\ncat\r\n":   "agent_missing: mine: " + file + `: its lines end with CR LF, so that the system looks for "/bin/sh\r": end them with LF alone`,
+		"cat\n":                  "agent_missing: mine: " + file + " is no program, and its first line does not say what runs it, as #!/bin/sh does",
+	} {
+		put(t, file, text, 0o700)
+		if err := agents.Check(t.Context(), "mine", o); fmt.Sprint(cmp.Or(err, errors.New(""))) != want {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	o.Sandbox = func(context.Context, agents.Request, agents.Own) (agents.Place, error) { return agents.Place{}, nil }
+	if err := agents.Check(t.Context(), "mine", o); err != nil && strings.Contains(err.Error(), "is no program") {
+		t.Errorf("in a sandbox: %v", err)
+	}
+	o.Sandbox, o.Commands = nil, map[string]agents.Command{"mine": {Argv: []string{file}, Env: map[string]string{"PATH": "/own"}}}
+	put(t, file, "#!/usr/bin/env no-sh\n", 0o700)
+	if err := agents.Check(t.Context(), "mine", o); err != nil {
+		t.Errorf("with a PATH of its own: %v", err)
 	}
 }
 

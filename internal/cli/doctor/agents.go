@@ -14,13 +14,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // agents looks for the programs that could play the roles, and checks those that config names.
 func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
 	o := p.Agents(c).Options()
-	o.Sandbox = app.Cell(p.Agents(c).Box())
+	if c.Sandbox != sandbox.Off {
+		o.Sandbox = app.Cell(p.Agents(c).Box())
+	}
 	usable := false
 	for _, f := range agents.Detect(ctx, o) {
 		switch {
