@@ -26,6 +26,7 @@ func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 	if q.Settings.Kept != "" {
 		p.WarnOldSettings(ctx)
 	}
+	_, _ = p.RuntimeDir() // which hides itself from git, whatever writes there first; where it can't be made, that says so
 	return q.SiteWith(ctx)
 }
 
