@@ -105,7 +105,8 @@ func warning(w Work) string {
 	if w.Report.Executed {
 		return ""
 	}
-	return "> **Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n"
+	what, why := w.Report.Undecided()
+	return fmt.Sprintf("> **%s**: %s. The verdict is the agents' own.\n\n", what, why)
 }
 
 // gutted names the files that say what the checks do, and were changed.

@@ -49,6 +49,17 @@ type Report struct {
 	Content string `json:"content,omitempty"`
 }
 
+// Undecided says that no command had a say in the verdict, and why; both are empty where one had.
+func (r Report) Undecided() (what, why string) {
+	switch {
+	case r.Executed:
+		return "", ""
+	case len(r.Checks.Results) > 0:
+		return "No command decided", "all that check it failed before the work too, and are forgiven"
+	}
+	return "Nothing was executed", "the project names no command that checks it"
+}
+
 // maxNotes is how many notes a report has at the most.
 const maxNotes = 30
 

@@ -267,7 +267,8 @@ func worst(b *strings.Builder, r workflow.Report) {
 func checks(b *strings.Builder, in concludeIn) {
 	r := in.Report
 	if reached := len(in.Job.Verify) == 0 || len(r.Checks.Results) > 0; !r.Executed && reached {
-		b.WriteString("**Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n")
+		what, why := r.Undecided()
+		fmt.Fprintf(b, "**%s**: %s. The verdict is the agents' own.\n\n", what, why)
 	}
 	if len(r.Checks.Results) == 0 {
 		return

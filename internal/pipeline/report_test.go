@@ -83,6 +83,15 @@ func TestReportOfNothingExecuted(t *testing.T) {
 	}
 }
 
+// Where all commands are forgiven, nobody says that there are none.
+func TestReportOfForgivenChecks(t *testing.T) {
+	in := concludeIn{Job: Job{Verify: []string{"make"}}, Report: Report{Outcome: trellis.Delivered, Checks: Checks{Results: []CommandResult{{Command: "make", Code: 2, Forgiven: true}}}}}
+	got := page(in, &journal.History{}, nil, "")
+	if want := "**No command decided**: all that check it failed before the work too, and are forgiven. The verdict is the agents' own.\n"; !strings.Contains(got, want) || strings.Contains(got, "Nothing was executed") {
+		t.Errorf("got no %q in\n%s", want, got)
+	}
+}
+
 // A reader sees whether all ran in the sandbox.
 func TestReportedSandbox(t *testing.T) {
 	entry := func(activity, out string) journal.Entry {

@@ -154,6 +154,9 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 	s.say("commit    %.12s on %s", r.Commit, r.Branch)
 	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	s.say("worktree  %s", r.Worktree)
+	if what, why := r.Undecided(); what != "" {
+		s.say("checks    %s: %s; the verdict is the agents' own", strings.ToLower(what), why)
+	}
 	if len(r.Checks.Defining) > 0 {
 		s.say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
 	}
