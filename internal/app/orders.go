@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/proof"
@@ -343,7 +344,7 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 		case err == nil && v.State == proof.Rejected:
 			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: "trellis plan --retry " + trellis.ShellWord(id)}
 		case err == nil && v.State != proof.Approved:
-			done = o.ordered(dir, id+" has the approval of "+said.By+" and waits for others", "")
+			done = o.ordered(dir, partly(id, said.By, v), "")
 			done.Waits = true
 			return done, nil
 		}
@@ -354,6 +355,15 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 	}
 	next, err := s.Assessor().Next(ctx, dir)
 	return o.ordered(dir, became, next), err
+}
+
+// partly says of a plan that fewer agreed to than have to that somebody agreed, or why that is not one more.
+func partly(id, by string, v proof.ApprovalState) string {
+	if len(v.By) == 0 || slices.ContainsFunc(v.By, func(s string) bool { return strings.EqualFold(s, by) }) {
+		return id + " has the approval of " + by + " and waits for others"
+	}
+	return id + " has the approval of " + strings.Join(v.By, ", ") + "; that of " + by +
+		" does not count besides, since it comes from the same account: it waits for others, from an account or with a --key of their own"
 }
 
 // decider is who decides: the name given, the developer of this checkout, or git's user. A process that runs inside a task

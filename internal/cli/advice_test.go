@@ -154,3 +154,15 @@ func TestDecisionsThatCount(t *testing.T) {
 	b.write(task, `{"status": "waiting", "pipeline": {"approval": {"required": true}}}`)
 	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note\n", "waits for others")
 }
+
+// People are counted by account: who says a second yes with another name hears why it still waits.
+func TestApproveAgainByTheSameAccount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"status": "ready", "pipeline": {"approval": {"required": true, "approvers": 2}}}`)
+	for range 2 {
+		b.refused("approve note --by ann", command.ExitWaiting, "02-01-note has the approval of ann and waits for others\n", "account")
+	}
+	b.refused("approve note --by bob", command.ExitWaiting, "02-01-note has the approval of ann; that of bob does not count besides, since it comes from the same account: ", "has the approval of bob")
+}

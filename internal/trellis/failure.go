@@ -84,7 +84,7 @@ var Codes = []CodeInfo{
 	{CIFailed, "checks of the pull request fail, and no round is left to mend them", "look at them and push to the branch yourself, or `trellis retry DIR` for as many rounds again", false},
 	{ChangesRequested, "reviewers ask for changes, and no round is left to make them", "look at the pull request and push to the branch yourself, or `trellis retry DIR` for as many rounds again", false},
 	{InvalidTask, "a file of the task directory is not valid", "`trellis validate DIR` names file and line", false},
-	{ApprovalRejected, "a person said no", "read approvals.jsonl for the reason", false},
+	{ApprovalRejected, "a person said no", "read the message for the reason; change what they object to, then `trellis retry DIR`", false},
 	{JournalDamaged, "the run's journal is damaged or was written by a newer trellis", "the work is backed up; `trellis retry DIR` begins a new run", false},
 	{Fenced, "another process took over the run", "look at the process named; nothing was written", false},
 	{Interrupted, "the run was interrupted and can go on", "`trellis start DIR`, or leave it to the watcher", false},
