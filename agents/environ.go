@@ -3,13 +3,13 @@ package agents
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
@@ -85,23 +85,20 @@ func runnable(path string) error {
 // started is why the system would not start a script: by its first line, which names what runs it. A sandbox gives one without such
 // a line to the shell.
 func (o Options) started(path string, own Command) error {
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
+	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil // it may be run all the same
 	}
-	defer f.Close()
-	begin := make([]byte, 256) // as much as Linux looks at
-	n, _ := io.ReadFull(f, begin)
-	begin = begin[:n]
+	begin, err := durable.ReadHead(filepath.Dir(at), filepath.Base(at), 256) // as much as Linux looks at
+	if err != nil {
+		return nil
+	}
 	first, _, _ := bytes.Cut(begin, []byte("\n"))
 	line, is := strings.CutPrefix(string(first), "#!")
 	words := strings.Fields(line)
 	_, elsewhere := own.Env["PATH"]
 	switch {
-	case !is && n > 0 && o.Sandbox == nil && !bytes.Contains(begin, []byte{0}):
+	case !is && len(begin) > 0 && o.Sandbox == nil && !bytes.Contains(begin, []byte{0}):
 		return fmt.Errorf("%s is no program, and its first line does not say what runs it, as #!/bin/sh does", path)
 	case !is || len(words) == 0 || !filepath.IsAbs(words[0]):
 		return nil
