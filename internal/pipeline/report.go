@@ -54,7 +54,7 @@ func (r Report) Undecided() (what, why string) {
 	switch {
 	case r.Executed:
 		return "", ""
-	case len(r.Checks.Results) > 0:
+	case slices.ContainsFunc(r.Checks.Results, func(c CommandResult) bool { return c.Forgiven }):
 		return "No command decided", "all that check it failed before the work too, and are forgiven"
 	}
 	return "Nothing was executed", "the project names no command that checks it"
