@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,18 +89,34 @@ func (l Limits) Longest() time.Duration {
 	return l.Wall
 }
 
-// explain says of a call that used up what was left for the task that this is why it was ended, and by which setting.
-func (l Limits) explain(fail *flow.Failure) {
+// explain says of a call that was ended by a limit by which setting that was.
+func (r *Request) explain(fail *flow.Failure) {
+	l := r.Limits
 	switch {
 	case fail == nil || !fail.ResumeAt.IsZero(): // the day's
 	case fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall:
 		fail.Code = string(trellis.BudgetTime)
 		fail.Detail += ", which is what was left of limits.seconds"
+	case fail.Code == string(trellis.TimeoutWall) && l.Wall > 0:
+		fail.Detail += fmt.Sprintf("; %s is %s", r.wallSetting(), l.Wall)
 	case fail.Code == string(trellis.BudgetTokens) && l.Tokens > 0:
 		fail.Detail += ", by what was left of limits.tokens"
 	case fail.Code == string(trellis.BudgetCost) && l.CostUSD > 0:
 		fail.Detail += ", by what was left of limits.cost_usd"
 	}
+}
+
+// wallSetting is what sets Limits.Wall of the request.
+func (r *Request) wallSetting() string {
+	switch {
+	case r.Role == trellis.Implement && r.Template != "":
+		return "limits.implement, or timeout_seconds of the step,"
+	case r.Role == trellis.Heal:
+		return "limits.debug"
+	case slices.Contains([]trellis.Role{trellis.Implement, trellis.Check, trellis.Debug, trellis.Accept}, r.Role):
+		return "limits." + string(r.Role)
+	}
+	return "limits.evaluate"
 }
 
 // Repair is what an invalid answer is sent back with.

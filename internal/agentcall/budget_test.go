@@ -243,3 +243,19 @@ func TestTimeOfCutOffCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitIsNamed(t *testing.T) {
+	for said, r := range map[string]Request{
+		"limits.check is 2s":     {Role: trellis.Check},
+		"limits.debug is 2s":     {Role: trellis.Heal, Template: "heal"},
+		"limits.evaluate is 2s":  {Role: trellis.Grade, Template: "grade"},
+		"limits.implement is 2s": {Role: trellis.Implement},
+		"limits.implement, or timeout_seconds of the step, is 2s": {Role: trellis.Implement, Template: "step"},
+	} {
+		r.Limits.Wall = 2 * time.Second
+		f := flow.Fail(string(trellis.TimeoutWall), "the agent took longer than 2s")
+		if r.explain(f); f.Detail != "the agent took longer than 2s; "+said {
+			t.Errorf("%s: %s", r.Role, f.Detail)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	}
 	fail, bound, err := a.applyBudget(c, &r.Limits, lost)
 	if fail != nil || err != nil {
-		r.Limits.explain(fail)
+		r.explain(fail)
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
 	before := interrupted{dir: lastFolder(base, c.Attempt), agent: r.Agent, mayRestart: (session != "" && session != r.Session || r.RestartSession) && r.Repair == nil}
@@ -126,7 +126,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
 	bound.explain(reply.Failure)
-	r.Limits.explain(reply.Failure)
+	r.explain(reply.Failure)
 	reply.Notes = TruncateList(append(notes, reply.Notes...), maxSentences)
 	reply.Problems = TruncateList(reply.Problems, maxSentences)
 	if err != nil {
