@@ -70,8 +70,13 @@ func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error
 	return c, err
 }
 
-// tip is where the branch of a task ends that has no worktree any more.
+// tip is where the branch of a task ends that has no worktree any more. One that git can't read is no reason to leave out what is in it.
 func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
+	if t.WorktreePath != "" {
+		if err := p.Repo.Worktrees().Unlinked(ctx, git.AbsFrom(p.Root, t.WorktreePath)); err != nil {
+			return "", err
+		}
+	}
 	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
 	if err == nil && tip == "" {
 		err = WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")

@@ -177,7 +177,7 @@ func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	if err == nil {
 		there, err = o.p.Repo.Worktrees().Resumable(ctx, at)
 	}
-	if there && !fresh { // which does without its branch
+	if there && !fresh && o.p.Repo.Worktrees().Unlinked(ctx, at) == nil { // a fresh run does without its branch, and a run links it again
 		_, err = o.p.Repo.Refs().Head(ctx, at)
 	}
 	switch {

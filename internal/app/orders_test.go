@@ -63,6 +63,20 @@ func TestRetrySaysWhatBecomesOfTheWork(t *testing.T) {
 		t.Errorf("without its branch: %s", got)
 	}
 	run("update-ref", "refs/heads/feature/bye", base)
+	if err := os.Remove(filepath.Join(n.Path, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if got := says(); !strings.Contains(got, "bye, keeping") {
+		t.Errorf("without its .git file, which a run makes again: %s", got)
+	}
+	var diff strings.Builder
+	if _, err := p.Diff(t.Context(), dir, false, &diff); err == nil || !strings.HasSuffix(err.Error(), "`git worktree repair` makes that again") {
+		t.Errorf("what git can't read has no changes: %q, %v", diff.String(), err)
+	}
+	run("worktree", "repair")
+	if _, err := p.Diff(t.Context(), dir, false, &diff); err != nil {
+		t.Error(err)
+	}
 	if err := os.RemoveAll(filepath.Join(p.Repo.Common, "worktrees")); err != nil {
 		t.Fatal(err)
 	}

@@ -507,6 +507,18 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 	return r.refs.branchOf(ctx, gitDir)
 }
 
+// Unlinked is a *PathError when the worktree at path has lost the file by which git knows it, with the command that makes it again.
+func (r Worktrees) Unlinked(ctx context.Context, path string) error {
+	if !unlinked(path) {
+		return nil
+	}
+	all, err := r.List(ctx)
+	if err == nil && slices.ContainsFunc(all, func(w Worktree) bool { return w.At(path) }) {
+		err = &PathError{path, "has lost its .git file, by which git knows it: `git worktree repair` makes that again"}
+	}
+	return err
+}
+
 // Mend links a worktree to the repository again that has lost the file which does.
 func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	if !unlinked(dir) {
