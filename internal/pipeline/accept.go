@@ -62,9 +62,9 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := pending(judged)
+	open, speechless := pending(judged), (*flow.Failure)(nil)
 	if len(open) > 0 {
-		if judged, err = r.askAccept(f, content, judged, open); err != nil {
+		if judged, speechless, err = r.askAccept(f, content, judged, open); err != nil {
 			return nil, err
 		}
 	}
@@ -72,19 +72,30 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 		r.rep.Executed = r.rep.Executed || j.Verify != ""
 	}
 	r.rep.Criteria = judged
-	return unmet(judged, r.rep.Checks.Tree).inFresh(r.rep.Checks), nil
+	found := unmet(judged, r.rep.Checks.Tree)
+	if speechless != nil && r.in.Code > 11 && found.onlyUnknown() { // no other work makes a better judge
+		return nil, flow.Fail(string(found.Code), "%s; %s", found.Detail, speechless.Detail)
+	}
+	return found.inFresh(r.rep.Checks), nil
 }
 
-func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) ([]CriterionResult, error) {
+// onlyUnknown reports whether nobody said of any criterion that it is not met: some could not be judged.
+func (t *trouble) onlyUnknown() bool {
+	return t != nil && !slices.ContainsFunc(t.Unmet, func(c CriterionResult) bool { return c.Verdict != "unknown" })
+}
+
+// askAccept has the accept agent judge the open criteria. speechless is why it gave no usable answer: those are unknown then.
+func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) (_ []CriterionResult, speechless *flow.Failure, _ error) {
 	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
 	why := "the accept agent did not answer to it"
-	if fail := answerless(err); fail != nil {
-		why, err = "the accept agent gave no usable answer: "+fail.Code, nil
+	if speechless = answerless(err); speechless != nil {
+		why, err = "the accept agent gave no usable answer: "+speechless.Code, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return merge(judged, reply, why)
+	judged, err = merge(judged, reply, why)
+	return judged, speechless, err
 }
 
 // verdicts is the answer of the accept agent.

@@ -27,6 +27,7 @@ const (
 	content  = `{"hash": "h1", "criteria": [{"id": "A1", "text": "it says bye"}], "approved": true, "markers": ["DONE"]}`
 	open     = `[{"id": "A1", "text": "it says bye", "verdict": ""}]`
 	proven   = `[{"id": "A1", "text": "it says bye", "verdict": "met", "proven": true}]`
+	half     = `[{"id": "A1", "text": "it says bye", "verdict": ""}, {"id": "A2", "text": "ls does it", "verify": "ls", "verdict": "unmet", "proven": true}]`
 	met      = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}]}}`
 	notMet   = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "unmet", "evidence": "nowhere"}]}}`
 	unfit    = `{"text": {"bytes": 4}, "tool_calls": 1, "problems": ["/criteria: is missing"]}`
@@ -135,6 +136,15 @@ func TestFlow(t *testing.T) {
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept observe debug " + round + " report",
 			status: trellis.Review, outcome: trellis.Delivered},
 		"nobody can judge a criterion": {change: map[string][]any{"accept": {unfit}},
+			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept accept report",
+			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.AcceptanceUnmet, detail: "A1 is unknown: it says bye; the accept agent's answer is invalid: "},
+		"one is not met, and nobody can judge another": {change: map[string][]any{"criteria": {half, proven}, "accept": {unfit}},
+			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept accept observe debug observe check verify observe criteria commit final-verify seal report",
+			status: trellis.Review, outcome: trellis.Delivered},
+		"nobody can judge one that only should be met": {change: map[string][]any{"criteria": {strings.Replace(open, `"text"`, `"should": true, "text"`, 1)}, "accept": {unfit}},
+			calls:  "claim prepare baseline observe implement " + strings.Replace(round, "accept", "accept accept", 1) + " report",
+			status: trellis.Review, outcome: trellis.Delivered},
+		"nobody can judge a criterion, in a run that an older trellis began": {in: pipeline.Input{Code: 11}, change: map[string][]any{"accept": {unfit}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept accept observe debug observe check verify observe criteria accept accept report",
 			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.NoProgress, detail: "A1 is unknown"},
 		"the answer of accept is repaired": {change: map[string][]any{"accept": {unfit, met}},

@@ -25,9 +25,10 @@ import (
 // whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at, one of version 4 does
 // groups of verification steps as it does other steps, one of version 5 mends a step as long as there are rounds, one of version 6
 // verifies in the worktree, and the commit once more, one of version 7 has no agent work before the baseline is known, one of version 8
-// asks again with what the first call could use, one of version 9 does not say of a cost that it is not the whole, and one of version 10 asks
-// as soon as a provider's limit is said to be over, however often it was not.
-const Code = 11
+// asks again with what the first call could use, one of version 9 does not say of a cost that it is not the whole, one of version 10 asks
+// as soon as a provider's limit is said to be over, however often it was not, and one of version 11 has the debug agent go on when the
+// accept agent gave no usable answer.
+const Code = 12
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"

@@ -69,7 +69,7 @@ var Codes = []CodeInfo{
 	{BudgetCost, "the task used up limits.cost_usd, or the day's tasks limits.day_cost_usd", "raise the one named in .trellis/config.yaml, then `trellis start DIR`; a new day goes on by itself", false},
 	{BudgetTime, "the task used up limits.seconds", "raise limits.seconds in .trellis/config.yaml, then `trellis start DIR`", false},
 	{VerifyFailed, "the project's own checks still fail after the last round", "read report.md and `trellis diff DIR`; mend it by hand in the worktree or `trellis retry DIR`", false},
-	{AcceptanceUnmet, "acceptance criteria are not met, or nobody could tell", "read report.md; sharpen the criteria in prd.md or `trellis retry DIR`", false},
+	{AcceptanceUnmet, "acceptance criteria are not met, or nobody could tell", "read report.md; sharpen the criteria in prd.md, or choose another accept agent where that gave no usable answer, then `trellis retry DIR`", false},
 	{StepFailed, "a step of plan.json failed for good", "read report.md; edit plan.json, then `trellis retry DIR`", false},
 	{NoProgress, "the same failure came twice and nothing was changed in between", "the agent is stuck: sharpen prd.md, debug.jsonl or the step of plan.json that is named, then `trellis retry DIR`", false},
 	{EmptyDiff, "the run changed nothing although something was asked for", "check that the agent may edit (`trellis logs DIR`); sharpen prd.md, then `trellis retry DIR`", false},
