@@ -271,7 +271,7 @@ func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 	if err != nil || same {
 		return same, err
 	}
-	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")
+	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, something that was still running, or Trellis, which left out what is not committed")
 	s, err := fv.leaks.search(ctx, j)
 	if err != nil {
 		return false, err

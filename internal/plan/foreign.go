@@ -14,7 +14,7 @@ func tools() [][2]string { return [][2]string{{"goal", "executant"}, {"tascs", "
 
 // foreign is the key by which this is a file of another tool, and that tool; nil when it is ours.
 func (d *document) foreign() (key *member, tool string) {
-	if d.root.member("schema_version") != nil {
+	if d.root.member("schema_version") != nil || d.root.stepsHaveIDs() {
 		return nil, ""
 	}
 	for _, t := range tools() {
@@ -23,6 +23,15 @@ func (d *document) foreign() (key *member, tool string) {
 		}
 	}
 	return nil, ""
+}
+
+// stepsHaveIDs reports whether a step has an id, as ours have, and none a name, as executant's must.
+func (n *node) stepsHaveIDs() bool {
+	steps := n.value("steps")
+	has := func(key string) bool {
+		return steps != nil && slices.ContainsFunc(steps.items, func(step *node) bool { return step.member(key) != nil })
+	}
+	return has("id") && !has("name")
 }
 
 // converted is the plan that a file of another tool stands for. Its values stand where they did: problems that

@@ -70,6 +70,8 @@ func TestParse(t *testing.T) {
 		{"version as text", `{"schema_version": "1", "title": "T", "steps": [` + step + `]}`, `1 /schema_version: must be a whole number, not a string`},
 		{"executant", "{\n\"goal\": \"G\", \"steps\": []}", "2 /goal: this is a file of executant, not a plan.json"},
 		{"tascer", "{\"title\": \"T\",\n\"tascs\": []}", "2 /tascs: this is a file of tascer, not a plan.json"},
+		{"goal beside our steps", "{\"title\": \"T\",\n\"goal\": \"G\", \"steps\": [" + step + "]}", "~1 : schema_version is missing: taken for 1\n2 /goal: is not a known key (known: $schema, acceptance"},
+		{"goal beside steps of both kinds", "{\n\"goal\": \"G\", \"steps\": [" + step + ", {\"name\": \"b\"}]}", "2 /goal: this is a file of executant"},
 		{"goal in one of ours", "{\"schema_version\": 1, \"title\": \"T\",\n\"goal\": \"G\", \"steps\": [" + step + "]}", "2 /goal: is not a known key"},
 		{"no title, no steps", `{"schema_version": 1}`, "1 /title: is missing\n1 /steps: is missing"},
 		{"blank title", "{\"schema_version\": 1,\n\"title\": \" \", \"steps\": [" + step + "]}", "2 /title: is blank"},
