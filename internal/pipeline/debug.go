@@ -28,7 +28,7 @@ func (t *trouble) same(u *trouble) bool {
 	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
 }
 
-// Untold is what a call of the debug agent is to mend, by its input, in a line, where no command, criterion, step, hook or person has
+// Untold is what a call of the debug agent is to mend, by its input, in a line, where no command, criterion, hook or person has
 // said it before; "" for any other call.
 func Untold(activity string, in json.RawMessage) string {
 	var asked agentcall.Request
@@ -37,7 +37,12 @@ func Untold(activity string, in json.RawMessage) string {
 		return ""
 	}
 	const most = 300
-	if t := of.Trouble; len(t.Failed)+len(t.Unmet)+len(t.Feedback) == 0 && t.Output.Path == "" && t.Code != trellis.StepFailed {
+	switch t := of.Trouble; {
+	case t.Code == trellis.StepFailed && len(t.Failed) > 0 && t.Failed[0].Tail != "":
+		return text.Clip(text.OneLine(t.Detail+": "+text.LastLine(t.Failed[0].Tail)), most)
+	case t.Code == trellis.StepFailed:
+		return text.Clip(text.OneLine(t.Detail), most)
+	case len(t.Failed)+len(t.Unmet)+len(t.Feedback) == 0 && t.Output.Path == "":
 		return text.Clip(text.OneLine(string(t.Code)+": "+t.Detail), most)
 	}
 	return ""

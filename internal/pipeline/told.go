@@ -99,10 +99,10 @@ func failureOf(c journal.Entry) *flow.Failure {
 func OutcomeOf(h *journal.History) events.Outcome {
 	p, err := ReadProgress(h)
 	if err != nil {
-		return events.Outcome{Seconds: h.EndedAt.Sub(h.Began).Seconds()}
+		return events.Outcome{Seconds: h.EndedAt.Sub(h.Started()).Seconds()}
 	}
 	s := p.State
-	o := events.Outcome{Status: s.Status, Outcome: s.Outcome, Usage: s.Usage, Rounds: s.Round, Seconds: h.EndedAt.Sub(h.Began).Seconds(), Commit: s.Commit}
+	o := events.Outcome{Status: s.Status, Outcome: s.Outcome, Usage: s.Usage, Rounds: s.Round, Seconds: h.EndedAt.Sub(h.Started()).Seconds(), Commit: s.Commit}
 	if r := p.Report; r != nil {
 		o.Branch, o.Worktree, o.Stat, o.Criteria = r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
 		for _, c := range r.Criteria {

@@ -374,7 +374,7 @@ func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	}
 	switch {
 	case h.Ended || len(open) == 0:
-		return q, &RefusedError{id + " waits with no step", ""}
+		return q, &RefusedError{id + " waits with no step", "trellis status " + trellis.ShellWord(id)}
 	case step == "":
 		return q, &RefusedError{fmt.Sprintf("%s waits with %d steps: %s", id, len(open), strings.Join(paths, ", ")), "add --step " + paths[0]}
 	}

@@ -89,7 +89,7 @@ func (r *run) take(h *journal.History) {
 		}
 	}
 	r.ended, r.at = h.Ended, h.EndedAt
-	r.flow, r.began = h.Flow, h.Began
+	r.flow, r.began = h.Flow, h.Started()
 	r.over(h)
 	if h.Flow == pipeline.Flow {
 		r.stands(h, last, debugged)

@@ -250,7 +250,7 @@ func (r *runLog) next(h *journal.History) (lines []Line) {
 	}
 	if h.Ended && !r.end {
 		r.end = true
-		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: secondsBetween(h.Began, h.EndedAt), Text: outcome(h.Out)})
+		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: secondsBetween(h.Started(), h.EndedAt), Text: outcome(h.Out)})
 	}
 	return lines
 }

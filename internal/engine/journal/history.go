@@ -40,6 +40,14 @@ type History struct {
 	Out     json.RawMessage // result of the flow, also next to a Failure
 }
 
+// Started is when the first activity started: a run may be asked for long before somebody starts it. Without one it is Began.
+func (h *History) Started() time.Time {
+	if len(h.Calls) == 0 {
+		return h.Began
+	}
+	return h.Calls[0].Started
+}
+
 // Entry is an activity, or a wait: sleep, or await:<signal>.
 type Entry struct {
 	ID       string // <scope>/<activity>#<n>
