@@ -31,16 +31,17 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 // allDone is how a check agent says that it looked at everything, when nothing can be executed.
 const allDone = "ALL_CHECKS_FINISH"
 
+// word is a reason of one word. Where words are written without blanks between them, a sentence is none.
+var word = trellis.Pattern(`^\w[\w-]*$`)
+
 // markers are the words that the check agent ends with: one for all, one for each one-word reason in
 // check.jsonl.
 func markers(data []byte) []string {
 	list := []string{allDone}
 	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
 	for _, r := range rows {
-		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {
-			continue
-		}
-		if m := strings.ToUpper(strings.Trim(r.Reason, ".:;,")) + "_FINISH"; !slices.Contains(list, m) {
+		reason := strings.Trim(r.Reason, ".:;,")
+		if m := strings.ToUpper(reason) + "_FINISH"; word().MatchString(reason) && !slices.Contains(list, m) {
 			list = append(list, m)
 		}
 	}
