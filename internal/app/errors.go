@@ -164,6 +164,9 @@ func HintsOf(err error) []string {
 	if refused, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(refused, fs.ErrPermission) && !strings.Contains(refused.Op, "exec") {
 		return []string{durable.MakeYours(refused.Path)}
 	}
+	if durable.Unfit(err) {
+		return []string{"put the disk right, then type the command again"}
+	}
 	if held, ok := errors.AsType[*durable.HeldError](err); ok {
 		if hints := heldBy(held); hints != nil {
 			return hints

@@ -30,8 +30,8 @@ func faulty() {
 	os.Exit(run(&console{Console: command.Console{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}}))
 }
 
-// cloneIDs are the random names of clones: a step below one is the same step in the next world.
-var cloneIDs = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+// randomIDs are the random names of clones, and of runs of files: a step below one is the same step in the next world.
+var randomIDs = regexp.MustCompile(`\b([0-9a-f]{32}|\d{6}-\d{6}-[a-z2-7]{4})\b`)
 
 // faults is what is wrong with a disk.
 type faults struct {
@@ -44,7 +44,7 @@ func (f *faults) ask(step, path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if rel, err := filepath.Rel(os.Getenv("FAULTS_ROOT"), path); err == nil {
-		path = cloneIDs.ReplaceAllString(rel, "CLONE")
+		path = randomIDs.ReplaceAllString(rel, "ID")
 	}
 	line := step + " " + path
 	f.seen[line]++

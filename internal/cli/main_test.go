@@ -121,12 +121,14 @@ func prepareScript(env *testscript.Env) error {
 			return err
 		}
 	}
-	path, err := exec.LookPath("gh") // the one above; scripts that want it put .fakes into PATH
-	if err == nil {
-		err = os.Symlink(path, filepath.Join(fakes, "gh"))
-	}
-	if err != nil {
-		return fmt.Errorf("linking gh: %w", err)
+	for _, name := range []string{"gh", "trellis-faulty"} { // those above; scripts that want them put .fakes into PATH
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(fakes, name))
+		}
+		if err != nil {
+			return fmt.Errorf("linking %s: %w", name, err)
+		}
 	}
 	if path, err := exec.LookPath("bwrap"); err == nil { // for scripts that put .boxes into PATH
 		if err := errors.Join(os.Mkdir(filepath.Join(env.WorkDir, ".boxes"), 0o777), os.Symlink(path, filepath.Join(env.WorkDir, ".boxes", "bwrap"))); err != nil {

@@ -70,8 +70,6 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir)))
 	case errors.As(err, new(*durable.HeldError)), errors.Is(err, journal.ErrFenced):
 		return err
-	case durable.Unfit(err):
-		return app.WithHints(err, "put the disk right; then trellis start "+trellis.ShellWord(id))
 	}
 	return AgentError(err)
 }

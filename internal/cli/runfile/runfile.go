@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -130,6 +131,9 @@ func run(a *command.Console, c *cli.Context) error {
 			res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
 		}
 		show.Close()
+		if _, none := s.FileRunner().FileDir(res.ID); none == nil && durable.Unfit(err) { // typed again, the command would begin another run
+			return app.WithHints(err, "put the disk right, then trellis run --resume "+trellis.ShellWord(res.ID))
+		}
 		if err != nil {
 			return outcome.RunError(a, p, res.ID, err)
 		}
