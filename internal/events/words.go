@@ -187,18 +187,17 @@ func (o Outcome) Summary() string {
 // Changes are how many files were changed, and by how many lines, as Stat says it.
 func (o Outcome) Changes() (files, added, deleted int) {
 	for line := range strings.SplitSeq(strings.TrimSpace(o.Stat), "\n") {
-		if more := 0; strings.HasPrefix(line, "… and ") {
-			_, _ = fmt.Sscanf(line, "… and %d more", &more) // what is no number adds none
-			files += more
-			continue
-		}
 		fields := strings.Fields(line)
 		if len(fields) < 4 {
 			continue
 		}
-		var a, d int
-		if _, err := fmt.Sscanf(strings.Join(fields[len(fields)-2:], " "), "+%d -%d", &a, &d); err == nil {
-			files, added, deleted = files+1, added+a, deleted+d
+		n, a, d := 1, 0, 0
+		_, err := fmt.Sscanf(strings.Join(fields[len(fields)-2:], " "), "+%d -%d", &a, &d)
+		if strings.HasPrefix(line, "… and ") { // the files that are not named; of earlier runs it has no lines
+			_, err = fmt.Sscan(fields[2], &n)
+		}
+		if err == nil {
+			files, added, deleted = files+n, added+a, deleted+d
 		}
 	}
 	return files, added, deleted

@@ -479,12 +479,16 @@ const statLines = 50
 
 func stat(changes []git.Change) string {
 	var b strings.Builder
+	more, added, deleted := 0, 0, 0 // of the files that are not named
 	for i, ch := range changes {
-		if i == statLines {
-			fmt.Fprintf(&b, "… and %d more files\n", len(changes)-i)
-			break
+		if a, d := max(ch.Added, 0), max(ch.Deleted, 0); i < statLines {
+			fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], a, d)
+		} else {
+			more, added, deleted = more+1, added+a, deleted+d
 		}
-		fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], max(ch.Added, 0), max(ch.Deleted, 0))
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "… and %s +%d -%d\n", text.Count(more, "more file"), added, deleted)
 	}
 	return b.String()
 }

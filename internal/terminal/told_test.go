@@ -47,8 +47,8 @@ func TestToldOnTerminal(t *testing.T) {
 		pass(time.Second)
 		s.want(t, failed, crashed, "02-01-auth  ▰▰▱▱▱▱▱ debug 2 · 4s · once more")
 		p.Take(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Review}})
-		p.told("02-01-auth", events.Event{Kind: events.Ended, Outcome: &events.Outcome{Status: trellis.Review, Seconds: 64, Rounds: 2, Stat: "M a.go +1 -2\nA b c.go +3 -0\n… and 2 more files\n", Met: 2, Criteria: 3}})
-		s.want(t, failed, crashed, "trellis: 02-01-auth: review in 1m4s · 2 rounds · 4 files +4 -2 · 2 of 3 criteria met")
+		p.told("02-01-auth", events.Event{Kind: events.Ended, Outcome: &events.Outcome{Status: trellis.Review, Seconds: 64, Rounds: 2, Stat: "M a.go +1 -2\nA b c.go +3 -0\n… and 2 more files +10 -20\n", Met: 2, Criteria: 3}})
+		s.want(t, failed, crashed, "trellis: 02-01-auth: review in 1m4s · 2 rounds · 4 files +14 -22 · 2 of 3 criteria met")
 		p.Close()
 	})
 }
