@@ -26,7 +26,7 @@ const (
 // The first time it starts this program again with the same arguments, streams and environment (the reaper), which
 // does the same (the worker). Both pass SIGINT, SIGTERM, SIGHUP and SIGQUIT on, and return when what they started has
 // ended and every process that came from it is killed: worker is false, and code is to be the exit code (128+n
-// after signal n). In the worker it returns at once with worker true. Of the three any one or two may be killed: the
+// after signal n). One that was killed could not say so: the error is then a [SignalError], in whoever saw it alone. In the worker it returns at once with worker true. Of the three any one or two may be killed: the
 // worker goes with its reaper, the reaper ends everything with its guard, and whoever is left ends the rest. On Linux they
 // adopt orphans, so that nothing of it has to say where it came from.
 //
@@ -43,10 +43,11 @@ func Guard() (worker bool, code int, err error) {
 	if os.Getenv(reaperVar) != "" {
 		run = reap
 	}
-	if code, err = run(); err != nil {
+	code, err = run()
+	if err != nil && !errors.As(err, new(*SignalError)) {
 		return false, 1, fmt.Errorf("starting the guarded process: %w", err)
 	}
-	return false, code, nil
+	return false, code, err
 }
 
 // Guarded is the process that ends what this one leaves, if this is a worker.
@@ -118,7 +119,10 @@ func watchOver(start func() (*os.Process, error)) (code int, err error) {
 		return 0, err
 	}
 	code, _ = decode(status)
-	return code, nil
+	if status.Signaled() && status.Signal() == syscall.SIGKILL {
+		err = &SignalError{syscall.SIGKILL}
+	}
+	return code, err
 }
 
 // startAgain starts this program once more, with the same arguments and streams.

@@ -21,7 +21,9 @@ import (
 // tree until a signal comes; guard: print its reaper; nested, orphans, hides: see there.
 func guarded(args []string) int {
 	worker, code, err := proc.Guard()
-	if err != nil {
+	if errors.As(err, new(*proc.SignalError)) {
+		fmt.Println(err)
+	} else if err != nil {
 		fmt.Println(err)
 		return 99
 	}
@@ -250,6 +252,9 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 137 {
 		t.Errorf("got code %d, want 137", got)
+	}
+	if words := strings.Join(rest(out), "|"); words != "stopped by SIGKILL" {
+		t.Errorf("got last words %q, want its end told once", words)
 	}
 	wantGone(t, pids)
 }
