@@ -116,6 +116,10 @@ func TestHooks(t *testing.T) {
 		if got := b.GitIn(dir, "log", "--format=%s", "-1"); got != "first" {
 			t.Errorf("%s: there is a commit", name)
 		}
+		b.Hook(name, "exit 1")
+		if _, err := b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "m"}); !errors.As(err, &hook) || hook.Output != "it said nothing" {
+			t.Errorf("%s, without a word: got %v", name, err)
+		}
 		b.Hook(name, "test -f .hook-ran && exit 0; touch .hook-ran; cat >/dev/null")
 		gittest.Must(b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "m", Exclude: []string{".hook-ran"}}))(t)
 		if b.Read(filepath.Join(dir, ".hook-ran")) != "" {

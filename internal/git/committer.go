@@ -58,7 +58,14 @@ type CommitOptions struct {
 // HookError says that a hook of the user refused.
 type HookError struct {
 	Hook   string // its name, or the names of those that it can have been
-	Output string // what it said, whole
+	Output string // what it said, whole, or that it said nothing
+}
+
+func hookError(hook string, failed *Error) *HookError {
+	if strings.TrimSpace(failed.Stderr) == "" {
+		return &HookError{hook, "it said nothing"}
+	}
+	return &HookError{hook, failed.Stderr}
 }
 
 func (e *HookError) Error() string {
@@ -272,7 +279,7 @@ func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed 
 		}
 	}
 	if hooks := r.hooks.hooks(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
-		return &HookError{strings.Join(hooks, " or "), failed.Stderr}
+		return hookError(strings.Join(hooks, " or "), failed)
 	}
 	return failed
 }

@@ -338,7 +338,7 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 	case lookErr == nil && now[o.Branch] != tip:
 		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
 	case failed.Code == 1 && !refused && len(r.hooks.hooks(ctx, o.Dir, "pre-push")) > 0:
-		return &HookError{"pre-push", strings.TrimSpace(failed.Stderr)}
+		return hookError("pre-push", failed)
 	}
 	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
 	return failed

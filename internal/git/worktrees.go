@@ -308,7 +308,7 @@ func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
 	}
 	for _, w := range all {
 		if w.Path == n.Path && !w.Gone && w.Branch == n.Branch && !halfMade(w.admin) {
-			return &HookError{"post-checkout", failed.Stderr}
+			return hookError("post-checkout", failed)
 		}
 	}
 	return err
