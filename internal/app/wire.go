@@ -26,12 +26,12 @@ func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 	if q.Settings.Kept != "" {
 		p.WarnOldSettings(ctx)
 	}
-	_, _ = p.RuntimeDir() // which hides itself from git, whatever writes there first; where it can't be made, that says so
 	return q.SiteWith(ctx)
 }
 
 // SiteWith is a site with the settings of the project as they are read now.
 func (p *Project) SiteWith(ctx context.Context) (*runner.Site, error) {
+	_, _ = p.RuntimeDir() // which hides itself from git, whatever writes there first; where it can't be made, that says so
 	cfg, err := p.ValidConfig()
 	if err != nil {
 		return nil, err
@@ -89,11 +89,11 @@ func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 
 // ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
 func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
-	s, err := p.SiteWith(ctx)
+	cfg, err := p.ValidConfig()
 	if err != nil {
 		return nil, err
 	}
-	return quiet(s), nil
+	return quiet(p.Wire(ctx, cfg, p)), nil
 }
 
 // quiet is a site that starts nothing of its settings, and tells nobody.
