@@ -99,7 +99,7 @@ func (t task) remark() string {
 	case t.drafted() && t.HeldBy != nil:
 		return "at work"
 	case t.drafted():
-		return "cut off"
+		return "cut off: run `trellis plan --retry`"
 	case t.Status == trellis.InProgress && t.Round > 0:
 		return fmt.Sprintf("%s, round %d", t.Phase, t.Round)
 	case t.Status == trellis.InProgress:

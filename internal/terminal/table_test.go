@@ -68,7 +68,7 @@ func TestTableRemarks(t *testing.T) {
 	if err := terminal.Table(&got, tasks, terminal.Style{Width: 80}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  approval ", "  not started", "02-03-c  ", " agent_exit ", "\n02-04-d  ", " cut off ", "\n02-05-e ", " at work "} {
+	for _, want := range []string{"  approval ", "  not started", "02-03-c  ", " agent_exit ", "\n02-04-d  ", " cut off: run ", "\n02-05-e ", " at work "} {
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("want %q in\n%s", want, &got)
 		}
