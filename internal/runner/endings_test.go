@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/soak"
@@ -167,5 +169,28 @@ func TestRetryFresh(t *testing.T) {
 	ref := w.Git("for-each-ref", "--format=%(refname)", "refs/trellis/backup")
 	if got := w.Git("ls-tree", "--name-only", ref); !strings.Contains(got, "left.txt") {
 		t.Errorf("the backup %s holds %s", ref, got)
+	}
+}
+
+// What a program fails with on a full disk is no end of the run: start says that the disk is full, and goes on when it is not.
+func TestProgramThatFailsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	w.Site.Config.Worktree.Setup = []string{"test -f ../../../room"}
+	full := true
+	w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
+		if full && filepath.Base(path) == durable.TempPrefix+"room" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	dir := w.Hand("02-01-bye", lyingPRD)
+	if res, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !durable.Unfit(err) || !strings.Contains(err.Error(), "test -f") || res.Status != trellis.InProgress {
+		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+	}
+	full = false
+	w.Write("../room", "")
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }

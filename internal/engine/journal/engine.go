@@ -259,13 +259,14 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 }
 
 // blame is why an activity failed. When the disk is at fault, or somebody holds a lock or a file that it needs, that is nothing to
-// record: the run goes on when it is right again, and enters the activity once more.
+// record: the run goes on when it is right again, and enters the activity once more. So its failure is words then, which is not
+// to be taken for that of the run.
 func (e *engine) blame(err error) error {
 	if durable.Unfit(err) || errors.Is(err, durable.ErrHeld) {
 		return suspended(err)
 	}
 	if full := e.o.Disk.Room(e.o.Dir); durable.Unfit(full) {
-		return suspended(fmt.Errorf("%w (writing to %s: %w)", err, e.o.Dir, full))
+		return suspended(fmt.Errorf("%v (writing to %s: %w)", err, e.o.Dir, full))
 	}
 	return err
 }

@@ -39,7 +39,8 @@ func TestDiskAtFaultIsNoFailure(t *testing.T) {
 				defer r.Close()
 				return journal.Execute(t.Context(), r, func(f flow.Flow, _ string) (string, error) { return one.Do(f, "") })
 			}
-			if _, err := do(); !errors.Is(err, flow.ErrSuspended) || !strings.Contains(err.Error(), fails.Error()) || !durable.Unfit(err) {
+			_, err := do()
+			if !errors.Is(err, flow.ErrSuspended) || !strings.Contains(err.Error(), fails.Error()) || !durable.Unfit(err) || errors.As(err, new(*flow.Failure)) {
 				t.Fatalf("on a full disk: %v", err)
 			}
 			full = false
