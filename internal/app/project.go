@@ -11,7 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -145,12 +145,16 @@ func nearTasks(store taskdir.Store, ref string) []string {
 func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
 	r := status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
-	r.Agreed = func(dir string) bool {
+	r.Approvers = c.Planning.Approvers
+	r.Agreement = func(dir string) (g pipeline.Agreement) {
 		if _, err := p.Gate.Judge(); err != nil { // who says by whom decisions of others count
-			return false
+			return g
 		}
 		g, err := p.Wire(context.Background(), c, p).Approvals().Agreement(dir)
-		return err == nil && g.State == proof.Approved
+		if err != nil {
+			return pipeline.Agreement{}
+		}
+		return g
 	}
 	SharingOf(p).show(&r)
 	return r

@@ -155,14 +155,20 @@ func TestDecisionsThatCount(t *testing.T) {
 	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note\n", "waits for others")
 }
 
-// People are counted by account: who says a second yes with another name hears why it still waits.
+// People are counted by account: who says a second yes with another name hears why it still waits. Whoever asks hears whose yes there is.
 func TestApproveAgainByTheSameAccount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.hand()
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"status": "ready", "pipeline": {"approval": {"required": true, "approvers": 2}}}`)
+	b.do("watch --once", command.ExitWaiting)
+	b.refused("status note", command.ExitDone, "waits for approval (0 of 2)\n", "")
 	for range 2 {
 		b.refused("approve note --by ann", command.ExitWaiting, "02-01-note has the approval of ann and waits for others\n", "account")
 	}
 	b.refused("approve note --by bob", command.ExitWaiting, "02-01-note has the approval of ann; that of bob does not count besides, since it comes from the same account: ", "has the approval of bob")
+	for _, words := range []string{"status note", "status", "list"} {
+		b.refused(words, command.ExitDone, "approval (1 of 2: ann)", "bob")
+	}
+	b.refused("review note", command.ExitWaiting, "2 people have to agree\n  - agreed so far: ann\n", "bob")
 }

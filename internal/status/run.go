@@ -92,13 +92,13 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 	if err != nil {
 		return err
 	}
-	open = undecided(open, said, now)
-	for _, q := range open {
+	left := undecided(open, said, now)
+	for _, q := range left {
 		r.Waits = append(r.Waits, q.Path)
 	}
 	r.At = at(past)
 	switch {
-	case len(open) > 0:
+	case len(left) > 0:
 		r.Status = RunWaiting
 	case r.HeldBy != nil:
 		r.Status = RunRunning

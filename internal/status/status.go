@@ -107,8 +107,10 @@ type Reader struct {
 	Now     time.Time
 	// Known are the statuses of all tasks by directory name, for who has read them; nil: they are read where they matter.
 	Known map[string]trellis.Status
-	// Agreed reports whether people said yes to the plan of a task, as its run would take it; nil: nobody did.
-	Agreed func(dir string) bool
+	// Approvers is how many people have to agree to each plan that needs a yes, as the settings say; below 1 is 1.
+	Approvers int
+	// Agreement is what people said to the plan of a task, as its run would take it; nil: nobody said anything.
+	Agreement func(dir string) pipeline.Agreement
 	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
 	Elsewhere func(dir string) *Holder
 	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.
@@ -273,7 +275,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		v.Slots = busySlots(r.Watcher.Beat)
 	}
 	if v.WaitingFor == "approval" {
-		v.step, v.WaitingFor = r.asks(e.Dir)
+		v.step, v.WaitingFor = r.asks(&t)
 	}
 	return v
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -208,7 +209,12 @@ func TestWaitingFor(t *testing.T) {
 	r.Given = nil
 	met := filepath.Join(r.Store.Tasks(), "02-20-met")
 	for yes, want := range map[bool]string{false: "approval", true: "watcher: none is running"} {
-		r.Agreed = func(string) bool { return yes }
+		r.Agreement = func(string) (g pipeline.Agreement) {
+			if yes {
+				g.State = proof.Approved
+			}
+			return g
+		}
 		if one, err := r.Task(met); err != nil || one.WaitingFor != want {
 			t.Errorf("agreed to %v: got %q, %v, want %q", yes, one.WaitingFor, err, want)
 		}

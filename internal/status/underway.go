@@ -99,13 +99,21 @@ func aboutStep(c journal.Entry) workflow.About {
 
 // Asked is the step that the task in a directory waits for people with, nil when it does not.
 func Asked(dir string, now time.Time) *workflow.Request {
-	q, _ := asking(dir, now)
-	return q
+	if q, _ := asking(dir, now); q != nil {
+		return &q.Request
+	}
+	return nil
+}
+
+// request is one to people, with what they said to it so far.
+type request struct {
+	workflow.Request
+	said proof.ApprovalState
 }
 
 // asking is the step whose approval a run waits for, nil when there is none that is not decided yet. asked reports
 // whether there was one.
-func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
+func asking(dir string, now time.Time) (q *request, asked bool) {
 	h, err := runOf(dir)
 	if err != nil {
 		return nil, false
@@ -125,10 +133,10 @@ func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
 }
 
 // undecided are those of a run's requests to which people have not said yet what is needed. The others are for the run to go on with.
-func undecided(open []workflow.Request, said []proof.Approval, now time.Time) (left []workflow.Request) {
+func undecided(open []workflow.Request, said []proof.Approval, now time.Time) (left []request) {
 	for _, q := range open {
 		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {
-			left = append(left, q)
+			left = append(left, request{q, v})
 		}
 	}
 	return left

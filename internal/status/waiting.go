@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -78,7 +79,7 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		case p.Approval.Required && !r.agreed(t.Dir):
 			return "approval"
 		}
-		if _, what := r.asks(t.Dir); what != "approval" { // its run waits
+		if q, asked := asking(t.Dir, r.Now); q != nil || asked || len(r.unconfirmed(t.Dir)) > 0 { // its run waits
 			return "approval"
 		}
 		return r.turn(t)
@@ -161,7 +162,29 @@ func (r Reader) turn(t *taskdir.Task) string {
 }
 
 // agreed reports whether people said yes to the plan of a task as it is now.
-func (r Reader) agreed(dir string) bool { return r.Agreed != nil && r.Agreed(dir) }
+func (r Reader) agreed(dir string) bool {
+	return r.Agreement != nil && r.Agreement(dir).State == proof.Approved
+}
+
+// yeses says of the plan of a task that several people have to agree to how many of them do and who, behind a blank; else it is "".
+func (r Reader) yeses(t *taskdir.Task) string {
+	if r.Agreement == nil || max(r.Approvers, t.Pipeline.Approval.Approvers) < 2 {
+		return ""
+	}
+	g := r.Agreement(t.Dir)
+	if g.State == proof.Rejected { // by hand, in approvals.jsonl
+		return ""
+	}
+	return counted(g.ApprovalState, g.Approvers)
+}
+
+// counted says how many of the people who have to agree do, and who; "" where one is enough.
+func counted(v proof.ApprovalState, of int) string {
+	if of < 2 {
+		return ""
+	}
+	return " (" + strings.TrimSuffix(fmt.Sprintf("%d of %d: %s", of-v.Missing, of, strings.Join(v.By, ", ")), ": ") + ")"
+}
 
 // given reports whether other machines have been given a task, and may run it.
 func (r Reader) given(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
@@ -214,19 +237,26 @@ func health(s pulse.State) string {
 
 // asks says what a task waits for that waits for approval: of a step of its run, or else of the plan. When people have
 // decided about the step it is for the run to go on.
-func (r Reader) asks(dir string) (step, what string) {
-	switch q, asked := asking(dir, r.Now); {
+func (r Reader) asks(t *taskdir.Task) (step, what string) {
+	switch q, asked := asking(t.Dir, r.Now); {
 	case q != nil:
-		return q.Path, strings.TrimSuffix("approval of step "+q.Path+": "+text.OneLine(q.Title), ": "+q.Path)
+		return q.Path, "approval of step " + q.Path + counted(q.said, q.Approvers) + strings.TrimSuffix(": "+text.OneLine(q.Title), ": "+q.Path)
 	case asked:
 		return "", "start"
 	}
-	if u, err := pipeline.ReadUnconfirmed(dir); err == nil { // else it is told by whoever runs it
-		if changes := u.Changes(r.Store, dir); len(changes) > 0 {
-			return "", pipeline.AskedAbout(changes)
-		}
+	if changes := r.unconfirmed(t.Dir); len(changes) > 0 {
+		return "", pipeline.AskedAbout(changes) + r.yeses(t)
 	}
-	return "", "approval"
+	return "", "approval" + r.yeses(t)
+}
+
+// unconfirmed is what was changed of what judges the work of a task, and nobody has said yes to yet.
+func (r Reader) unconfirmed(dir string) []string {
+	u, err := pipeline.ReadUnconfirmed(dir)
+	if err != nil {
+		return nil // it is told by whoever runs it
+	}
+	return u.Changes(r.Store, dir)
 }
 
 // dependencies are those that a task still waits for, with where they stand.

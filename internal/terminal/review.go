@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,7 +44,11 @@ func Review(w io.Writer, r status.Review, style Style) error {
 	p.section("To undo it", r.Undo, "- ")
 	p.section("Estimate", estimate(r.Estimate), "- ")
 	p.section("Problems", problemLines(r.Problems), "! ")
-	p.section("Waits for approval", r.Why, "- ")
+	why := r.Why
+	if r.Asked && len(r.Agreed) > 0 {
+		why = append(slices.Clone(why), "agreed so far: "+strings.Join(r.Agreed, ", "))
+	}
+	p.section("Waits for approval", why, "- ")
 	_, err := io.WriteString(w, p.String())
 	return err
 }
