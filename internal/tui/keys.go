@@ -90,6 +90,10 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 				m.idle(t, "nothing runs that could be stopped")
 				return nil
 			}
+			if o == Start && t.Status == trellis.Rejected {
+				m.idle(t, "[report] says why, and how to plan it again")
+				return nil
+			}
 			if ask == "" {
 				return m.give(o, t.ID, Subject{}, "")
 			}

@@ -269,6 +269,30 @@ func TestKeysThatDoNothing(t *testing.T) {
 	d.want("[now]", "02-02-paging is in review: nothing needs approval")
 	d.press("x")
 	d.want("[now]", "02-02-paging is in review: nothing needs approval")
+	d = drive(t, task("02-01-auth", trellis.Rejected))
+	d.press("s")
+	d.want("02-01-auth is rejected: [report] says why, and how to plan it again")
+	if got := d.world.gave(); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A program that comes to a bad end is told by what that means, and where it says why; one that a person left, and what failed in a
+// shell, is not.
+func TestProgramThatEnded(t *testing.T) {
+	for of, want := range map[struct {
+		kind Program
+		does string
+	}]string{
+		{NewPlan, "exit 0"}: "<nil>", {NewPlan, "exit 8"}: "<nil>", {Review, "exit 130"}: "<nil>", {Shell, "exit 1"}: "<nil>",
+		{NewPlan, "exit 2"}: "plan: nothing was done; q shows what it said", {NewPlan, "exit 4"}: "plan: the requirement was rejected; q shows what it said",
+		{NewPlan, "exit 5"}: "plan: the planner failed; q shows what it said", {Edit, "exit 3"}: "edit: it ended with exit code 3; q shows what it said",
+		{Editor, "exit 127"}: "editor ended: exit status 127", {NewPlan, "kill -9 $$"}: "plan ended: signal: killed",
+	} {
+		if got := fmt.Sprint(ended(of.kind, exec.Command("sh", "-c", of.does).Run())); got != want {
+			t.Errorf("%s, %s: got %q, want %q", of.kind, of.does, got, want)
+		}
+	}
 }
 
 // A planning that nobody is at work on does not look like one that goes on.

@@ -1,10 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -215,17 +217,29 @@ func (m *Model) run(kind Program) tea.Cmd {
 		m.fail(err)
 		return nil
 	}
-	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg {
-		var exit *exec.ExitError
-		if err == nil || errors.As(err, &exit) && slices.Contains(undecided, exit.ExitCode()) {
-			return returned{}
-		}
-		return returned{fmt.Errorf("%s ended: %w", kind, err)}
-	})
+	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg { return returned{ended(kind, err)} })
+}
+
+// ended is what there is to say of a program that had the terminal. What a command of Trellis said was read, and is still there below
+// the screen. The exit code of a shell is that of what a person did in it last.
+func ended(kind Program, err error) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok || exit.ExitCode() < 0 || kind == Editor:
+		return fmt.Errorf("%s ended: %w", kind, err)
+	case kind == Shell || slices.Contains(undecided, exit.ExitCode()):
+		return nil
+	}
+	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(ends[exit.ExitCode()], "it ended with exit code "+strconv.Itoa(exit.ExitCode())))
 }
 
 // undecided are the exit codes of a program that a person left as it was: to decide later, or by Ctrl-C.
 var undecided = []int{8, 130}
+
+// ends are others, in words.
+var ends = map[int]string{2: "nothing was done", 4: "the requirement was rejected", 5: "the planner failed", 12: "no agent can be used"}
 
 // move goes down that many lines: in the page when it is read, else in the list.
 func (m *Model) move(n int) tea.Cmd {
