@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -35,6 +37,11 @@ func taskState(store taskdir.Store, t *taskdir.Task) Result {
 	}
 	if p, err := pipeline.ReadPlan(store, t.Dir); t.Status == trellis.Failed && err == nil && p != nil {
 		r.Rollback = p.Rollback
+	}
+	if h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run)); err == nil && t.Status == trellis.Review {
+		if p, err := pipeline.ReadProgress(h); err == nil && p.Report != nil {
+			r.Report = *p.Report
+		}
 	}
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	r.Report.Delivery.PRURL = t.PRURL

@@ -146,6 +146,9 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	if err := s.states().awake(dir, !o.Beside); err != nil {
 		return Result{Dir: dir}, err
 	}
+	if past.State.Status == trellis.InProgress { // its journal says so, which tells nobody what was told before
+		stand(past.State)
+	}
 	before := pipeline.Worked(j.History())
 	rep, err := journal.Execute(ctx, j, pipeline.Run(effects.Bundles.Bundle))
 	res, err := s.result(ctx, dir, rep, err)

@@ -135,7 +135,8 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// Who starts a task that another process is at work on learns which, and goes on with it when that one is interrupted.
+// Who starts a task that another process is at work on learns which, and goes on with it when that one is interrupted, saying where it
+// stands. Whoever waits to the end hears what was checked.
 func TestStartBesideAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -147,8 +148,17 @@ accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "notes.tx
 esac
 `)
 	dir := w.Hand("02-01-bye", runnertest.PrdText)
+	var phases []string
+	said := w.Site.Event
+	w.Site.Event = func(e runner.Event) {
+		if said(e); e.State != nil {
+			w.Mu.Lock()
+			phases = append(phases, e.State.Phase)
+			w.Mu.Unlock()
+		}
+	}
 	ctx, interrupt := context.WithCancel(context.Background())
-	first, second := make(chan runner.Result, 1), make(chan runner.Result, 1)
+	first, second, third := make(chan runner.Result, 1), make(chan runner.Result, 1), make(chan runner.Result, 1)
 	start := func(ctx context.Context, end chan<- runner.Result) {
 		res, err := w.Site.Starter().Start(ctx, dir, runner.RunOptions{})
 		if err != nil {
@@ -166,9 +176,21 @@ esac
 	if res := <-first; !res.Interrupted {
 		t.Errorf("the first ended with %+v", res)
 	}
+	w.Until("what is gone on with", func() bool {
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		return len(phases) > 1 && phases[len(phases)-1] == "implement" && phases[len(phases)-2] == "implement"
+	})
+	go start(context.Background(), third)
+	w.Until("who waits", func() bool {
+		return w.Heard(fmt.Sprintf("02-01-bye is at work in process %d on ", os.Getpid())) > 1
+	})
 	w.Write("../go", "")
-	if res := <-second; res.Status != trellis.Review {
-		t.Errorf("the second ended with %+v", res)
+	for who, end := range map[string]chan runner.Result{"second": second, "third": third} {
+		res := <-end
+		if what, _ := res.Report.Undecided(); res.Status != trellis.Review || what != "" || res.Report.Commit == "" {
+			t.Errorf("the %s ended with %+v", who, res)
+		}
 	}
 }
 
