@@ -48,6 +48,15 @@ func TestOrdersOfArchivedTasks(t *testing.T) {
 	}
 }
 
+// What is completed stays so, and is put away.
+func TestCancelOfACompletedTask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.stand(trellis.Completed)
+	b.refused("cancel note", command.ExitUsage, "02-01-note is completed, there is nothing to cancel\ntrellis: next: trellis task archive 02-01-note\n", "updating")
+}
+
 // Edge C14: a task that was rejected after its run had begun, before there was a branch, has no work on one and can go.
 func TestRemoveOfATaskWithoutABranch(t *testing.T) {
 	t.Parallel()
