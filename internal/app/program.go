@@ -123,16 +123,21 @@ func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 	}
 }
 
-// SaidBy takes apart what this program said, and how it ended.
+// SaidBy takes apart what this program said, and how it ended. Of several commands that are to be typed one after the other, the first
+// comes next.
 func SaidBy(out string, err error) (s Said, _ error) {
 	var said []string
+	among := false // commands that come next
 	for one := range strings.Lines(out) {
 		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")
 		if next, is := strings.CutPrefix(one, "next: "); is {
-			s.Next = next
+			if !among {
+				s.Next, among = next, true
+			}
 			continue
 		}
-		if head, next, is := strings.Cut(one, "; next: "); is {
+		head, next, is := strings.Cut(one, "; next: ")
+		if among = is; is {
 			one, s.Next = head, next
 		}
 		if one != "" && !slices.Contains(said, one) {
