@@ -269,7 +269,10 @@ func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 
 // measures say how large the work is.
 func measures(r planner.Report) []string {
-	list := []string{"size " + string(r.Verdict.Size), "confidence " + percent(r.Verdict.Confidence)}
+	list := []string{"size " + string(r.Verdict.Size)}
+	if c := r.Verdict.Confidence; c > 0 { // it need not say
+		list = append(list, "confidence "+percent(c))
+	}
 	if r.Steps > 0 {
 		list = append(list, text.Count(r.Steps, "step"))
 	}
@@ -315,7 +318,10 @@ func sayRejected(a *command.Console, p *app.Project, res runner.PlanResult) {
 	for _, s := range v.Suggestions {
 		fmt.Fprintf(a.Stderr, "  - %s\n", trellis.Visible(s))
 	}
-	fmt.Fprintf(a.Stderr, "Confidence: %s\nSee: %s\n", percent(v.Confidence), p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
+	if v.Confidence > 0 {
+		fmt.Fprintf(a.Stderr, "Confidence: %s\n", percent(v.Confidence))
+	}
+	fmt.Fprintf(a.Stderr, "See: %s\n", p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }
 
 // SayUncommitted warns of files that a worktree won't have.
