@@ -172,6 +172,7 @@ func TestApproveAgainByTheSameAccount(t *testing.T) {
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"status": "ready", "pipeline": {"approval": {"required": true, "approvers": 2}}}`)
 	b.do("watch --once", command.ExitWaiting)
 	b.refused("status note", command.ExitDone, "waits for approval (0 of 2)\n", "")
+	b.refused("approve note --by ann --key .trellis/workflow.md", command.ExitUsage, "no private key in PEM (PKCS #8)\ntrellis: next: openssl genpkey -algorithm ed25519 -out key.pem\n", "help")
 	for range 2 {
 		b.refused("approve note --by ann", command.ExitWaiting, "02-01-note has the approval of ann and waits for others\n", "account")
 	}

@@ -130,9 +130,14 @@ func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	}
 	key, err := proof.ParsePrivateKey(data)
 	if err != nil {
-		return nil, app.AsKind(app.ErrUsage, fmt.Errorf("%s: %w", file, err))
+		return nil, noSigner(fmt.Errorf("%s: %w", file, err))
 	}
 	return key, nil
+}
+
+// noSigner says how a key is made that can sign.
+func noSigner(err error) error {
+	return app.WithHints(app.AsKind(app.ErrUsage, err), "openssl genpkey -algorithm ed25519 -out key.pem")
 }
 
 // runDecision records what a person says to a step, or to the plan of a task.

@@ -96,7 +96,7 @@ func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof
 	if strings.Contains(string(data), "PRIVATE KEY") {
 		key, err := proof.ParsePrivateKey(data)
 		if err != nil {
-			return "", app.AsKind(app.ErrUsage, err)
+			return "", noSigner(err)
 		}
 		return "made", proof.Sign(p.Store.Disk, dir, audit.Overall, key)
 	}
