@@ -280,7 +280,7 @@ func ShowRun(w io.Writer, r status.Run) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", r.ID, text.Clip(r.File, 200))
 	t := task{status.Task{HeldBy: r.HeldBy, Failure: r.Failure}}
-	printRows(&b, [][2]string{{"status", r.Status}, {"began", r.Began}, {"held by", t.holder()}, {"at", r.At}, {"done", fmt.Sprintf("%d steps", r.Done)},
+	printRows(&b, [][2]string{{"status", r.Status}, {"began", r.Began}, {"held by", t.holder()}, {"at", r.At}, {"done", text.Count(r.Done, "step")},
 		{"waits for", strings.Join(r.Waits, ", ")}, {"failure", t.failure()}, {"updated", r.UpdatedAt}, {"next", r.Next()}})
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -50,6 +50,15 @@ func TestShowsWhatItIsStackedOn(t *testing.T) {
 	}
 }
 
+func TestShowRun(t *testing.T) {
+	for done, want := range map[int]string{0: "0 steps\n", 1: "1 step\n", 2: "2 steps\n"} {
+		var b bytes.Buffer
+		if err := terminal.ShowRun(&b, status.Run{ID: "260201-090503-k3fq", File: "release.yaml", Status: status.RunRunning, Done: done}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("got %v\n%s\nwant %q", err, &b, want)
+		}
+	}
+}
+
 func TestShowsSubmodulesPullRequests(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"status": "review", "pr_url": "https://example.org/2"}`})
 	file := delivery.RecordFile(filepath.Join(r.Store.Tasks(), "02-01-auth"))
