@@ -170,6 +170,7 @@ func TestWaitingFor(t *testing.T) {
 		"02-16-unknown":                  `{"status": "ready", "pipeline": {"depends_on": ["02-99-none", "02-98-archived", "02-17-broken"]}}`,
 		"02-17-broken":                   `{`,
 		"02-18-agent":                    `{"status": "ready", "pipeline": {"failure": {"code": "agent_missing", "detail": "codex: not found"}}}`,
+		"02-21-edited":                   `{"status": "ready", "pipeline": {"approval": {"required": true}}}`,
 		"archive/2026-01/02-98-archived": `{"status": "completed"}`,
 	})
 	want := map[string]string{
@@ -177,6 +178,7 @@ func TestWaitingFor(t *testing.T) {
 		"02-03-approval": "approval",
 		"02-19-met":      "watcher: none is running", // nobody is asked
 		"02-20-met":      "approval",
+		"02-21-edited":   "watcher: none is running",
 		"02-04-judge":    "decision: the judge was not satisfied",
 		"02-05-limit":    "time 2026-02-03T13:00:00Z, and no watcher is running",
 		"02-06-stopped":  "start",
@@ -207,16 +209,17 @@ func TestWaitingFor(t *testing.T) {
 		}
 	}
 	r.Given = nil
-	met := filepath.Join(r.Store.Tasks(), "02-20-met")
 	for yes, want := range map[bool]string{false: "approval", true: "watcher: none is running"} {
 		r.Agreement = func(string) (g pipeline.Agreement) {
-			if yes {
+			if g.State = proof.Pending; yes {
 				g.State = proof.Approved
 			}
 			return g
 		}
-		if one, err := r.Task(met); err != nil || one.WaitingFor != want {
-			t.Errorf("agreed to %v: got %q, %v, want %q", yes, one.WaitingFor, err, want)
+		for _, id := range []string{"02-20-met", "02-21-edited"} {
+			if one, err := r.Task(filepath.Join(r.Store.Tasks(), id)); err != nil || one.WaitingFor != want {
+				t.Errorf("%s, agreed to %v: got %q, %v, want %q", id, yes, one.WaitingFor, err, want)
+			}
 		}
 	}
 	r.Merged = true

@@ -42,6 +42,9 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // it was tried
 			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched(t)
 		}
+		if p.Approval.Required && r.Agreement != nil && r.Agreement(t.Dir).State == proof.Pending { // its plan was edited since
+			return "approval"
+		}
 		return r.turn(t)
 	case trellis.InProgress:
 		if !held && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
