@@ -169,9 +169,19 @@ func (e *AmbiguousError) Error() string {
 
 // Find returns the directory that ref means: a path (from the current folder or from Root), a directory
 // name, or a task's name. Live tasks and drafts come before archived ones. It never leaves
-// .trellis/tasks, by links neither. Errors match ErrNotFound, or are an *AmbiguousError, or the *trellis.Problem of
-// that folder.
+// .trellis/tasks, by links neither. A draft that is not there any more is the task that it became. Errors match ErrNotFound,
+// or are an *AmbiguousError, or the *trellis.Problem of that folder.
 func (s Store) Find(ref string) (string, error) {
+	dir, err := s.find(ref)
+	if id, draft := strings.CutPrefix(filepath.Base(ref), DraftPrefix); draft && errors.Is(err, ErrNotFound) {
+		if now, err := s.find(filepath.Join(filepath.Dir(filepath.Clean(ref)), id)); err == nil {
+			return now, nil
+		}
+	}
+	return dir, err
+}
+
+func (s Store) find(ref string) (string, error) {
 	if err := unfitFolder(s); err != nil {
 		return "", err
 	}

@@ -94,6 +94,9 @@ func TestFind(t *testing.T) {
 		{"draft", draft},
 		{"02-01-draft", draft},
 		{".new-02-01-draft", draft},
+		{".new-02-01-auth", auth}, // what it was called while it was planned
+		{".trellis/tasks/.new-02-01-auth", auth},
+		{filepath.Join(s.Tasks(), ".new-02-01-auth") + "/", auth},
 		{dated, dated},
 		{".trellis/tasks/02-01-auth", auth},
 		{".trellis/tasks/02-01-auth/", auth},
