@@ -70,7 +70,7 @@ type Task struct {
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
-	CutOff bool          `json:"-"` // it is of a status to be at work on, its run was begun or can't be read, and nobody is
+	CutOff bool          `json:"-"` // it is of a status to be at work on, its run was begun or can't be read, or its planning has not ended, and nobody is
 	Slots  string        `json:"-"` // how many of the watcher's are busy, in words, when the task waits for one
 	Retry  string        `json:"-"` // why the planning at work asks once more
 
@@ -238,6 +238,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 			if now, ok := r.published(e); ok {
 				return r.task(now, known)
 			}
+			v.CutOff = true
 		}
 	}
 	if e.Task == nil {
@@ -262,7 +263,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 			}
 		}
 		if v.Working() && v.HeldBy == nil {
-			if v.CutOff = begun(e.Dir); !v.CutOff {
+			if v.CutOff = begun(e.Dir, v.Status); !v.CutOff {
 				v.Phase, v.Round = "", 0 // they are those of the run before
 			}
 		}

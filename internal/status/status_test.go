@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -397,6 +398,28 @@ func TestPublishedMeanwhile(t *testing.T) {
 	}
 	if list := r.Some([]string{entries[0].Dir}); len(list) != 1 || list[0].ID != "02-01-auth" || list[0].Status != trellis.Ready {
 		t.Errorf("in a list: got %+v", list)
+	}
+}
+
+// A planning that has not ended and that nobody is at work on was cut off, in place too; a task that a person writes has none.
+func TestPlanningThatWasCutOff(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-again": `{"status": "planning"}`, "02-02-hand": `{"status": "planning"}`, ".new-02-03-first": `{"status": "planning"}`})
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(r.Store.Tasks(), "02-01-again", "run")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Begin(journal.Spec{Run: "02-01-again/2", Flow: planner.Flow, Code: planner.Code, Input: json.RawMessage("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	tasks, err := r.Tasks(status.Filter{})
+	if err != nil || len(tasks) != 3 {
+		t.Fatalf("got %d tasks, %v", len(tasks), err)
+	}
+	for _, task := range tasks {
+		if want := task.ID != "02-02-hand"; task.CutOff != want {
+			t.Errorf("%s: got %v, want %v", task.ID, task.CutOff, want)
+		}
 	}
 }
 

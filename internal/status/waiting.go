@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -91,9 +92,12 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 }
 
 // begun reports whether the run in a task directory has done anything: one that a person asked for with feedback has not.
-// One whose journal can't be read has.
-func begun(dir string) bool {
+// One whose journal can't be read has. Of a task in planning it is whether that has not ended: one that a person writes has none.
+func begun(dir string, s trellis.Status) bool {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if s == trellis.Planning {
+		return err == nil && h.Flow == planner.Flow && !h.Ended
+	}
 	return err != nil || len(h.Calls) > 0
 }
 

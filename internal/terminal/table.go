@@ -96,9 +96,9 @@ func (t task) remark() string {
 	switch {
 	case t.WaitingFor != "":
 		return cmp.Or(t.Unstarted(), t.WaitingFor)
-	case t.drafted() && t.HeldBy != nil:
+	case t.Status == trellis.Planning && t.HeldBy != nil:
 		return "at work"
-	case t.drafted():
+	case t.Status == trellis.Planning && t.CutOff:
 		return "cut off: run `trellis plan --retry`"
 	case t.Status == trellis.InProgress && t.Round > 0:
 		return fmt.Sprintf("%s, round %d", t.Phase, t.Round)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,16 +62,19 @@ func TestTableRemarks(t *testing.T) {
 		{ID: "02-01-" + strings.Repeat("x", 30), Status: trellis.Waiting, Priority: "P2", WaitingFor: "approval", Title: "Say bye"},
 		{ID: "02-02-b", Status: trellis.Ready, Priority: "P2", WaitingFor: status.ForWatcher, Title: "Say it softly"},
 		{ID: "02-03-c", Status: trellis.Planning, Priority: "P2", Failure: status.Failure{Code: trellis.AgentExit}, Title: "c"},
-		{ID: ".new-02-04-d", Status: trellis.Planning, Priority: "P2", Title: "d"},
+		{ID: ".new-02-04-d", Status: trellis.Planning, Priority: "P2", CutOff: true, Title: "d"},
 		{ID: ".new-02-05-e", Status: trellis.Planning, Priority: "P2", HeldBy: &status.Holder{PID: 1}, Title: "e"},
+		{ID: "02-06-f", Status: trellis.Planning, Priority: "P2", CutOff: true, Title: "again, and killed"},
+		{ID: "02-07-g", Status: trellis.Planning, Priority: "P2", HeldBy: &status.Holder{PID: 1}, Title: "again"},
+		{ID: "02-08-h", Status: trellis.Planning, Priority: "P2", Title: "by hand"},
 	}
 	var got bytes.Buffer
 	if err := terminal.Table(&got, tasks, terminal.Style{Width: 80}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  approval ", "  not started", "02-03-c  ", " agent_exit ", "\n02-04-d  ", " cut off: run ", "\n02-05-e ", " at work "} {
-		if !strings.Contains(got.String(), want) {
-			t.Errorf("want %q in\n%s", want, &got)
+	for id, want := range map[string]string{"02-01-x": "approval", "02-02-b": "not started:…", "02-03-c": "agent_exit", "02-04-d": "cut off:.*", "02-05-e": "at work", "02-06-f": "cut off:.*", "02-07-g": "at work", "02-08-h": "by"} {
+		if !regexp.MustCompile(`(?m)^` + id + `\S* +(waiting|ready|planning) +` + want + ` `).MatchString(got.String()) {
+			t.Errorf("want %q of %s in\n%s", want, id, &got)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (t task) standing() string {
 		return "broken: task.json can't be read"
 	}
 	switch {
-	case t.drafted() && t.HeldBy == nil:
+	case t.Status == trellis.Planning && t.CutOff && t.HeldBy == nil:
 		s += strings.TrimSuffix(" (cut off in "+t.Phase, " in ") + ")"
 	case t.Working() && t.Phase != "" && t.Round > 0:
 		s += fmt.Sprintf(" (%s, round %d)", t.Phase, t.Round)
@@ -75,9 +75,6 @@ func (t task) standing() string {
 	}
 	return s
 }
-
-// drafted reports whether its first planning has not ended.
-func (t task) drafted() bool { return strings.HasPrefix(t.ID, taskdir.DraftPrefix) }
 
 // known is the name by which people know it: the one that it has once it is planned.
 func (t task) known() string { return strings.TrimPrefix(t.ID, taskdir.DraftPrefix) }

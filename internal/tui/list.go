@@ -275,7 +275,7 @@ func remarkOf(t *status.Task, now time.Time) string {
 		return oneLine(flaw.Error())
 	case t.Working() && t.HeldBy != nil:
 		return strings.TrimSpace(t.Phase + " " + elapsed(t.Since, now))
-	case strings.HasPrefix(t.ID, taskdir.DraftPrefix):
+	case t.Status == trellis.Planning && t.CutOff:
 		return "cut off"
 	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)

@@ -301,7 +301,9 @@ func TestPlanningThatStopped(t *testing.T) {
 	stopped.Failure.Code = trellis.AgentProtocol
 	held := task(".new-02-03-on", trellis.Planning)
 	held.HeldBy, held.Phase = &status.Holder{PID: 1}, "judge"
-	d := drive(t, task(".new-02-01-off", trellis.Planning), stopped, held)
+	cut := task(".new-02-01-off", trellis.Planning)
+	cut.CutOff = true
+	d := drive(t, cut, stopped, held)
 	d.tell(tea.WindowSizeMsg{Width: 140, Height: 24})
 	d.want("02-01-off", "cut off", "agent_protocol", "judge")
 }
