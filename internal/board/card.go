@@ -126,8 +126,13 @@ func waitsOf(t *status.Task) string {
 		return "waits for approval of its plan"
 	case t.WaitingFor != "":
 		return "waits for " + t.WaitingFor
-	case t.Status == trellis.Planning && t.HeldBy == nil:
-		return strings.TrimSuffix("its planning was cut off: "+t.Failure.Detail, ": ")
+	case t.Status == trellis.Planning && t.HeldBy == nil && t.CutOff:
+		return "its planning was cut off"
+	case t.Status == trellis.Planning && t.HeldBy == nil && t.Failure.Code != "":
+		return strings.TrimSuffix("its planning failed: "+string(t.Failure.Code)+": "+t.Failure.Detail, ": ")
+	case t.Status == trellis.Rejected && t.Source != nil:
+		no := t.Source.Pipeline.Rejection
+		return strings.TrimPrefix(no.Category+": "+no.Details, ": ")
 	case t.Retry != "":
 		return t.Retry
 	}

@@ -56,6 +56,24 @@ func TestTenThousand(t *testing.T) {
 	}
 }
 
+// A card says why a task was rejected and how its planning failed; what a person writes is no planning that was cut off.
+func TestCardsSayWhy(t *testing.T) {
+	w := newWorld(t, nil)
+	w.task("02-01-no", `{"title": "No", "status": "rejected", "pipeline": {"rejection": {"category": "unclear", "details": "<i>Which</i> page?"}}}`, nil)
+	w.task("02-02-hand", `{"title": "By hand", "status": "planning"}`, nil)
+	w.task("02-03-out", `{"title": "Out", "status": "planning", "pipeline": {"failure": {"code": "agent_exit", "detail": "a cold"}}}`, nil)
+	w.serve()
+	p := w.open("/").live()
+	p.shows("By hand")
+	p.shows("unclear: <i>Which</i> page?")
+	p.shows("its planning failed: agent_exit: a cold")
+	if got := p.evaluate("document.body.innerText.includes('cut off')"); got != "false" {
+		t.Error("it says of one that it was cut off")
+	}
+	page := w.open("/task/02-01-no").live()
+	page.shows("unclear: <i>Which</i> page?")
+}
+
 // A card goes to where it belongs when what it says changes, beside those that stay.
 func TestCardsMove(t *testing.T) {
 	w := newWorld(t, nil)
