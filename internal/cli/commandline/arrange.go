@@ -1,7 +1,9 @@
 package commandline
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,8 +83,8 @@ func (l *Line) flag(at *cli.Command, rest []string) (int, error) {
 		}
 		value, words = rest[1], 2
 	}
-	if _, err := time.ParseDuration(value); err != nil && isDuration(known) {
-		return 0, app.WithHints(app.Usagef("%s needs a unit, e.g. 5s", first), l.helpFor())
+	if wrong := unfit(known, value); wrong != "" {
+		return 0, app.WithHints(app.Usagef("%s %s", first, wrong), l.helpFor())
 	}
 	l.Args = append(l.Args, first+"="+value)
 	return words, nil
@@ -122,9 +124,27 @@ func TakesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-func isDuration(f cli.Flag) bool {
-	_, ok := f.(*cli.DurationFlag)
-	return ok
+// unfit says why a flag can't have a value, "" when it can.
+func unfit(f cli.Flag, value string) (wrong string) {
+	var err error
+	switch f.(type) {
+	case *cli.DurationFlag:
+		_, err = time.ParseDuration(value)
+		wrong = "needs a unit, e.g. 5s"
+	case *cli.IntFlag:
+		_, err = strconv.ParseInt(value, 0, 0)
+		wrong = fmt.Sprintf("is a whole number, not %q", value)
+	case *cli.Float64Flag:
+		_, err = strconv.ParseFloat(value, 64)
+		wrong = fmt.Sprintf("is a number, not %q", value)
+	case *cli.BoolFlag:
+		_, err = strconv.ParseBool(value)
+		wrong = fmt.Sprintf("is true or false, not %q", value)
+	}
+	if err == nil {
+		return ""
+	}
+	return wrong
 }
 
 func (l *Line) unknownCommand(at *cli.Command, name string) error {

@@ -75,6 +75,8 @@ func TestArrangeRefuses(t *testing.T) {
 		{"plan --qqqqqqqq", "trellis plan has no flag --qqqqqqqq", "trellis help plan"},
 		{"plan a -x", "trellis plan has no flag -x", "did you mean: -r"},
 		{"--detach plan", "trellis has no flag --detach", "trellis help"},
+		{"plan a --round ten", `--round is a whole number, not "ten"`, "trellis help plan"},
+		{"plan a --detach=maybe", `--detach is true or false, not "maybe"`, "trellis help plan"},
 		{"plan a -r", "flag -r needs a value", "trellis help plan"},
 	} {
 		_, err := commandline.Arrange(testTree(), strings.Fields(test.args))
