@@ -12,7 +12,7 @@ type Line struct {
 	Path   string   `json:"step"`  // ids from the top, with . between
 	Kind   string   `json:"kind"`
 	Title  string   `json:"title,omitempty"`
-	Does   string   `json:"does,omitempty"` // the first line of its command, prompt or message; the files of a workflow
+	Does   string   `json:"does,omitempty"` // the first line of its command, prompt or message, with … where more follow; the files of a workflow
 	Loop   string   `json:"loop,omitempty"`
 	Verify string   `json:"verify,omitempty"`
 	Proof  string   `json:"proof,omitempty"`
@@ -57,7 +57,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 }
 
 func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
-	l := Line{Depth: depth, Path: joined(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: firstLine(Fill(s.Verify, sc.values)),
+	l := Line{Depth: depth, Path: joined(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: opening(Fill(s.Verify, sc.values)),
 		Proof: s.Proof.words(), Asks: s.Asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
 	switch l.Kind {
 	case Script:
@@ -74,8 +74,14 @@ func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 		l.Does = strings.Join(files, ", ")
 		return l
 	}
-	l.Does = firstLine(Fill(l.Does, sc.values))
+	l.Does = opening(Fill(l.Does, sc.values))
 	return l
+}
+
+// opening is the first line of a text, with a sign where more lines follow.
+func opening(s string) string {
+	first := firstLine(s)
+	return first + unless(first == strings.TrimSpace(s), " …")
 }
 
 // Asks reports whether people are asked before a step.
@@ -104,7 +110,7 @@ func joined(path, id string) string {
 func (s *Step) goesThrough(sc scope) string {
 	how := unless(s.Concurrency < 2, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	if s.ForEach != nil && s.ForEach.Command != "" {
-		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.Loop(), firstLine(Fill(s.ForEach.Command, sc.values)), how)
+		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.Loop(), opening(Fill(s.ForEach.Command, sc.values)), how)
 	}
 	if s.Repeat > 0 {
 		return fmt.Sprintf("{{%s}}: 1 to %d%s", s.Loop(), s.Repeat, how)

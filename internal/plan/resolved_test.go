@@ -42,7 +42,7 @@ steps:
 		got = append(got, fmt.Sprintf("%s%s|%s|%s|%s|%s|%s|%s|%v|%s", strings.Repeat(" ", l.Depth), l.Path, l.Kind, l.Title, l.Does, l.Loop, l.Verify, l.Proof, l.Asks, strings.Join(l.After, ",")))
 	}
 	want := []string{
-		"find|script|Find in $& api|ls $& api||||false|",
+		"find|script|Find in $& api|ls $& api …||||false|",
 		"each|group|||{{x}}: $& api, b, up to 2 at a time|test -d {{x}}||false|find",
 		" each.say|log||{{x}} of $& api||||false|",
 		" each.ask|approval|Go on?|||||true|each.say",
