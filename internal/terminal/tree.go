@@ -176,7 +176,11 @@ func (l *Live) tell(e workflow.Event) {
 		l.print(e.Step + ": " + e.Text)
 	case l.live, n.kind == plan.Log && n.of == 0:
 	case e.Type == workflow.StepFinished:
-		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, text.Duration(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
+		took := ""
+		if e.Seconds > 0 { // else another process began it
+			took = " in " + text.Duration(time.Duration(e.Seconds*float64(time.Second)))
+		}
+		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s%s: %s", e.Step, e.State, took, n.detail), ": "))
 	case n.kind == plan.Approval && e.Type == workflow.StepStarted: // what is asked comes next
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
 		l.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))

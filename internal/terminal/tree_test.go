@@ -132,9 +132,10 @@ func TestTreeInAFile(t *testing.T) {
 	tr.says("each.1.build", "log", "a message")
 	tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
 	tr.end("each.1.build", workflow.Failed, 2, "its command exited with 3")
+	tr.end("g", workflow.Done, 0, "") // which another process began: nobody knows how long it took
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +
-		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command exited with 3\n"
+		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command exited with 3\ntrellis: g: done\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
