@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // maxInDirectory is how many files of a directory row are shown.
@@ -147,9 +148,6 @@ func explain(err error) string {
 
 // isText reports whether b is UTF-8 without a NUL. When b was cut off, half a letter at its end is fine.
 func isText(b []byte, cut bool) bool {
-	if bytes.IndexByte(b, 0) >= 0 {
-		return false
-	}
 	if cut {
 		for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 			if utf8.RuneStart(b[len(b)-i]) {
@@ -160,5 +158,5 @@ func isText(b []byte, cut bool) bool {
 			}
 		}
 	}
-	return utf8.Valid(b)
+	return text.Valid(b)
 }

@@ -3,6 +3,7 @@
 package ready
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -148,6 +149,11 @@ func (c *check) documents() {
 			c.unread(name, err)
 		}
 	}
+	for _, name := range []string{taskdir.Info, taskdir.Design} {
+		if data, err := taskdir.ReadFile(c.Dir, name); err == nil {
+			c.isText(name, data)
+		}
+	}
 	if err := durable.RealFolder(filepath.Join(c.Dir, taskdir.Run)); errors.Is(err, fs.ErrNotExist) {
 		return
 	} else if err != nil {
@@ -180,6 +186,15 @@ func (c *check) approvals() {
 	}
 }
 
+// isText says where a document is none that an agent would be shown.
+func (c *check) isText(name string, data []byte) bool {
+	if text.Valid(data) {
+		return true
+	}
+	c.add(name, "save it as UTF-8, without NUL bytes", "is not UTF-8 text").Line = 1 + bytes.Count(data[:text.InvalidUTF8(string(data))], []byte("\n"))
+	return false
+}
+
 func (c *check) prd() {
 	hint := "write what is wanted into " + c.file(taskdir.PRD)
 	data, err := taskdir.ReadFile(c.Dir, taskdir.PRD)
@@ -188,8 +203,7 @@ func (c *check) prd() {
 		c.missing(taskdir.PRD, hint, "there is no prd.md")
 	case err != nil:
 		c.unread(taskdir.PRD, err)
-	case !utf8.Valid(data):
-		c.add(taskdir.PRD, "save it as UTF-8", "is not UTF-8 text")
+	case !c.isText(taskdir.PRD, data):
 	case blank(data):
 		c.missing(taskdir.PRD, hint, "is blank")
 	default:

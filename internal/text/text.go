@@ -158,10 +158,13 @@ func encode(v any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// InvalidUTF8 is the byte at which s stops being UTF-8; 0 for one that is.
+// Valid reports whether b is text that agents are shown: UTF-8, without a NUL, which is what other encodings have.
+func Valid(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
+// InvalidUTF8 is the byte at which s stops being UTF-8 or has a NUL; 0 for one that does neither.
 func InvalidUTF8(s string) int {
 	for i, r := range s {
-		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
 			return i
 		}
 	}
