@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -56,8 +57,11 @@ func Misspelled(name string) string {
 
 // Parse reads a context file called name. Rows come in order, also after a line that is none; blank
 // lines and rows that only hold an example are passed over. Every problem is an error with its line.
-// It does not look at the disk: see [Checker.Check].
+// A file in another encoding is one problem: its rows are not guessed at. It does not look at the disk: see [Checker.Check].
 func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
+	if p := encoded(name, data); p != nil {
+		return nil, []trellis.Problem{*p}
+	}
 	var rows []Row
 	var problems []trellis.Problem
 	list := lines(data)
@@ -75,6 +79,14 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 		}
 	}
 	return rows, problems
+}
+
+// encoded is the problem of a file in another encoding than UTF-8, else nil.
+func encoded(name string, data []byte) *trellis.Problem {
+	if utf8.Valid(data) {
+		return nil
+	}
+	return &trellis.Problem{File: name, Line: 1 + bytes.Count(data[:text.InvalidUTF8(string(data))], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
 }
 
 // lines are the lines of data with their endings, so that together they are data again.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 )
@@ -32,6 +33,21 @@ func TestFix(t *testing.T) {
 	}
 	if len(mends) != 4 || slices.ContainsFunc(mends, func(m contextfiles.Mend) bool { return m.Now != "" || m.Was == "" }) {
 		t.Errorf("got %+v, want 4 dropped", mends)
+	}
+}
+
+// The rows of a file that was saved in another encoding are not taken for wrong ones.
+func TestFixLeavesAnotherEncoding(t *testing.T) {
+	data := []byte("\xff\xfe{\x00}\x00\n\x00")
+	if fixed, mends := contextfiles.Fix("c", data, contextfiles.Checker{Root: repository(t)}); !bytes.Equal(fixed, data) || len(mends) > 0 {
+		t.Errorf("got %q, %v", fixed, mends)
+	}
+	_, problems := contextfiles.Parse(".trellis/tasks/a/check.jsonl", []byte("{\"file\": \"a.md\"}\n{\"file\": \"caf\xe9.md\"}\n"))
+	if got, want := said(problems), ".trellis/tasks/a/check.jsonl:2: is not UTF-8 text\n"; got != want || problems[0].Hint != "save the file as UTF-8" {
+		t.Errorf("got %s, %v", got, problems)
+	}
+	if got, err := contextfiles.Add("c", data, contextfiles.Row{Path: "a.md"}); err == nil {
+		t.Errorf("a row was added in another encoding: %q", got)
 	}
 }
 
@@ -86,6 +102,9 @@ func FuzzFix(f *testing.F) {
 	}
 	c := contextfiles.Checker{Root: repository(f)}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if !utf8.Valid(data) {
+			return // left as it is
+		}
 		fixed, mends := contextfiles.Fix("c", data, c)
 		rest := bytes.SplitAfter(data, []byte("\n"))
 		for _, line := range bytes.SplitAfter(fixed, []byte("\n")) {

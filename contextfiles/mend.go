@@ -22,8 +22,11 @@ type Mend struct {
 
 // Fix mends every row that is wrong in a way that leaves no doubt of what is meant, and drops every other line that is no
 // valid row. All else (the rows that stay, examples, blank lines, line endings) keeps its bytes. Warnings are no reason
-// to change a row. When the repository can't be opened, that is the problem returned, and nothing was changed.
+// to change a row, and a file that is not UTF-8 text stays as it is. When the repository can't be opened, that is the problem returned, and nothing was changed.
 func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
+	if encoded(name, data) != nil {
+		return data, nil
+	}
 	root, err := os.OpenRoot(c.Root)
 	if err != nil {
 		return data, []Mend{{Problem: trellis.Problem{File: name, Message: "opening the repository: " + err.Error()}}}
