@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -79,8 +81,22 @@ func (s FileRunner) FileDir(id string) (string, error) {
 			return "", fmt.Errorf("looking for run %s: %w", id, err)
 		}
 	}
-	return "", fmt.Errorf("%w: %s", ErrNoRun, id)
+	return "", fmt.Errorf("%w: %s (%s)", ErrNoRun, id, s.newest())
 }
+
+// newest says which run of a file was begun last.
+func (s FileRunner) newest() string {
+	list, _ := os.ReadDir(s.runs()) // sorted; the ids begin with the time
+	for _, e := range slices.Backward(list) {
+		if durable.Exists(filepath.Join(s.runs(), e.Name(), taskdir.Journal)) {
+			return "the newest is " + e.Name()
+		}
+	}
+	return "there is none"
+}
+
+// IsRunID reports whether a run of a file, and no task, is called so.
+func IsRunID(id string) bool { return runID().MatchString(id) }
 
 // RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Starter.Start].
 // begun is told which run it is, and what it did before, when nothing else has happened.

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // TaskArgument opens the project and finds the task that the first argument names.
@@ -34,7 +35,10 @@ func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRu
 	if !errors.Is(err, runner.ErrNoRun) {
 		return p, dir, true, err
 	}
-	dir, err = p.Find(call.Args().First())
+	noRun := err
+	if dir, err = p.Find(call.Args().First()); errors.Is(err, taskdir.ErrNotFound) && runner.IsRunID(call.Args().First()) {
+		err = noRun
+	}
 	return p, dir, false, err
 }
 
