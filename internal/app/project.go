@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -77,6 +78,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 
 // Find is the directory of the task that ref names: a path, a directory name, or a task's name.
 func (p *Project) Find(ref string) (string, error) {
+	said := ref
 	if path := filepath.Join(p.Env.Dir, ref); !filepath.IsAbs(ref) && strings.Contains(ref, "/") {
 		if _, err := os.Stat(path); err == nil {
 			ref = path
@@ -92,12 +94,24 @@ func (p *Project) Find(ref string) (string, error) {
 		}
 		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
+		if p.mayBeSteps(ref) {
+			return "", WithHints(&noTask{fmt.Sprintf("%q is a file, and no task", said), err}, "trellis run "+trellis.ShellWord(said)+" --dry-run")
+		}
 		if near := nearTasks(p.Store, ref); len(near) > 0 {
 			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, strings.Join(near, " or ")), err}
 		}
 		return "", WithHints(err, "trellis list")
 	}
 	return dir, err
+}
+
+// mayBeSteps reports whether ref is a file that could be one of steps, which are checked by another command than tasks.
+func (p *Project) mayBeSteps(ref string) bool {
+	if !filepath.IsAbs(ref) {
+		ref = filepath.Join(p.Env.Dir, ref)
+	}
+	st, err := os.Stat(ref)
+	return err == nil && st.Mode().IsRegular() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)) && !strings.HasPrefix(ref, p.Store.Tasks())
 }
 
 // noTask is a task that there is not, with one that may be meant.
