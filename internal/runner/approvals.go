@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -306,12 +307,36 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 	if a.Hash != "" && a.Hash != q.Hash {
 		return q, said, fmt.Errorf("%s of %s: %w", q.Path, filepath.Base(dir), ErrPlanChanged)
 	}
+	if a.Decision == proof.Approve {
+		if err := ap.unedited(dir, q); err != nil {
+			return q, said, err
+		}
+	}
 	a.Step, a.Hash = q.Path, q.Hash
 	if err := ap.say(dir, a); err != nil {
 		return q, said, err
 	}
 	said, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
 	return q, said, err
+}
+
+// unedited is why a yes to a step of a task would be for another step than plan.json has by now: the run does what it has its copy
+// of. An approval by itself asks about the whole. The run of a file says so itself when it goes on.
+func (ap Approvals) unedited(dir string, q workflow.Request) error {
+	b, err := pipeline.LoadPlan(ap.Store, dir)
+	if b == nil {
+		return err
+	}
+	path := strings.Join(slices.DeleteFunc(strings.Split(q.Path, "."), func(id string) bool { return id[0] <= '9' }), ".") // without rounds
+	step, whole, _ := strings.Cut(q.Hash, "/")
+	if slices.ContainsFunc(b.Resolved(), func(l plan.Line) bool {
+		return l.Path == path && l.Hash == step && (l.Kind != plan.Approval || b.Hash == whole)
+	}) {
+		return nil
+	}
+	id := trellis.ShellWord(filepath.Base(dir))
+	return &RefusedError{fmt.Sprintf("plan.json was edited since people are asked about %s: the run would go on with it as it was", q.Path),
+		"trellis cancel " + id + " && trellis retry " + id + ", which takes plan.json as it is"}
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,48 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	}
 	if got := w.Git("show", "feature/bye:NOTES"); got != "first" {
 		t.Errorf("what ran is %q, and nobody agreed to that", got)
+	}
+}
+
+// Nobody agrees to a step as it was, who reads it in plan.json as it is by now. An edit elsewhere is no matter; put back, or
+// in a run that takes it in, the yes counts.
+func TestEditedStepIsNotAgreedTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
+	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "each", "for_each": []string{"first", "other"}, "steps": []runnertest.Obj{{"id": "note", "command": "echo {{item}} >> NOTES", "risk": "high"}}},
+		runnertest.Obj{"id": "ask", "type": "approval", "title": "Go on?"}, runnertest.AddFlag)
+	yes := func(step string) (string, error) {
+		_, said, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Step: step, Decision: proof.Approve, By: "ann"})
+		return said.State, err
+	}
+	if res := w.Start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.editPlan(dir, "echo {{item}}", "echo no {{item}}")
+	_, err := yes("each.1.note")
+	refused, ok := errors.AsType[*runner.RefusedError](err)
+	if !ok || !strings.Contains(refused.Why, "plan.json was edited") || refused.Hint != "trellis cancel 02-01-bye && trellis retry 02-01-bye, which takes plan.json as it is" {
+		t.Fatalf("an edited step: %v, %+v", err, refused)
+	}
+	w.editPlan(dir, "echo no {{item}}", "echo {{item}}")
+	w.editPlan(dir, "Let it take --bye.", "Let it take --bye, too.")
+	if said, err := yes("each.1.note"); err != nil || said != workflow.Approved {
+		t.Fatalf("put back: %s, %v", said, err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("round 2: %s, %v", res.Status, res.Failure)
+	}
+	if said, err := yes("each.2.note"); err != nil || said != workflow.Approved {
+		t.Fatalf("round 2: %s, %v", said, err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("the approval: %s, %v", res.Status, res.Failure)
+	}
+	if _, err := yes("ask"); err == nil {
+		t.Fatal("an approval is about the whole, which was edited")
+	}
+	if _, _, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Step: "ask", Decision: proof.Reject, By: "ann", Reason: "not that"}); err != nil {
+		t.Errorf("a no: %v", err)
 	}
 }
 
