@@ -320,23 +320,45 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 	return q, said, err
 }
 
-// unedited is why a yes to a step of a task would be for another step than plan.json has by now: the run does what it has its copy
-// of. An approval by itself asks about the whole. The run of a file says so itself when it goes on.
+// unedited is why a yes to a step would be for another one than people read by now: the run of a task, or of a file, does what it
+// has its copy of.
 func (ap Approvals) unedited(dir string, q workflow.Request) error {
-	b, err := pipeline.LoadPlan(ap.Store, dir)
-	if b == nil {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
 		return err
 	}
-	path := strings.Join(slices.DeleteFunc(strings.Split(q.Path, "."), func(id string) bool { return id[0] <= '9' }), ".") // without rounds
-	step, whole, _ := strings.Cut(q.Hash, "/")
-	if slices.ContainsFunc(b.Resolved(), func(l plan.Line) bool {
-		return l.Path == path && l.Hash == step && (l.Kind != plan.Approval || b.Hash == whole)
-	}) {
+	if h.Flow != workflow.FileFlow {
+		b, err := pipeline.LoadPlan(ap.Store, dir)
+		if err != nil || b == nil || asksOf(b, q) {
+			return err
+		}
+		next := "trellis cancel " + trellis.ShellWord(filepath.Base(dir)) + " && trellis retry " + trellis.ShellWord(filepath.Base(dir)) + ", which takes plan.json as it is"
+		return edited(taskdir.Plan, q, next)
+	}
+	in, b, err := frozenFile(dir, h)
+	if err != nil {
+		return err
+	}
+	if changed, _ := FileSince(in.File, b); !changed {
 		return nil
 	}
-	id := trellis.ShellWord(filepath.Base(dir))
-	return &RefusedError{fmt.Sprintf("plan.json was edited since people are asked about %s: the run would go on with it as it was", q.Path),
-		"trellis cancel " + id + " && trellis retry " + id + ", which takes plan.json as it is"}
+	if now, _ := LoadFile(in.File, in.File, b.Given); now != nil && asksOf(now, q) {
+		return nil
+	}
+	return edited(filepath.Base(in.File), q, "trellis run --resume "+trellis.ShellWord(filepath.Base(dir))+" "+trellis.ShellWord(in.File))
+}
+
+// asksOf reports whether the step of a request stands in b as people were asked about it. An approval by itself asks about the whole.
+func asksOf(b *plan.Bundle, q workflow.Request) bool {
+	path := strings.Join(slices.DeleteFunc(strings.Split(q.Path, "."), func(id string) bool { return id[0] <= '9' }), ".") // without rounds
+	step, whole, _ := strings.Cut(q.Hash, "/")
+	return slices.ContainsFunc(b.Resolved(), func(l plan.Line) bool {
+		return l.Path == path && l.Hash == step && (l.Kind != plan.Approval || b.Hash == whole)
+	})
+}
+
+func edited(file string, q workflow.Request, next string) error {
+	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was", file, q.Path), next}
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.

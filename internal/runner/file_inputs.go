@@ -2,8 +2,11 @@ package runner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -78,6 +81,30 @@ func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.
 	}
 	b, err = plan.OpenBundle(inputs(dir, in.Bundle), in.Bundle)
 	return in, b, err
+}
+
+// LoadFile reads a file of steps, which people know as name, and the files that it calls.
+func LoadFile(file, name string, given map[string]string) (*plan.Bundle, []trellis.Problem) {
+	return plan.Load(plan.LoadOptions{File: name, Given: given, Read: func(path string) ([]byte, error) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+		}
+		return os.ReadFile(path)
+	}})
+}
+
+// FileSince says what became of the file of which a run has the copy b: whether it is gone, and whether it was edited. A pipe
+// can't be looked at a second time.
+func FileSince(file string, b *plan.Bundle) (edited, gone bool) {
+	st, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, true
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		return false, false
+	}
+	now, _ := LoadFile(file, file, b.Given)
+	return now == nil || now.Hash != b.Hash, false
 }
 
 // fileWorld is what there is of a run for its proofs to be compared with.

@@ -100,7 +100,7 @@ var openers = map[string]string{
 	"agents.files.walk":                     folderOpened,
 	"specs.List":                            folderOpened,
 	"internal/cli.readInput":                namedOpened,
-	"internal/cli/runfile.loadFile":         namedOpened,
+	"internal/runner.LoadFile":              namedOpened,
 	"agents.Options.openCodeSignIn":         homeOpened,
 	"agents.Options.settle":                 homeOpened,
 	"agents.namesIn":                        homeOpened,

@@ -4,8 +4,6 @@ package runfile
 import (
 	"cmp"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -81,7 +79,7 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 	}
 	var problems []trellis.Problem
 	o.File = a.Path(file)
-	o.Bundle, problems = loadFile(o.File, file, given)
+	o.Bundle, problems = runner.LoadFile(o.File, file, given)
 	if o.Bundle == nil {
 		again := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
 		return nil, o, command.Because(a, app.WithHints(app.Usagef("%s can't be run", file), again), problems, a.SayProblems)
@@ -100,16 +98,6 @@ func vars(list []string) (map[string]string, error) {
 		given[name] = value
 	}
 	return given, nil
-}
-
-// loadFile reads a file of steps, which people know as name, and the files that it calls.
-func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trellis.Problem) {
-	return plan.Load(plan.LoadOptions{File: name, Given: given, Read: func(path string) ([]byte, error) {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
-		}
-		return os.ReadFile(path)
-	}})
 }
 
 func run(a *command.Console, c *cli.Context) error {

@@ -3,10 +3,7 @@ package runfile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -219,12 +216,11 @@ func endOfFile(res runner.FileRun) error {
 
 // fileChanged says that a run goes on with a copy of a file that is another by now, or gone.
 func fileChanged(a *command.Console, res runner.FileRun) {
-	if _, err := os.Stat(res.Input.File); errors.Is(err, fs.ErrNotExist) {
+	edited, gone := runner.FileSince(res.Input.File, res.Bundle)
+	switch {
+	case gone:
 		a.Say("%s is gone: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
-		return
-	}
-	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
-	if now == nil || now.Hash != res.Bundle.Hash {
+	case edited:
 		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
 		a.Say("next: trellis run --resume %s %s", trellis.ShellWord(res.ID), trellis.ShellWord(relTo(a, res.Input.File)))
 	}
