@@ -94,7 +94,7 @@ func (p *Project) Find(ref string) (string, error) {
 		}
 		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
-		if p.mayBeSteps(ref) {
+		if mayBeSteps(p, ref) {
 			return "", WithHints(&noTask{fmt.Sprintf("%q is a file, and no task", said), err}, "trellis run "+trellis.ShellWord(said)+" --dry-run")
 		}
 		if near := nearTasks(p.Store, ref); len(near) > 0 {
@@ -106,7 +106,7 @@ func (p *Project) Find(ref string) (string, error) {
 }
 
 // mayBeSteps reports whether ref is a file that could be one of steps, which are checked by another command than tasks.
-func (p *Project) mayBeSteps(ref string) bool {
+func mayBeSteps(p *Project, ref string) bool {
 	if !filepath.IsAbs(ref) {
 		ref = filepath.Join(p.Env.Dir, ref)
 	}
