@@ -126,10 +126,14 @@ func (u settling) until(dir string) time.Time {
 // end begins anew with a directory.
 func (u settling) end(dir string) { delete(u, dir) }
 
-// settledAt is when nobody has written in a directory for long enough. What was written in the future counts as settled.
+// settledAt is when nobody has written in a directory for long enough. What was written in the future counts as settled, and one
+// that was moved or removed since it was looked at is looked at again.
 func settledAt(dir string) time.Time {
 	var last time.Time
 	now := time.Now()
+	if gone(dir) {
+		return now.Add(settleTime)
+	}
 	newer := func(info fs.FileInfo, err error) {
 		if err == nil && info.ModTime().After(last) && !info.ModTime().After(now) {
 			last = info.ModTime()

@@ -10,6 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/scheduler"
 )
 
+// A directory that was moved or removed since it was looked at has nothing that could be wrong with it.
+func TestUnrestOfADirectoryThatIsGone(t *testing.T) {
+	if at := (scheduler.Unrest{}).Until(filepath.Join(t.TempDir(), "02-01-gone")); !at.After(time.Now()) {
+		t.Errorf("it is told of at %v", at)
+	}
+}
+
 // A directory that is written to all the time is complained of as well, ten seconds after it was found wrong (edge C17).
 func TestUnrestHasAnEnd(t *testing.T) {
 	dir := t.TempDir()
