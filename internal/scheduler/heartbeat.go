@@ -101,7 +101,7 @@ func (w *watch) waits() []pulse.Wait {
 		case r.Until.After(w.s.Clock()):
 			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
 		case w.stalls[dir].over():
-		case r.Status == trellis.Ready && w.notices.said[dir] != "":
+		case (r.Status == trellis.Ready || r.Status == "") && w.notices.said[dir] != "": // "": its task.json can't be read
 			why, _, _ := strings.Cut(w.notices.said[dir], "\n")
 			add(dir, "somebody: "+why, time.Time{})
 		}

@@ -294,6 +294,23 @@ func TestToldOnceThatNoAgentWorks(t *testing.T) {
 	})
 }
 
+// A task whose task.json can't be read waits for somebody, as one does whose other files are wrong.
+func TestBrokenTaskWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.watching(scheduler.WatchOptions{})
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-torn")
+	w.arrive(dir, "task.json", `{"status": "in_progress"`)
+	w.Until("it to wait", func() bool {
+		list := w.beat().Waiting
+		return len(list) == 1 && strings.HasPrefix(list[0].For, "somebody: .trellis/tasks/02-01-torn/task.json:1:")
+	})
+	if err := os.WriteFile(filepath.Join(dir, "task.json"), []byte(`{"status": "planning"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.Until("it to wait no more", func() bool { b := w.beat(); return b.PID != 0 && len(b.Waiting) == 0 })
+}
+
 // A task that was taken away, or archived, is no trouble, and is not said to wait any more.
 func TestGoneTaskDoesNotWait(t *testing.T) {
 	t.Parallel()
