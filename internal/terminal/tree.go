@@ -59,13 +59,16 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 			continue // its rounds are steps of their own
 		}
 		n := t.find(l.Path)
-		n.kind, n.does = l.Kind, text.OneLine(cmp.Or(l.Does, l.Title))
+		n.kind, n.does = l.Kind, text.Cut(text.OneLine(cmp.Or(l.Does, l.Title)), mostDoes)
 		if l.Loop != "" {
 			loops = append(loops, l.Path)
 		}
 	}
 	return t
 }
+
+// mostDoes is how many bytes are shown of what a step does.
+const mostDoes = 500
 
 // find is the node of a path, a new one below the one that it belongs to if need be.
 func (t *tree) find(path string) *node {

@@ -121,7 +121,8 @@ func TestTreeOfAResumedRun(t *testing.T) {
 // Elsewhere than on a terminal there are lines, with all output, and nothing that steers one.
 func TestTreeInAFile(t *testing.T) {
 	var out bytes.Buffer
-	tr := follow(&out, terminal.Style{}, false, "t", outline)
+	long := format.Line{Path: "long", Kind: format.Script, Does: "echo " + strings.Repeat("x", 900000)}
+	tr := follow(&out, terminal.Style{}, false, "t", append(outline[:len(outline):len(outline)], long))
 	tr.begin("find", format.Script)
 	tr.says("find", "stdout", "one\ntwo \x1b[2J")
 	tr.end("find", workflow.Done, 1.2, "")
@@ -133,9 +134,11 @@ func TestTreeInAFile(t *testing.T) {
 	tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
 	tr.end("each.1.build", workflow.Failed, 2, "its command exited with 3")
 	tr.end("g", workflow.Done, 0, "") // which another process began: nobody knows how long it took
+	tr.begin("long", format.Script)
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +
-		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command exited with 3\ntrellis: g: done\n"
+		"trellis: each.1.build: attempt 1 exited with 3, healing\ntrellis: each.1.build: a message\ntrellis: g: asks: Publish?\ntrellis: each.1.build: failed: its command exited with 3\ntrellis: g: done\n" +
+		"trellis: long: echo " + strings.Repeat("x", 495) + "…\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
