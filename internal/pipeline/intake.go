@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -119,7 +120,8 @@ func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *inputSna
 }
 
 // judgeStable has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
-// judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same.
+// judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same. What is not valid may
+// be half saved, and is looked at again too.
 func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *inputSnapshot) error) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, k, err := ik.readTrusted(ctx)
@@ -127,16 +129,24 @@ func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *in
 			return nil, err
 		}
 		verdict := judge(t, k)
-		if same, err := ik.unchanged(ctx, k); same || err != nil {
+		same, err := ik.unchanged(ctx, k)
+		over := time.Now().After(end)
+		if err != nil || same && (over || !invalid(verdict)) {
 			return t, cmp.Or(err, verdict)
 		}
-		if time.Now().After(end) {
+		if over {
 			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
 		}
 		if err := retryDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// invalid reports whether a file of the task is not as it has to be.
+func invalid(err error) bool {
+	f, ok := errors.AsType[*flow.Failure](err)
+	return ok && f.Code == string(trellis.InvalidTask)
 }
 
 // unchanged reports whether the directory says what was taken of it.

@@ -78,6 +78,31 @@ func TestFilesThatNeverStay(t *testing.T) {
 	}
 }
 
+// A file that an editor is saving in place is looked at again before the run fails for it; one that stays wrong fails it.
+func TestFileThatIsHalfSaved(t *testing.T) {
+	deps, write := judged(t)
+	deps.TrustedTexts = func(context.Context, map[string][]byte) error { return nil }
+	looks := 0
+	judge := func(_ *taskdir.Task, k *inputSnapshot) error {
+		if looks++; looks == 3 {
+			write("tasks/02-01-a/prd.md", "# A\n")
+		}
+		if len(k.texts[taskdir.PRD]) == 0 {
+			return flow.Fail(string(trellis.InvalidTask), "prd.md: is blank")
+		}
+		return nil
+	}
+	write("tasks/02-01-a/prd.md", "")
+	taken := New(deps).observer.intake
+	if _, err := taken.judgeStable(t.Context(), judge); err != nil || looks != 4 {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+	write("tasks/02-01-a/prd.md", "")
+	if _, err := taken.judgeStable(t.Context(), judge); !invalid(err) {
+		t.Errorf("one that stays blank: %v", err)
+	}
+}
+
 // Edge S2: a guideline that a person saves again while a prompt is made of it is read again.
 func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 	deps, write := judged(t)
