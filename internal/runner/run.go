@@ -296,11 +296,23 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 		}
 	}
 	if parked != nil && r.Status == trellis.Waiting && err == nil {
-		if l, lerr := s.Assessor().Assess(ctx, dir); lerr == nil && l.Waits != "" {
-			r.Waits = []string{l.Waits} // in words
+		if l, lerr := s.Assessor().Assess(ctx, dir); lerr == nil {
+			r.Waits = []string{inWords(l)}
 		}
 	}
 	return r, err
+}
+
+// inWords is what a run that has parked waits for. Meanwhile it may have been answered, or a file broken.
+func inWords(l Assessment) string {
+	id := trellis.ShellWord(filepath.Base(l.Dir))
+	switch {
+	case l.Waits != "":
+		return l.Waits
+	case len(l.Problems) > 0:
+		return "somebody: " + l.Problems[0].Error() + "; next: trellis validate " + id
+	}
+	return "nothing any more; next: trellis start " + id
 }
 
 // gone says that the directory of a run, or its run/, is not where it was.

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // asksWeaker is a script that makes the task's prd.md in the main checkout ask for less.
@@ -116,6 +117,25 @@ func TestWhatJudgesIsPutBack(t *testing.T) {
 	w.rewrite(dir, "prd.md", w.File(dir, "prd.md"), provenBy("test -f ./notes.txt"))
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Errorf("by a person: %s, %v, %q", res.Status, res.Failure, res.Waits)
+	}
+}
+
+// What is broken, or put back, while the run parks is told in words, with the command that goes on.
+func TestBrokenWhileTheRunParks(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "echo x > notes.txt; "+asksWeaker())
+	dir := w.Hand("02-01-bye", provenBy("test -f ./notes.txt"))
+	w.Site.Store.Changed = func(_, after *taskdir.Task) {
+		if after.Status == trellis.Waiting {
+			w.rewrite(dir, "prd.md", w.File(dir, "prd.md"), "")
+		}
+	}
+	want := "somebody: .trellis/tasks/02-01-bye/prd.md: is blank; next: trellis validate 02-01-bye"
+	if res := w.Start(dir); len(res.Waits) != 1 || res.Waits[0] != want {
+		t.Errorf("got %q, want %s", res.Waits, want)
+	}
+	if got, want := runner.InWords(runner.Assessment{Dir: dir, Run: true}), "nothing any more; next: trellis start 02-01-bye"; got != want {
+		t.Errorf("put back: got %s, want %s", got, want)
 	}
 }
 
