@@ -136,17 +136,17 @@ func TestAdd(t *testing.T) {
 		{"CRLF", "{\"file\":\"a\"}\r\n{\"file\":\"c\"}", "{\"file\":\"a\"}\r\n{\"file\":\"c\"}\r\n" + line + "\r\n"},
 		{"seed", "{\"_example\":\"\"}\n", "{\"_example\":\"\"}\n" + line + "\n"},
 	} {
-		got, err := contextfiles.Add("c", []byte(tt.data), row)
+		got, err := contextfiles.Add([]byte(tt.data), row)
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, err, tt.want)
 		}
 	}
 	data := []byte(`{"path":"docs/b.md"}`)
-	if _, err := contextfiles.Add("c", data, row); !errors.Is(err, contextfiles.ErrDuplicate) {
+	if _, err := contextfiles.Add(data, row); !errors.Is(err, contextfiles.ErrDuplicate) {
 		t.Errorf("the same path again: %v", err)
 	}
 	for _, p := range []string{"", "/etc/passwd", "../x", "a/../../x", `a\b`, "C:/x", ".git/config", "a\nb"} {
-		if _, err := contextfiles.Add("c", nil, contextfiles.Row{Path: p}); err == nil {
+		if _, err := contextfiles.Add(nil, contextfiles.Row{Path: p}); err == nil {
 			t.Errorf("added %q", p)
 		}
 	}

@@ -46,7 +46,7 @@ func TestFixLeavesAnotherEncoding(t *testing.T) {
 	if got, want := said(problems), ".trellis/tasks/a/check.jsonl:2: is not UTF-8 text\n"; got != want || problems[0].Hint != "save the file as UTF-8" {
 		t.Errorf("got %s, %v", got, problems)
 	}
-	if got, err := contextfiles.Add("c", data, contextfiles.Row{Path: "a.md"}); err == nil {
+	if got, err := contextfiles.Add(data, contextfiles.Row{Path: "a.md"}); err == nil {
 		t.Errorf("a row was added in another encoding: %q", got)
 	}
 }

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -17,6 +19,9 @@ func (p *Project) ChangeContext(dir, name string, change func([]byte) ([]byte, e
 				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
 					before = slices.Clone(data)
 					after, err = change(data)
+					if wrong, ok := errors.AsType[*trellis.Problem](err); ok { // of what it was given
+						wrong.File = p.Store.Rel(filepath.Join(dir, name))
+					}
 					return after, err
 				})
 			})

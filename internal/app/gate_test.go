@@ -129,7 +129,7 @@ func TestCheckedOutWhileACommandWrites(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return contextfiles.Add("c", data, contextfiles.Row{Path: "mine.md", Reason: "mine"})
+		return contextfiles.Add(data, contextfiles.Row{Path: "mine.md", Reason: "mine"})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -72,11 +72,11 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 	}
 	var empty []string
 	for _, name := range phaseFiles() {
-		added, held, file := 0, 0, p.Store.Rel(filepath.Join(dir, name))
+		added, held := 0, 0
 		err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
 			added, held = 0, len(bytes.TrimSpace(data))
 			for _, b := range base {
-				next, err := contextfiles.Add(file, data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
+				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
 				if errors.Is(err, contextfiles.ErrDuplicate) {
 					continue
 				}
@@ -90,7 +90,7 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", file, added)
+		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
 		if added+held == 0 {
 			empty = append(empty, name)
 		}
@@ -134,9 +134,7 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 	if len(valid) == 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name))
 	}
-	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
-		return contextfiles.Add(p.Store.Rel(filepath.Join(dir, name)), data, valid[0])
-	})
+	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {
 		cmd.Say("%v", err)
 		return nil
