@@ -152,7 +152,7 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 	s.say("commit    %.12s on %s", r.Commit, r.Branch)
 	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	s.say("worktree  %s", r.Worktree)
-	if what, why := r.Undecided(); what != "" {
+	if what, why := r.Undecided(); what != "" && r.Rounds > 0 { // else another process ran it, and has the report
 		s.say("checks    %s: %s; the verdict is the agents' own", strings.ToLower(what), why)
 	}
 	if len(r.Checks.Defining) > 0 {

@@ -26,3 +26,15 @@ func TestNotesAreSaid(t *testing.T) {
 		}
 	}
 }
+
+// That nothing was executed is said of a run whose report is known, not of one that another process ran.
+func TestNothingExecutedIsKnown(t *testing.T) {
+	t.Parallel()
+	for rounds, want := range []bool{false, true} {
+		res := runner.Result{Dir: t.TempDir(), Status: trellis.Review, Report: pipeline.Report{Branch: "feature/two", Rounds: rounds}}
+		lines := strings.Join(RunLines(&app.Project{Store: taskdir.Store{Root: res.Dir}}, res), "\n")
+		if strings.Contains(lines, "nothing was executed") != want {
+			t.Errorf("%d rounds:\n%s", rounds, lines)
+		}
+	}
+}
