@@ -43,6 +43,7 @@ func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Orphan, 
 		if err != nil {
 			return nil, nil, err
 		}
+		owned[l.swapped] = true
 		for _, tree := range l.Trees {
 			owned[tree.Path] = true
 		}

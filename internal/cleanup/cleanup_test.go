@@ -521,6 +521,21 @@ func TestOtherRepositories(t *testing.T) {
 	}
 }
 
+// What stands in the place of a task's worktree is told with the task, and not once more as a worktree of nobody.
+func TestSwappedIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-swapped")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	h.Write(dir, "a file\n")
+	list, orphans, err := h.Cleaner.Look(t.Context())
+	if err != nil || len(list) != 1 || !strings.Contains(list[0].Keeps, "a file is in its place") || len(orphans) > 0 {
+		t.Errorf("got %+v and %+v, %v", list, orphans, err)
+	}
+}
+
 // A worktree that was made for a task which does not say so is told as that, with what mends the task.
 func TestOrphanOfATask(t *testing.T) {
 	t.Parallel()

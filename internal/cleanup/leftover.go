@@ -28,7 +28,8 @@ type Leftover struct {
 	Hint   string         `json:"hint"`        // what to do about it
 	Task   *taskdir.Task  `json:"-"`
 
-	bases []base
+	bases   []base
+	swapped string // its worktree, where something else is in the place of it
 }
 
 // base is a branch in which work may be.

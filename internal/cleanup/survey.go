@@ -70,6 +70,7 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 		}
 		if why := swapped(s.repo, w); why != nil && l.Keeps == "" {
 			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+trellis.ShellWord(t.ID)
+			l.swapped = w.Path
 			continue
 		}
 		tree, err := s.inspector.inspect(ctx, w, s.trees)
