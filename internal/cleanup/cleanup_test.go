@@ -536,6 +536,29 @@ func TestSwappedIsNoOrphan(t *testing.T) {
 	}
 }
 
+// The command that takes away a worktree of nobody works also where it holds something, which is kept.
+func TestOrphanWithWork(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.Done("02-01-gone")
+	h.Write(dir+"/left.txt", "left\n")
+	if err := os.RemoveAll(h.TaskDir("02-01-gone")); err != nil {
+		t.Fatal(err)
+	}
+	_, orphans, err := h.Cleaner.Look(t.Context())
+	if err != nil || len(orphans) != 1 {
+		t.Fatalf("got %+v, %v", orphans, err)
+	}
+	cmd := exec.Command("sh", "-c", orphans[0].Next)
+	cmd.Dir, cmd.Env = h.Dir, h.Env()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", orphans[0].Next, err, out)
+	}
+	if got := h.Git("show", "stash@{0}^3:left.txt"); got != "left" || durable.Exists(dir) {
+		t.Errorf("the stash has %q, and the worktree is there: %v", got, durable.Exists(dir))
+	}
+}
+
 // A worktree that was made for a task which does not say so is told as that, with what mends the task.
 func TestOrphanOfATask(t *testing.T) {
 	t.Parallel()

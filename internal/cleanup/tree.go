@@ -41,7 +41,11 @@ type Orphan struct {
 
 // orphan says how a worktree comes to be no task's: the one that it was made for may be there, and not say so.
 func (s *survey) orphan(tree Tree) Orphan {
-	o := Orphan{tree, "belongs to no task", "git worktree remove " + trellis.ShellWord(tree.Path)}
+	path := trellis.ShellWord(tree.Path)
+	o := Orphan{tree, "belongs to no task", "git worktree remove " + path}
+	if tree.Dirty && durable.Exists(filepath.Join(tree.Path, ".git")) { // which git does not remove like that
+		o.Next = "git -C " + path + " stash --include-untracked && " + o.Next
+	}
 	e, there := s.all[tree.at.Owner()]
 	switch {
 	case !there:
