@@ -146,17 +146,18 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	return c, p, nil
 }
 
-// validate is the failure that says what is wrong with the directory now. The criteria of content that the run knows
-// already were read when it was taken in, by the rules of then.
+// validate is the failure that says what is wrong with the directory now. Content that the run knows already was found right when it
+// was taken in, by the rules of then: what it names may be missing since in a checkout in which a person works, as where another
+// branch is checked out, and is read in the worktree.
 func (o *observer) validate(ctx context.Context, known bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: o.task.dir, Store: o.store, Status: trellis.InProgress, Neighbours: o.neighbours,
 		MaxSteps: o.config.Planning.MaxSteps, LookPath: o.lookPath})
 	if err != nil {
 		return unusable(err)
 	}
-	prd := o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD))
+	file := o.store.Rel(filepath.Join(o.task.dir, taskdir.TaskJSON))
 	for _, p := range problems {
-		if !p.Warning && !(known && p.File == prd) {
+		if !p.Warning && !(known && p.File != file) {
 			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 		}
 	}

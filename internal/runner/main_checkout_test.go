@@ -195,3 +195,12 @@ func TestHooksThatAreNoFolder(t *testing.T) {
 		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }
+
+// A person who checks out a branch without what context files name ends no run: it is read in the worktree.
+func TestContextOfAnotherBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "roles:\n  implement: [{run: [\"mv $TRELLIS_REPO/greet.sh $TRELLIS_REPO/../away.sh\"], "+strings.TrimPrefix(runnertest.Mend, "[{")+"\n  check: [{answer: fine}]\n  "+runnertest.Met+"\n")
+	if res := w.Start(w.Hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
