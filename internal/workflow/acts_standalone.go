@@ -41,7 +41,7 @@ func Roles() []trellis.Role { return []trellis.Role{trellis.Implement, trellis.G
 // Wanted are the calls that the chosen steps of a bundle may make, one each. A choice of steps that are not there is a
 // *flow.Failure.
 func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
-	c, err := choose(b, o)
+	c, err := choose(b, o, true)
 	if err != nil {
 		return nil, err
 	}

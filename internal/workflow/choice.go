@@ -14,8 +14,9 @@ import (
 // choice is which steps run, by their numbers: step, round, step, …, each from 1.
 type choice struct{ only, from, to []int }
 
-// choose finds the steps that the options name. One that is not there is a failure.
-func choose(b *plan.Bundle, o Options) (c choice, err error) {
+// choose finds the steps that the options name. One that is not there is a failure; so is, before a run, a round that a loop is
+// known not to have. A run that was begun with one fails the step.
+func choose(b *plan.Bundle, o Options, before bool) (c choice, err error) {
 	for _, w := range []struct {
 		flag, path string
 		into       *[]int
@@ -23,7 +24,7 @@ func choose(b *plan.Bundle, o Options) (c choice, err error) {
 		if w.path == "" {
 			continue
 		}
-		if *w.into, err = find(b, w.path); err != nil {
+		if *w.into, err = find(b, w.path, before); err != nil {
 			return c, flow.Fail(string(trellis.InvalidTask), "%s %s: %v", w.flag, w.path, err)
 		}
 	}
@@ -34,13 +35,16 @@ func choose(b *plan.Bundle, o Options) (c choice, err error) {
 }
 
 // find is a step by its path: ids or numbers from 1, with a number for the round behind a step that has a loop.
-func find(b *plan.Bundle, path string) (at []int, err error) {
+func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 	w := newWalk(b)
 	for _, part := range strings.Split(path, ".") {
 		n, numErr := strconv.Atoi(part)
 		if w.loop {
 			if numErr != nil || n < 1 {
 				return nil, fmt.Errorf("%s is no round of a loop, which is a number from 1", part)
+			}
+			if of := w.rounds(); before && of > 0 && n > of {
+				return nil, noRound(n, of)
 			}
 			at = append(at, n)
 			w.round(n)
@@ -63,7 +67,7 @@ func find(b *plan.Bundle, path string) (at []int, err error) {
 // Chosen tells of the path of a step, without the numbers of rounds, whether the step is among those chosen. In a loop
 // all are, as long as it is.
 func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
-	c, err := choose(b, o)
+	c, err := choose(b, o, true)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +124,12 @@ func within(a, b []int) bool {
 func (c choice) misses(loop []int, n int) string {
 	for _, at := range [][]int{c.only, c.from, c.to} {
 		if len(at) > len(loop) && slices.Equal(at[:len(loop)], loop) && at[len(loop)] > n {
-			return fmt.Sprintf("round %d was asked for, and the loop has %d", at[len(loop)], n)
+			return noRound(at[len(loop)], n).Error()
 		}
 	}
 	return ""
+}
+
+func noRound(n, of int) error {
+	return fmt.Errorf("round %d was asked for, and the loop has %d", n, of)
 }

@@ -61,6 +61,14 @@ func (w *walk) steps() []plan.Step {
 
 func (w *walk) into(s *plan.Step) { w.step, w.loop = s, s.Loop() != "" }
 
+// rounds is how many rounds the step's loop has, 0 where that is not known: a command finds them.
+func (w *walk) rounds() int {
+	if each := w.step.ForEach; each != nil {
+		return len(each.Items)
+	}
+	return w.step.Repeat
+}
+
 // round goes into a round of the step's loop. What it goes through is known here only if no command finds it.
 func (w *walk) round(n int) {
 	w.loop = false

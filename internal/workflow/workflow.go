@@ -295,7 +295,7 @@ func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
 		return Report{}, flow.Fail(string(trellis.InvalidTask), "the plan %s is gone", b.Hash)
 	}
 	var err error
-	if r.choice, err = choose(b, o); err != nil {
+	if r.choice, err = choose(b, o, false); err != nil {
 		return Report{}, err
 	}
 	_, rep, err := r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
