@@ -68,6 +68,9 @@ func diagnose(doc string) (at int, message, hint string) {
 	if i := conflictMarker(doc); i >= 0 {
 		return i, "git left a merge conflict here", "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
 	}
+	if i := strings.IndexByte(strings.TrimRight(doc, "\x00"), 0); i >= 0 {
+		return i, "a NUL byte, as texts in another encoding than UTF-8 have", "save the file as UTF-8"
+	}
 	if at >= len(doc) {
 		return len(doc), "the text ends too early", "a bracket or a quote is not closed; an interrupted write looks so too: take the file back from git"
 	}
@@ -79,6 +82,9 @@ func diagnose(doc string) (at int, message, hint string) {
 	}
 	if message, hint = explainByte(doc, at); message != "" {
 		return at, message, hint
+	}
+	if strings.TrimSpace(doc[:at]) == "" {
+		return at, "the text does not begin with {", `JSON is written as {"key": value, …}`
 	}
 	return at, cause, ""
 }

@@ -255,6 +255,8 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"null", "null", "1:1: holds JSON that is not an object", "a task is written as"},
 		{"not utf-8", "{\"title\": \"caf\xe9\"}", "1:15: is not UTF-8 text", "save the file as UTF-8"},
 		{"utf-16", "\xff\xfe{\x00}\x00", "is not UTF-8 text", "save the file as UTF-8"},
+		{"utf-16 without its mark", "{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", "1:2: not valid JSON: a NUL byte, as texts in another encoding than UTF-8 have", "save the file as UTF-8"},
+		{"YAML", "status: ready\n", "1:1: not valid JSON: the text does not begin with {", `JSON is written as {"key": value`},
 		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" stands here for the second time`, "remove one"},
 		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" stands here for the second time`, "remove one"},
 		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" stands here for the second time`, "remove one"},
