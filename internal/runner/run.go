@@ -305,14 +305,13 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 
 // inWords is what a run that has parked waits for. Meanwhile it may have been answered, or a file broken.
 func inWords(l Assessment) string {
-	id := trellis.ShellWord(filepath.Base(l.Dir))
 	switch {
 	case l.Waits != "":
 		return l.Waits
 	case len(l.Problems) > 0:
-		return "somebody: " + l.Problems[0].Error() + "; next: trellis validate " + id
+		return "somebody: " + l.Problems[0].Error() + "; next: trellis validate " + trellis.ShellWord(filepath.Base(l.Dir))
 	}
-	return "nothing any more; next: trellis start " + id
+	return "nothing any more; next: trellis start " + trellis.ShellWord(filepath.Base(l.Dir))
 }
 
 // gone says that the directory of a run, or its run/, is not where it was.
