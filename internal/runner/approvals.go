@@ -332,7 +332,7 @@ func (ap Approvals) unedited(dir string, q workflow.Request) error {
 		if err != nil || b == nil || asksOf(b, q) {
 			return err
 		}
-		next := "trellis cancel " + trellis.ShellWord(filepath.Base(dir)) + " && trellis retry " + trellis.ShellWord(filepath.Base(dir)) + ", which takes plan.json as it is"
+		next := "trellis cancel " + trellis.ShellWord(filepath.Base(dir)) + " && trellis retry " + trellis.ShellWord(filepath.Base(dir))
 		return edited(taskdir.Plan, q, next)
 	}
 	in, b, err := frozenFile(dir, h)
@@ -358,7 +358,7 @@ func asksOf(b *plan.Bundle, q workflow.Request) bool {
 }
 
 func edited(file string, q workflow.Request, next string) error {
-	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was", file, q.Path), next}
+	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was, and another one takes the edit in", file, q.Path), next}
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.

@@ -83,7 +83,7 @@ func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	w.editPlan(dir, "echo {{item}}", "echo no {{item}}")
 	_, err := yes("each.1.note")
 	refused, ok := errors.AsType[*runner.RefusedError](err)
-	if !ok || !strings.Contains(refused.Why, "plan.json was edited") || refused.Hint != "trellis cancel 02-01-bye && trellis retry 02-01-bye, which takes plan.json as it is" {
+	if !ok || !strings.Contains(refused.Why, "plan.json was edited") || refused.Hint != "trellis cancel 02-01-bye && trellis retry 02-01-bye" {
 		t.Fatalf("an edited step: %v, %+v", err, refused)
 	}
 	w.editPlan(dir, "echo no {{item}}", "echo {{item}}")
