@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"time"
 
@@ -24,6 +25,7 @@ type Result struct {
 	Interrupted bool              // this process was told to end; the run goes on later
 	Progress    bool              // the run ended, or did some of its work
 	Rollback    []string          // of a run that failed: how to go back, as its plan says
+	Unheeded    bool              // a person said what should be different about work in review, and it is as it was
 }
 
 // taskState is where a task stands that this process does not run.
@@ -42,6 +44,9 @@ func taskState(store taskdir.Store, t *taskdir.Task) Result {
 		if p, err := pipeline.ReadProgress(h); err == nil && p.Report != nil {
 			r.Report = *p.Report
 		}
+		var in pipeline.Input
+		err := json.Unmarshal(h.Input, &in)
+		r.Unheeded = err == nil && in.Feedback != nil && in.Undelivered != nil && in.Undelivered.Commit == t.Commit
 	}
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	r.Report.Delivery.PRURL = t.PRURL

@@ -290,7 +290,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	}
 	if t, lerr := s.Store.Load(dir); lerr == nil {
 		now := taskState(s.Store, t)
-		r.Status, r.Outcome, r.Rollback = now.Status, now.Outcome, now.Rollback
+		r.Status, r.Outcome, r.Rollback, r.Unheeded = now.Status, now.Outcome, now.Rollback, now.Unheeded
 		if parked != nil {
 			r.Failure = now.Failure
 		}

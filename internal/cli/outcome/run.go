@@ -150,6 +150,9 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 		return
 	}
 	s.say("commit    %.12s on %s", r.Commit, r.Branch)
+	if res.Unheeded {
+		s.say("feedback  nothing was changed for it: that is the commit that was there")
+	}
 	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	s.say("worktree  %s", r.Worktree)
 	if what, why := r.Undecided(); what != "" && r.Rounds > 0 { // else another process ran it, and has the report
