@@ -35,6 +35,7 @@ type Review struct {
 	Approved  string            `json:"-"`         // by whom and when they had agreed, in words, whatever has become of the task since; "": they had not
 	Why       []string          `json:"why"`       // why they are asked, as far as the plan says
 	Rejected  string            `json:"rejected"`  // why the requirement or the plan was, "" when it was not
+	Failed    string            `json:"-"`         // why the planning did, "" when it did not
 	Problems  []trellis.Problem `json:"problems"`  // what `trellis validate` says
 
 	Summary      string            `json:"summary"`
@@ -111,6 +112,9 @@ func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Rev
 	}
 	if no := t.Pipeline.Rejection; t.Status == trellis.Rejected {
 		r.Rejected = strings.TrimPrefix(no.Category+": "+no.Details, ": ")
+	}
+	if f := t.Pipeline.Failure; t.Status == trellis.Planning && f.Code != "" {
+		r.Failed = strings.TrimSuffix(string(f.Code)+": "+f.Detail, ": ")
 	}
 	prd, err := document(t.Dir, taskdir.PRD)
 	if err != nil {

@@ -19,7 +19,8 @@ func Review(w io.Writer, r status.Review, style Style) error {
 	p.title(r.Task + "  " + r.Title)
 	p.facts(r)
 	p.section("Rejected", []string{r.Rejected}, "")
-	if r.Rejected != "" && r.Document == "" { // nothing was planned
+	p.section("The planning failed", []string{r.Failed}, "")
+	if r.Rejected+r.Failed != "" && r.Document == "" { // nothing was planned
 		_, err := io.WriteString(w, p.String())
 		return err
 	}

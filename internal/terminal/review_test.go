@@ -44,7 +44,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// What was rejected before anything was planned says so, and nothing of limits that it will never reach.
+// What was rejected, or could not be planned, before anything was planned says so, and nothing of limits that it will never reach.
 func TestReviewOfARejection(t *testing.T) {
 	var out bytes.Buffer
 	r := status.Review{Task: "02-01-bye", Title: "Say bye", Verify: []string{"true"}, Rejected: "out_of_scope: it greets only"}
@@ -52,6 +52,14 @@ func TestReviewOfARejection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "02-01-bye Say bye\n\n\nRejected\n  out_of_scope: it greets only\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	out.Reset()
+	r.Rejected, r.Failed = "", "agent_exit: a cold"
+	if err := Review(&out, r, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "02-01-bye Say bye\n\n\nThe planning failed\n  agent_exit: a cold\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
