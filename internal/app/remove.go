@@ -76,7 +76,7 @@ func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error
 	if t.Status != trellis.Cancelled && trellis.Move(t.Status, trellis.Cancelled) == nil {
 		next = append([]string{"trellis cancel " + trellis.ShellWord(t.ID)}, next...)
 	}
-	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), next...)
+	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status.InWords(), where), next...)
 }
 
 // hasWork reports whether a task that began has a branch or a worktree.

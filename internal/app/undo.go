@@ -233,7 +233,7 @@ func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
 	dir := u.dir(d)
 	_, err := u.p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status != trellis.Cancelled {
-			return Usagef("%s is %s by now", t.ID, t.Status)
+			return Usagef("%s is %s by now", t.ID, t.Status.InWords())
 		}
 		e.PutBack(d.Was)
 		e.Set("pipeline.outcome", d.Outcome)
@@ -243,7 +243,7 @@ func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
 		return Ordered{}, err
 	}
 	next, _ := u.p.Next(ctx, dir)
-	return u.p.Orders().ordered(dir, d.Task+" is "+string(d.Was)+" again", next), nil
+	return u.p.Orders().ordered(dir, d.Task+" is "+d.Was.InWords()+" again", next), nil
 }
 
 // unremove puts the directory of a task back at once and whole.

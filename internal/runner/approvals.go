@@ -211,7 +211,7 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 		return v, err
 	}
 	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
-		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, standing(t.Status)), "trellis status " + trellis.ShellWord(t.ID)}
+		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && unplanned(h) {
@@ -255,7 +255,7 @@ func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
 	if len(g.By) > 0 {
 		why = "its plan was approved by " + strings.Join(g.By, ", ")
 	}
-	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, standing(t.Status), why), "trellis cancel " + trellis.ShellWord(t.ID)}
+	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, t.Status.InWords(), why), "trellis cancel " + trellis.ShellWord(t.ID)}
 }
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run

@@ -188,7 +188,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
 	default:
-		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status), "trellis status " + trellis.ShellWord(t.ID)}
+		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	return t, in, nil
 }

@@ -28,7 +28,7 @@ func (s Orders) Stop(dir string) error {
 		case trellis.Planning:
 			return s.notStopped(dir)
 		default:
-			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, standing(t.Status)), "trellis status " + trellis.ShellWord(t.ID)}
+			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 		}
 		e.Set("status", trellis.Paused)
 		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "stopped by a person", Retryable: true, At: s.Clock()})
@@ -264,17 +264,6 @@ func (o retrying) refuses(t *taskdir.Task) error {
 	return nil
 }
 
-// standing is a status as a word behind "is".
-func standing(s trellis.Status) string {
-	switch s {
-	case trellis.Review, trellis.Planning:
-		return "in " + string(s)
-	case trellis.InProgress:
-		return "in progress"
-	}
-	return string(s)
-}
-
 func nothingToRetry(t *taskdir.Task) error {
-	return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, standing(t.Status)), ""}
+	return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status.InWords()), ""}
 }

@@ -60,6 +60,17 @@ func (s Status) Ended() bool {
 	return false
 }
 
+// InWords is the status as people say it of a task: it is "in review".
+func (s Status) InWords() string {
+	switch s {
+	case Review, Planning:
+		return "in " + string(s)
+	case InProgress:
+		return "in progress"
+	}
+	return string(s)
+}
+
 // Move is nil when a task may go from one status to the other, or stays as it is.
 func Move(from, to Status) error {
 	if from == to || slices.Contains(moves[from], to) {

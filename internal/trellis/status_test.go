@@ -19,3 +19,11 @@ func TestParseStatusKeepsNoFile(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusInWords(t *testing.T) {
+	for s, want := range map[trellis.Status]string{trellis.Review: "in review", trellis.Planning: "in planning", trellis.InProgress: "in progress", trellis.Waiting: "waiting", trellis.Completed: "completed"} {
+		if got := s.InWords(); got != want {
+			t.Errorf("%s: got %q, want %q", s, got, want)
+		}
+	}
+}

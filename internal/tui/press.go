@@ -154,16 +154,7 @@ func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 
 // idle says why a key does nothing to a task as it stands.
 func (m *Model) idle(t *status.Task, why string) {
-	m.said, m.wrong = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, standing(statusOf(t)), why)}, true
-}
-
-// standing is a status as people say it.
-func standing(s trellis.Status) string {
-	switch s {
-	case trellis.Review, trellis.Planning:
-		return "in " + string(s)
-	}
-	return strings.ReplaceAll(string(s), "_", " ")
+	m.said, m.wrong = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, statusOf(t).InWords(), why)}, true
 }
 
 // give gives an order, unless another one is being carried out.

@@ -57,7 +57,7 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 	}
 	if t.Status != trellis.Planning && t.Status != trellis.Ready {
 		command, err := p.Next(c.Context, dir)
-		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
+		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status.InWords()), command))
 	}
 	in := p.Readiness(dir)
 	in.Status = trellis.Ready
