@@ -172,16 +172,17 @@ func (e *AmbiguousError) Error() string {
 // .trellis/tasks, by links neither. A draft that is not there any more is the task that it became. Errors match ErrNotFound,
 // or are an *AmbiguousError, or the *trellis.Problem of that folder.
 func (s Store) Find(ref string) (string, error) {
-	dir, err := s.find(ref)
+	dir, err := find(s, ref)
 	if id, draft := strings.CutPrefix(filepath.Base(ref), DraftPrefix); draft && errors.Is(err, ErrNotFound) {
-		if now, err := s.find(filepath.Join(filepath.Dir(filepath.Clean(ref)), id)); err == nil {
+		if now, err := find(s, filepath.Join(filepath.Dir(filepath.Clean(ref)), id)); err == nil {
 			return now, nil
 		}
 	}
 	return dir, err
 }
 
-func (s Store) find(ref string) (string, error) {
+// find is what Find does, of directories as they are named.
+func find(s Store, ref string) (string, error) {
 	if err := unfitFolder(s); err != nil {
 		return "", err
 	}

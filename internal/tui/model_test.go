@@ -286,7 +286,7 @@ func TestProgramThatEnded(t *testing.T) {
 	}]string{
 		{NewPlan, "exit 0"}: "<nil>", {NewPlan, "exit 8"}: "<nil>", {Review, "exit 130"}: "<nil>", {Shell, "exit 1"}: "<nil>",
 		{NewPlan, "exit 2"}: "plan: nothing was done; q shows what it said", {NewPlan, "exit 4"}: "plan: the requirement was rejected; q shows what it said",
-		{NewPlan, "exit 5"}: "plan: the planner failed; q shows what it said", {Edit, "exit 3"}: "edit: it ended with exit code 3; q shows what it said",
+		{NewPlan, "exit 5"}: "plan: the planner failed; q shows what it said", {Edit, "exit 3"}: "edit: it exited with 3; q shows what it said",
 		{Editor, "exit 127"}: "editor ended: exit status 127", {NewPlan, "kill -9 $$"}: "plan ended: signal: killed",
 	} {
 		if got := fmt.Sprint(ended(of.kind, exec.Command("sh", "-c", of.does).Run())); got != want {

@@ -251,7 +251,7 @@ func (c *Console) Guarded(work func() error) error {
 	worker, code, err := c.Guard()
 	switch {
 	case errors.As(err, new(*proc.SignalError)):
-		return app.WithHints(fmt.Errorf("%w, by somebody or by the system for want of memory", err), "trellis status; of a run of a file: trellis run --resume with its id")
+		return app.WithHints(fmt.Errorf("%w, by somebody or by the system for want of memory", err), "trellis status, or trellis run --resume with the id of a run of a file")
 	case err != nil:
 		return err
 	case worker:

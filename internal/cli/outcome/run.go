@@ -74,6 +74,14 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	return AgentError(err)
 }
 
+// FileRunError is why the run of a file did not go on. The command typed again would begin another run.
+func FileRunError(a *command.Console, p *app.Project, runs runner.FileRunner, id string, err error) error {
+	if _, none := runs.FileDir(id); none == nil && durable.Unfit(err) {
+		return app.WithHints(err, "put the disk right, then trellis run --resume "+trellis.ShellWord(id))
+	}
+	return RunError(a, p, id, err)
+}
+
 // AgentError marks a failure that was found before anything was claimed: no agent, or not signed in.
 func AgentError(err error) error {
 	if errors.As(err, new(*git.IdentityError)) {

@@ -11,7 +11,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -119,11 +118,8 @@ func run(a *command.Console, c *cli.Context) error {
 			res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
 		}
 		show.Close()
-		if _, none := s.FileRunner().FileDir(res.ID); none == nil && durable.Unfit(err) { // typed again, the command would begin another run
-			return app.WithHints(err, "put the disk right, then trellis run --resume "+trellis.ShellWord(res.ID))
-		}
 		if err != nil {
-			return outcome.RunError(a, p, res.ID, err)
+			return outcome.FileRunError(a, p, s.FileRunner(), res.ID, err)
 		}
 		asked := len(res.Waits) > 0 && !res.Interrupted && res.Failure == nil && !c.Bool("json") && a.CanAsk() && !a.InsideRun()
 		end := show.end(c.Context, res, asked)
