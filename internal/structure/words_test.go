@@ -25,7 +25,7 @@ var wordings = []struct{ not, but string }{
 	{"removes it all the same", "removes it anyway"},
 	{"nobody said who works here", "no user is set"},
 	{"wrong number of arguments", "unexpected argument %q"},
-	{"parse error", "needs a unit, e.g. 5s"},
+	{"parse error", "%s needs a unit, e.g. 5s"},
 	{"looking for commit", "branch %q not found"},
 	{"not so: ", "mentions "},
 	{"a second handle is kept out", "file locking works"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -223,7 +222,7 @@ func ended(kind Program, err error) error {
 	case kind == Shell || slices.Contains(undecided, exit.ExitCode()):
 		return nil
 	}
-	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(ends[exit.ExitCode()], "it exited with "+strconv.Itoa(exit.ExitCode())))
+	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(ends[exit.ExitCode()], fmt.Sprintf("it exited with %d", exit.ExitCode())))
 }
 
 // undecided are the exit codes of a program that a person left as it was: to decide later, or by Ctrl-C.

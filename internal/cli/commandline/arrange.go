@@ -1,7 +1,6 @@
 package commandline
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,8 +82,8 @@ func (l *Line) flag(at *cli.Command, rest []string) (int, error) {
 		}
 		value, words = rest[1], 2
 	}
-	if wrong := unfit(known, value); wrong != "" {
-		return 0, app.WithHints(app.Usagef("%s %s", first, wrong), l.helpFor())
+	if err := unfit(known, value); err != nil {
+		return 0, app.WithHints(err, l.helpFor())
 	}
 	l.Args = append(l.Args, first+"="+value)
 	return words, nil
@@ -124,27 +123,28 @@ func TakesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// unfit says why a flag can't have a value, "" when it can.
-func unfit(f cli.Flag, value string) (wrong string) {
-	var err error
+// unfit says why a flag can't have a value, nil when it can.
+func unfit(f cli.Flag, value string) error {
+	name := Dashed(f.Names()[0])
 	switch f.(type) {
 	case *cli.DurationFlag:
-		_, err = time.ParseDuration(value)
-		wrong = "needs a unit, e.g. 5s"
+		if _, err := time.ParseDuration(value); err != nil {
+			return app.Usagef("%s needs a unit, e.g. 5s", name)
+		}
 	case *cli.IntFlag:
-		_, err = strconv.ParseInt(value, 0, 0)
-		wrong = fmt.Sprintf("is a whole number, not %q", value)
+		if _, err := strconv.ParseInt(value, 0, 0); err != nil {
+			return app.Usagef("%s is a whole number, not %q", name, value)
+		}
 	case *cli.Float64Flag:
-		_, err = strconv.ParseFloat(value, 64)
-		wrong = fmt.Sprintf("is a number, not %q", value)
+		if _, err := strconv.ParseFloat(value, 64); err != nil {
+			return app.Usagef("%s is a number, not %q", name, value)
+		}
 	case *cli.BoolFlag:
-		_, err = strconv.ParseBool(value)
-		wrong = fmt.Sprintf("is true or false, not %q", value)
+		if _, err := strconv.ParseBool(value); err != nil {
+			return app.Usagef("%s is true or false, not %q", name, value)
+		}
 	}
-	if err == nil {
-		return ""
-	}
-	return wrong
+	return nil
 }
 
 func (l *Line) unknownCommand(at *cli.Command, name string) error {
