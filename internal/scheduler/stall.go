@@ -69,7 +69,8 @@ func (s stalls) ran(r ran) {
 	last.until = time.Now().Add(time.Second << (last.times - 1))
 	last.left, last.why = r.files, ""
 	if len(r.res.Waits) > 0 {
-		last.why = ": it waits for " + strings.Join(r.res.Waits, ", ")
+		waits, _, _ := strings.Cut(strings.Join(r.res.Waits, ", "), "; next: ") // which was of no use
+		last.why = ": it waits for " + waits
 	} else if r.err != nil {
 		last.why = ": " + errorText(r.err)
 	}
