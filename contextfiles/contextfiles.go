@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -83,7 +82,7 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 
 // encoded is the problem of a file in another encoding than UTF-8, else nil.
 func encoded(name string, data []byte) *trellis.Problem {
-	if utf8.Valid(data) {
+	if text.Valid(data) {
 		return nil
 	}
 	return &trellis.Problem{File: name, Line: 1 + bytes.Count(data[:text.InvalidUTF8(string(data))], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 func TestFix(t *testing.T) {
@@ -39,8 +39,10 @@ func TestFix(t *testing.T) {
 // The rows of a file that was saved in another encoding are not taken for wrong ones.
 func TestFixLeavesAnotherEncoding(t *testing.T) {
 	data := []byte("\xff\xfe{\x00}\x00\n\x00")
-	if fixed, mends := contextfiles.Fix("c", data, contextfiles.Checker{Root: repository(t)}); !bytes.Equal(fixed, data) || len(mends) > 0 {
-		t.Errorf("got %q, %v", fixed, mends)
+	for _, data := range [][]byte{data, data[2:]} { // with a mark of its order, and without
+		if fixed, mends := contextfiles.Fix("c", data, contextfiles.Checker{Root: repository(t)}); !bytes.Equal(fixed, data) || len(mends) > 0 {
+			t.Errorf("got %q, %v", fixed, mends)
+		}
 	}
 	_, problems := contextfiles.Parse(".trellis/tasks/a/check.jsonl", []byte("{\"file\": \"a.md\"}\n{\"file\": \"caf\xe9.md\"}\n"))
 	if got, want := said(problems), ".trellis/tasks/a/check.jsonl:2: is not UTF-8 text\n"; got != want || problems[0].Hint != "save the file as UTF-8" {
@@ -102,7 +104,7 @@ func FuzzFix(f *testing.F) {
 	}
 	c := contextfiles.Checker{Root: repository(f)}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !utf8.Valid(data) {
+		if !text.Valid(data) {
 			return // left as it is
 		}
 		fixed, mends := contextfiles.Fix("c", data, c)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -146,6 +147,9 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	return c, p, nil
 }
 
+// takenIn are the files whose content a run takes in, and those that are nobody's yes where they can't be read.
+var takenIn = []string{taskdir.PRD, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Approvals}
+
 // validate is the failure that says what is wrong with the directory now. Content that the run knows already was found right when it
 // was taken in, by the rules of then: what it names may be missing since in a checkout in which a person works, as where another
 // branch is checked out, and is read in the worktree.
@@ -155,9 +159,8 @@ func (o *observer) validate(ctx context.Context, known bool) error {
 	if err != nil {
 		return unusable(err)
 	}
-	file := o.store.Rel(filepath.Join(o.task.dir, taskdir.TaskJSON))
 	for _, p := range problems {
-		if !p.Warning && !(known && p.File != file) {
+		if !p.Warning && !(known && slices.Contains(takenIn, filepath.Base(p.File))) {
 			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 		}
 	}

@@ -348,12 +348,16 @@ func (ap Approvals) unedited(dir string, q workflow.Request) error {
 	return edited(filepath.Base(in.File), q, "trellis run --resume "+trellis.ShellWord(filepath.Base(dir))+" "+trellis.ShellWord(in.File))
 }
 
-// asksOf reports whether the step of a request stands in b as people were asked about it. An approval by itself asks about the whole.
+// asksOf reports whether the step of a request stands in b as people were asked about it. What a step in a loop, a group or another
+// file does, and one that calls a file, is said elsewhere too, and an approval by itself asks about the whole.
 func asksOf(b *plan.Bundle, q workflow.Request) bool {
-	path := strings.Join(slices.DeleteFunc(strings.Split(q.Path, "."), func(id string) bool { return id[0] <= '9' }), ".") // without rounds
 	step, whole, _ := strings.Cut(q.Hash, "/")
-	return slices.ContainsFunc(b.Resolved(), func(l plan.Line) bool {
-		return l.Path == path && l.Hash == step && (l.Kind != plan.Approval || b.Hash == whole)
+	if whole, _, _ = strings.Cut(whole, "/"); whole == b.Hash { // behind which a retry counts itself
+		return true
+	}
+	return slices.ContainsFunc(b.Plan("").Steps, func(s plan.Step) bool {
+		alone := s.Kind() == plan.Script || s.Kind() == plan.Prompt
+		return s.ID == q.Path && alone && b.Plan("").StepHash(s) == step
 	})
 }
 

@@ -40,15 +40,24 @@ func taskState(store taskdir.Store, t *taskdir.Task) Result {
 	if p, err := pipeline.ReadPlan(store, t.Dir); t.Status == trellis.Failed && err == nil && p != nil {
 		r.Rollback = p.Rollback
 	}
-	if h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run)); err == nil && t.Status == trellis.Review {
-		if p, err := pipeline.ReadProgress(h); err == nil && p.Report != nil {
-			r.Report = *p.Report
-		}
-		var in pipeline.Input
-		err := json.Unmarshal(h.Input, &in)
-		r.Unheeded = err == nil && in.Feedback != nil && in.Undelivered != nil && in.Undelivered.Commit == t.Commit
+	if t.Status == trellis.Review {
+		r.judged(t)
 	}
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	r.Report.Delivery.PRURL = t.PRURL
 	return r
+}
+
+// judged takes in what the run of a task in review says of how its work was judged. What was delivered since, the run does not know.
+func (r *Result) judged(t *taskdir.Task) {
+	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
+	if err != nil {
+		return
+	}
+	if p, err := pipeline.ReadProgress(h); err == nil && p.Report != nil {
+		r.Report = pipeline.Report{Rounds: p.Report.Rounds, Executed: p.Report.Executed, Checks: p.Report.Checks, Criteria: p.Report.Criteria}
+	}
+	var in pipeline.Input
+	err = json.Unmarshal(h.Input, &in)
+	r.Unheeded = err == nil && in.Feedback != nil && in.Undelivered != nil && in.Undelivered.Commit == t.Commit
 }

@@ -66,12 +66,12 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	}
 }
 
-// Nobody agrees to a step as it was, who reads it in plan.json as it is by now. An edit elsewhere is no matter; put back, or
-// in a run that takes it in, the yes counts.
+// Nobody agrees to a step as it was, who reads it in plan.json as it is by now. An edit elsewhere is no matter to a step that stands
+// by itself; put back, or in a run that takes it in, the yes counts.
 func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
-	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "each", "for_each": []string{"first", "other"}, "steps": []runnertest.Obj{{"id": "note", "command": "echo {{item}} >> NOTES", "risk": "high"}}},
+	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "alone", "command": "echo alone >> NOTES", "risk": "high"}, runnertest.Obj{"id": "each", "for_each": []string{"first", "other"}, "steps": []runnertest.Obj{{"id": "note", "command": "echo {{item}} >> NOTES", "risk": "high"}}},
 		runnertest.Obj{"id": "ask", "type": "approval", "title": "Go on?"}, runnertest.AddFlag)
 	yes := func(step string) (string, error) {
 		_, said, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Step: step, Decision: proof.Approve, By: "ann"})
@@ -80,6 +80,19 @@ func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
+	w.editPlan(dir, "Let it take --bye.", "Let it take --bye, too.")
+	if said, err := yes("alone"); err != nil || said != workflow.Approved {
+		t.Fatalf("edited elsewhere: %s, %v", said, err)
+	}
+	w.editPlan(dir, "Let it take --bye, too.", "Let it take --bye.")
+	if res := w.Start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.editPlan(dir, `"first"`, `"none"`)
+	if _, err := yes("each.1.note"); err == nil {
+		t.Error("agreed to what a loop goes through no more")
+	}
+	w.editPlan(dir, `"none"`, `"first"`)
 	w.editPlan(dir, "echo {{item}}", "echo no {{item}}")
 	_, err := yes("each.1.note")
 	refused, ok := errors.AsType[*runner.RefusedError](err)
@@ -87,7 +100,6 @@ func TestEditedStepIsNotAgreedTo(t *testing.T) {
 		t.Fatalf("an edited step: %v, %+v", err, refused)
 	}
 	w.editPlan(dir, "echo no {{item}}", "echo {{item}}")
-	w.editPlan(dir, "Let it take --bye.", "Let it take --bye, too.")
 	if said, err := yes("each.1.note"); err != nil || said != workflow.Approved {
 		t.Fatalf("put back: %s, %v", said, err)
 	}
@@ -100,6 +112,7 @@ func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting {
 		t.Fatalf("the approval: %s, %v", res.Status, res.Failure)
 	}
+	w.editPlan(dir, "Let it take --bye.", "Let it take --bye, too.")
 	if _, err := yes("ask"); err == nil {
 		t.Fatal("an approval is about the whole, which was edited")
 	}

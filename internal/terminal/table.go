@@ -99,7 +99,7 @@ func (t task) remark() string {
 	case t.Status == trellis.Planning && t.HeldBy != nil:
 		return "at work"
 	case t.Status == trellis.Planning && t.CutOff:
-		return "cut off: run `trellis plan --retry`"
+		return "cut off: run `trellis plan --retry TASK`"
 	case t.Status == trellis.InProgress && t.Round > 0:
 		return fmt.Sprintf("%s, round %d", t.Phase, t.Round)
 	case t.Status == trellis.InProgress:

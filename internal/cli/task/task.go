@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -145,6 +146,9 @@ func (cmd tasks) removeCommand() *cli.Command {
 planner is gone, after a backup of what it holds; trellis undo brings it back. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
+			if ref := c.Args().First(); strings.HasPrefix(filepath.Base(ref), taskdir.DraftPrefix) && !strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
+				return app.WithHints(app.Usagef("%s is planned by now, as %s, which was not named", filepath.Base(ref), filepath.Base(dir)), "trellis status "+trellis.ShellWord(filepath.Base(dir)))
+			}
 			restore, err := p.Orders().Remove(c.Context, dir)
 			if err == nil {
 				cmd.Say("%s is removed; it comes back with: trellis undo, or later: %s", filepath.Base(dir), restore)
