@@ -74,7 +74,6 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	r.rep.Criteria = judged
 	found := unmet(judged, r.rep.Checks.Tree)
 	if speechless != nil && speechless.Code == string(trellis.AgentProtocol) && r.in.Code > 11 && found.onlyUnknown() { // no other work makes a better judge
-		r.unjudged = true
 		return nil, flow.Fail(string(found.Code), "%s; %s", found.Detail, speechless.Detail)
 	}
 	return found.inFresh(r.rep.Checks), nil

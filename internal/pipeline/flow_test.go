@@ -140,7 +140,7 @@ func TestFlow(t *testing.T) {
 			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.AcceptanceUnmet, detail: "A1 is unknown: it says bye; the accept agent's answer is invalid: "},
 		"nobody can judge a criterion, and nothing was changed": {change: map[string][]any{"verify": {`{"results": [{"command": "make", "code": 0}], "tree": "t1", "unchanged": true}`}, "accept": {unfit}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept accept report",
-			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.AcceptanceUnmet, detail: "the accept agent's answer is invalid: "},
+			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.EmptyDiff, detail: "the accept agent's answer is invalid: "},
 		"the judge says nothing at all": {change: map[string][]any{"accept": {&flow.Failure{Code: string(trellis.EmptyOutput)}, met}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept observe debug " + round + " report",
 			status: trellis.Review, outcome: trellis.Delivered},

@@ -72,7 +72,6 @@ type run struct {
 	told           string // base commit that task.json was told of
 	round          int
 	metByDelivery  *trouble          // that the rounds begin with
-	unjudged       bool              // the judge gave no usable answer, which ends the run
 	stepRounds     int               // rounds that steps used up
 	heeded         bool              // an agent was told what people say to the work
 	criteria       []Criterion       // of the content that was taken in last
@@ -237,7 +236,7 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 	case trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
 		return r.end(f, trellis.Paused, "", fail)
 	case trellis.VerifyFailed, trellis.AcceptanceUnmet, trellis.NoProgress:
-		if r.rep.Checks.Unchanged && !r.unjudged {
+		if r.rep.Checks.Unchanged {
 			fail.Detail = "nothing was changed against the base; " + fail.Code + ": " + fail.Detail
 			fail.Code = string(trellis.EmptyDiff)
 		}
