@@ -162,6 +162,33 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	}
 }
 
+// An approval that people refused can be given in another run, whose question is another.
+func TestApprovalInAnotherRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
+	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "ask", "type": "approval", "title": "Go on?"}, runnertest.AddFlag)
+	for _, d := range []proof.Decision{proof.Reject, proof.Approve} {
+		if res := w.Start(dir); res.Status != trellis.Waiting {
+			t.Fatalf("got %s, %v", res.Status, res.Failure)
+		}
+		if _, _, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: d, By: "ann", Reason: "so"}); err != nil {
+			t.Fatalf("%s: %v", d, err)
+		}
+		if d == proof.Approve {
+			break
+		}
+		if res := w.Start(dir); res.Status != trellis.Failed {
+			t.Fatalf("refused: %s, %v", res.Status, res.Failure)
+		}
+		if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
+
 // While people are waited for, branches that don't wait for them come to their end; pending is no failure.
 func TestBranchesGoOnWhilePeopleAreAsked(t *testing.T) {
 	t.Parallel()
