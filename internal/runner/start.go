@@ -41,6 +41,12 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 			t, res, err = st.startable(ctx, dir, o.Adopt)
 		}
 	}
+	if runlock.Busy(err) && begins(res.Status) {
+		if res, over, err := st.await(ctx, dir, err); over {
+			return res, err
+		}
+		return st.Start(ctx, dir, o)
+	}
 	st.warn(dir, res, err)
 	if err != nil || t == nil {
 		return res, err
@@ -61,25 +67,32 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		}
 	}
 	for {
+		var busy error
 		if !hand() {
-			res, err = st.runner.Run(ctx, dir, o, st.readied)
-			if !runlock.Busy(err) || t.Status != trellis.InProgress {
-				return res, err
+			if res, busy = st.runner.Run(ctx, dir, o, st.readied); !runlock.Busy(busy) || !begins(t.Status) {
+				return res, busy
 			}
-			st.tellHeld(t, err)
 		}
-		res, err = st.Follow(ctx, dir) // the holder, or the watcher, may be about to end without having ended the run
-		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil && !cutOff(res) || res.Status != trellis.InProgress && res.Status != trellis.Ready {
+		if res, over, err := st.await(ctx, dir, busy); over {
 			return res, err
 		}
 	}
 }
 
-// tellHeld says who is at work on a task, when that is not a watcher, whose doing is shown.
-func (st Starter) tellHeld(t *taskdir.Task, err error) {
-	if held, ok := errors.AsType[*durable.HeldError](err); ok {
-		st.tell(Event{Task: t.ID, Message: t.ID + " is at work in " + held.By() + ": waiting for what comes of it"})
+// await follows a task that a watcher was given, or that another process is at work on, which busy says then. It is over with the
+// work on it: the holder, or the watcher, may end without having ended the run, or without having begun it.
+func (st Starter) await(ctx context.Context, dir string, busy error) (res Result, over bool, err error) {
+	if held, ok := errors.AsType[*durable.HeldError](busy); ok {
+		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is at work in " + held.By() + ": waiting for what comes of it"})
 	}
+	res, err = st.Follow(ctx, dir)
+	over = err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil && !cutOff(res) || !begins(res.Status) || busy == nil && res.Status == trellis.Planning
+	return res, over, err
+}
+
+// begins reports whether a task of this status is one that a process is about to begin with, or is at work on.
+func begins(s trellis.Status) bool {
+	return s == trellis.Planning || s == trellis.Ready || s == trellis.InProgress
 }
 
 // cutOff reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.

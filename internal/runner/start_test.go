@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,6 +192,31 @@ esac
 		if what, _ := res.Report.Undecided(); res.Status != trellis.Review || what != "" || res.Report.Commit == "" {
 			t.Errorf("the %s ended with %+v", who, res)
 		}
+	}
+}
+
+// Of those who start a task at the same moment one does the work, and the others wait for what comes of it.
+func TestStartsAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("text", `case $TRELLIS_ROLE in
+implement) echo bye >> notes.txt; echo done;;
+accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "notes.txt:1"}]}';;
+*) echo fine;;
+esac
+`)
+	planned, ready := w.Hand("02-01-bye", runnertest.PrdText), w.Hand("02-02-well", runnertest.PrdText)
+	w.Write(".trellis/tasks/02-02-well/task.json", `{"status": "ready"}`)
+	for _, dir := range []string{planned, ready} {
+		var starts sync.WaitGroup
+		for range 4 {
+			starts.Go(func() {
+				if res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); err != nil || res.Status != trellis.Review || res.Report.Commit == "" {
+					t.Errorf("%s is %s with commit %q, %v", filepath.Base(dir), res.Status, res.Report.Commit, err)
+				}
+			})
+		}
+		starts.Wait()
 	}
 }
 
