@@ -536,26 +536,37 @@ func TestSwappedIsNoOrphan(t *testing.T) {
 	}
 }
 
-// The command that takes away a worktree of nobody works also where it holds something, which is kept.
+// The command that takes away a worktree of nobody works also where it holds something, which is kept, and where files are missing.
 func TestOrphanWithWork(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	dir := h.Done("02-01-gone")
-	h.Write(dir+"/left.txt", "left\n")
-	if err := os.RemoveAll(h.TaskDir("02-01-gone")); err != nil {
-		t.Fatal(err)
-	}
-	_, orphans, err := h.Cleaner.Look(t.Context())
-	if err != nil || len(orphans) != 1 {
-		t.Fatalf("got %+v, %v", orphans, err)
-	}
-	cmd := exec.Command("sh", "-c", orphans[0].Next)
-	cmd.Dir, cmd.Env = h.Dir, h.Env()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", orphans[0].Next, err, out)
-	}
-	if got := h.Git("show", "stash@{0}^3:left.txt"); got != "left" || durable.Exists(dir) {
-		t.Errorf("the stash has %q, and the worktree is there: %v", got, durable.Exists(dir))
+	for name, change := range map[string]func(h *house, dir string){
+		"work": func(h *house, dir string) { h.Write(dir+"/left.txt", "left\n") },
+		"missing": func(h *house, dir string) {
+			if err := os.Remove(dir + "/a.txt"); err != nil {
+				h.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			dir := h.Done("02-01-gone")
+			change(h, dir)
+			if err := os.RemoveAll(h.TaskDir("02-01-gone")); err != nil {
+				t.Fatal(err)
+			}
+			_, orphans, err := h.Cleaner.Look(t.Context())
+			if err != nil || len(orphans) != 1 {
+				t.Fatalf("got %+v, %v", orphans, err)
+			}
+			cmd := exec.Command("sh", "-c", orphans[0].Next)
+			cmd.Dir, cmd.Env = h.Dir, h.Env()
+			if out, err := cmd.CombinedOutput(); err != nil || durable.Exists(dir) {
+				t.Fatalf("%s: %v\n%s", orphans[0].Next, err, out)
+			}
+			if name == "work" && h.Git("show", "stash@{0}^3:left.txt") != "left" {
+				t.Error("what it held is not in the stash")
+			}
+		})
 	}
 }
 

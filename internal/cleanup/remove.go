@@ -129,7 +129,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 			return "", err
 		}
 	}
-	dirty, err := inspector{c.Repo, c.Copied}.dirty(ctx, tree.Path)
+	dirty, _, err := inspector{c.Repo, c.Copied}.dirty(ctx, tree.Path)
 	if err != nil || safe && !dirty {
 		return "", err
 	}

@@ -29,7 +29,8 @@ type Tree struct {
 	Made    []string `json:"made"`    // the same, but called as what a build or an installer makes anew
 	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
 
-	at git.Worktree
+	at      git.Worktree
+	missing bool // files of it are, which git calls changed
 }
 
 // Orphan is a worktree that is no task's. Its JSON is a contract with scripts.
@@ -43,8 +44,11 @@ type Orphan struct {
 func (s *survey) orphan(tree Tree) Orphan {
 	path := trellis.ShellWord(tree.Path)
 	o := Orphan{tree, "belongs to no task", "git worktree remove " + path}
-	if tree.Dirty && durable.Exists(filepath.Join(tree.Path, ".git")) { // which git does not remove like that
+	switch { // which git does not remove like that
+	case tree.Dirty && durable.Exists(filepath.Join(tree.Path, ".git")):
 		o.Next = "git -C " + path + " stash --include-untracked && " + o.Next
+	case tree.missing:
+		o.Next = "git worktree remove --force " + path
 	}
 	e, there := s.all[tree.at.Owner()]
 	switch {
@@ -111,20 +115,21 @@ func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Work
 		t.Dirty = true
 		return t, nil
 	}
-	if t.Dirty, err = in.dirty(ctx, w.Path); err == nil {
+	if t.Dirty, t.missing, err = in.dirty(ctx, w.Path); err == nil {
 		t.Ignored, t.Made, err = in.ignored(ctx, w.Path)
 	}
 	return t, err
 }
 
-// dirty reports whether a worktree holds something that is not committed.
-func (in inspector) dirty(ctx context.Context, dir string) (bool, error) {
+// dirty reports whether a worktree holds something that is not committed, and whether files are missing in it.
+func (in inspector) dirty(ctx context.Context, dir string) (holds, misses bool, err error) {
 	const missing = ".D"
 	list, err := in.repo.Index().Status(ctx, dir, in.laid(dir)...)
 	if errors.As(err, new(*git.NestedError)) { // git may not look into it; what saves the work says so
-		return true, nil
+		return true, false, nil
 	}
-	return slices.ContainsFunc(list, func(e git.Entry) bool { return e.Code != missing }), err
+	gone := func(e git.Entry) bool { return e.Code == missing }
+	return slices.ContainsFunc(list, func(e git.Entry) bool { return !gone(e) }), slices.ContainsFunc(list, gone), err
 }
 
 // laid is what runs put into a worktree: of what is copied, that which still is as it is in the main checkout.
