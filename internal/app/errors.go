@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -166,6 +167,9 @@ func HintsOf(err error) []string {
 	}
 	if durable.Unfit(err) {
 		return []string{"put the disk right, then type the command again"}
+	}
+	if errors.Is(err, git.ErrNotInstalled) {
+		return []string{"install git " + git.MinVersion + " or newer"}
 	}
 	if held, ok := errors.AsType[*durable.HeldError](err); ok {
 		if hints := heldBy(held); hints != nil {

@@ -152,7 +152,7 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 	case ctx.Err() != nil && err != nil:
 		return "", res.Code, err
 	case res.Code == proc.CodeNotFound && err != nil:
-		return "", res.Code, fmt.Errorf("running git: %w; install git %s or newer", err, MinVersion)
+		return "", res.Code, fmt.Errorf("%w: %w", ErrNotInstalled, err)
 	case err != nil:
 		return "", res.Code, fmt.Errorf("running git %s: %w", c.Args[0], err)
 	case res.Code != 0 && !slices.Contains(c.Accept, res.Code):

@@ -31,6 +31,8 @@ var (
 	ErrBare = errors.New("the repository is bare, it has no checkout")
 	// ErrNoCommit says that HEAD is unborn.
 	ErrNoCommit = errors.New("the repository has no commit yet")
+	// ErrNotInstalled says that there is no git to run.
+	ErrNotInstalled = errors.New("git is not installed, or not in PATH")
 	// ErrNotFound says that there is no such ref, commit or path.
 	ErrNotFound = errors.New("not found in the repository")
 	// ErrNothing says that a commit would change nothing.

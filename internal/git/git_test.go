@@ -324,7 +324,7 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	_, err := (&git.Repo{Env: []string{"PATH=" + b.Dir}}).Version(t.Context())
-	if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "install git") {
+	if !errors.Is(err, exec.ErrNotFound) || !errors.Is(err, git.ErrNotInstalled) {
 		t.Errorf("without git: got %v", err)
 	}
 }
