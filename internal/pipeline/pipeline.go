@@ -18,6 +18,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -133,7 +134,7 @@ func (r *run) rounds(f flow.Flow) error {
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
 		case r.round+r.stepRounds >= r.job.Limits.Rounds:
-			return flow.Fail(string(found.Code), "after %d rounds: %s", r.round, found.Detail)
+			return flow.Fail(string(found.Code), "after %s: %s", text.Count(r.round, "round"), found.Detail)
 		}
 		last = found
 	}
