@@ -11,8 +11,8 @@ import (
 
 // sourceCode is what tests of the source look at, with its types: all of them share it.
 var sourceCode = sync.OnceValues(func() ([]*packages.Package, error) {
-	// what is imported is compiled for this, as it is for the program that other tests build: once for all
-	return packages.Load(&packages.Config{Mode: packages.LoadSyntax, Env: append(os.Environ(), "CGO_ENABLED=0")},
+	// what is imported is compiled for this, with the same settings as for the program that other tests build: once for all
+	return packages.Load(&packages.Config{Mode: packages.LoadSyntax, BuildFlags: []string{"-tags=urfave_cli_no_docs"}, Env: append(os.Environ(), "CGO_ENABLED=0")},
 		"./testdata/impure", "../../internal/...", "../../taskdir", "../../contextfiles", "../../specs", "../../templates", "../../agents")
 })
 
