@@ -186,7 +186,7 @@ func read(out, what string, answer any) error {
 // call runs gh and returns what it prints.
 func (gh *Client) call(ctx context.Context, args []string, stdin string) (string, error) {
 	out, said := proc.NewCapped(maxAnswer), proc.NewCapped(maxSaid)
-	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: gh.environ(), Stdout: out, Stderr: said, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
+	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: Environ(gh.Env), Stdout: out, Stderr: said, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
@@ -221,9 +221,9 @@ func withoutTexts(args []string) (list []string) {
 	return list
 }
 
-// environ is the caller's environment, with gh told to ask nothing, to print plain text, and to work in Dir.
-func (gh *Client) environ() (env []string) {
-	base := gh.Env
+// Environ is an environment with gh told to ask nothing, to print plain text, and to work in the folder that it is run in. nil is
+// this process's.
+func Environ(base []string) (env []string) {
 	if base == nil {
 		base = os.Environ()
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -135,7 +136,7 @@ func (g *gh) Comment(ctx context.Context, key, text string) error {
 // run runs gh to do something with an issue, and returns what it prints.
 func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (string, error) {
 	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
-	c := proc.Command{Argv: argv, Dir: g.dir, Env: ghEnv(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
+	c := proc.Command{Argv: argv, Dir: g.dir, Env: github.Environ(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
@@ -160,13 +161,3 @@ func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (str
 
 var noGH = &Error{errors.New("there is no gh in PATH, the program that --from-issue reads issues with"),
 	[]string{"install it from https://cli.github.com, and type gh auth login", "export GITHUB_TOKEN=…, and name the repository: --from-issue github:owner/repo#12", "trellis plan --requirement-file FILE, with the issue's text in it"}}
-
-// ghEnv is an environment with gh told to ask nothing and to print plain JSON.
-func ghEnv(vars []string) (env []string) {
-	for _, kv := range vars {
-		if !strings.HasPrefix(kv, "GH_FORCE_TTY=") && !strings.HasPrefix(kv, "CLICOLOR_FORCE=") {
-			env = append(env, kv)
-		}
-	}
-	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1")
-}
