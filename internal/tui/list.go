@@ -52,18 +52,12 @@ type row struct {
 func statusOf(t *status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
 
 func (l *list) set(tasks []status.Task) {
-	l.all = make(map[string]*status.Task, len(tasks))
-	for i := range tasks {
-		l.all[tasks[i].ID] = &tasks[i]
-	}
-	l.arrange()
+	clear(l.all)
+	l.add(tasks)
 }
 
 // add takes some tasks beside those that there are.
 func (l *list) add(tasks []status.Task) {
-	if l.all == nil {
-		l.all = map[string]*status.Task{}
-	}
 	for i := range tasks {
 		l.all[tasks[i].ID] = &tasks[i]
 	}
@@ -73,9 +67,6 @@ func (l *list) add(tasks []status.Task) {
 // put takes one task as it is now; the rows are made anew only when it stands elsewhere.
 func (l *list) put(t status.Task) {
 	was, there := l.all[t.ID]
-	if l.all == nil {
-		l.all = map[string]*status.Task{}
-	}
 	l.all[t.ID] = &t
 	if !there || statusOf(was) != statusOf(&t) || was.Priority != t.Priority || was.Title != t.Title {
 		l.arrange()

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/events"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -87,10 +86,6 @@ func (p *project) Task(id string) (status.Task, error) {
 		}
 	}
 	return t, err
-}
-
-func (p *project) Events(ctx context.Context) (<-chan events.Event, error) {
-	return p.Project.Events(ctx)
 }
 
 func (p *project) Give(ctx context.Context, o Order, id string, about Subject, reason string) (Answer, error) {
