@@ -169,12 +169,7 @@ func (o Outcome) Summary() string {
 	if o.Rounds > 0 {
 		parts = append(parts, text.Count(o.Rounds, "round"))
 	}
-	if n := o.Usage.Tokens(); n > 0 {
-		parts = append(parts, text.Tokens(n)+" tokens")
-	}
-	if o.Usage.CostUSD != nil {
-		parts = append(parts, text.Cost(o.Usage))
-	}
+	parts = append(parts, text.Spent(o.Usage)...)
 	if files, added, deleted := o.Changes(); files > 0 {
 		parts = append(parts, fmt.Sprintf("%s +%d -%d", text.Count(files, "file"), added, deleted))
 	}

@@ -53,8 +53,11 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 		phase += fmt.Sprintf(" %d", t.round)
 	}
 	parts := []string{phase, text.Seconds(now.Sub(t.began).Seconds())}
-	if u := t.usage(); width >= narrowerThan {
-		parts = append(parts, spent(u, width >= wideEnough)...)
+	if used := text.Spent(t.usage()); width >= narrowerThan {
+		if width < wideEnough && len(used) > 0 {
+			used[0] = strings.TrimSuffix(used[0], " tokens")
+		}
+		parts = append(parts, used...)
 	}
 	if t.last != "" {
 		parts = append(parts, text.OneLine(trellis.Visible(t.last)))
@@ -77,19 +80,6 @@ func waits(w events.Wait, now time.Time, width int) string {
 		return text.OneLine(w.Words(now))
 	}
 	return text.OneLine(w.Short(now))
-}
-
-// spent is what agents used, as far as somebody told.
-func spent(u trellis.Usage, words bool) (parts []string) {
-	if n := u.Tokens(); n > 0 && words {
-		parts = append(parts, text.Tokens(n)+" tokens")
-	} else if n > 0 {
-		parts = append(parts, text.Tokens(n))
-	}
-	if u.CostUSD != nil {
-		parts = append(parts, text.Cost(u))
-	}
-	return parts
 }
 
 // waiting is who waits and nobody is at work on, in one line: what for, how many, and as many names as there is room for.

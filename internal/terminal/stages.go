@@ -167,7 +167,7 @@ func (c *call) told(r agentcall.Reply) string {
 
 // planning are the lines of a task that is planned: its stages, and what the agents at work do.
 func (t *working) planning(now time.Time, width int, colour bool) []string {
-	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, spent(t.usage(), true)...)
+	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, text.Spent(t.usage())...)
 	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
 	if t.wait != nil {
 		lines = append(lines, Paint(text.Clip("  ‖ "+t.wait.Words(now), width), "33", colour))

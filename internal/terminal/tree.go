@@ -219,14 +219,8 @@ func (t *tree) lines(now time.Time, width int, style Style) []string {
 			ended++
 		}
 	}
-	head := fmt.Sprintf("%s: %s · %d of %d steps", text.OneLine(t.title), text.Seconds(now.Sub(t.began).Seconds()), ended, all)
-	if n := t.used.Tokens(); n > 0 {
-		head += " · " + text.Tokens(n) + " tokens"
-	}
-	if t.used.CostUSD != nil {
-		head += " · " + text.Cost(t.used)
-	}
-	lines := []string{text.Clip(head, width)}
+	head := []string{fmt.Sprintf("%s: %s", text.OneLine(t.title), text.Seconds(now.Sub(t.began).Seconds())), fmt.Sprintf("%d of %d steps", ended, all)}
+	lines := []string{text.Clip(strings.Join(append(head, text.Spent(t.used)...), " · "), width)}
 	room := style.Height - 2
 	if style.Height == 0 {
 		room = len(rows)

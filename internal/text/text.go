@@ -128,6 +128,17 @@ func Usage(u trellis.Usage) string {
 	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
 }
 
+// Spent is what agents used as far as somebody told: tokens and cost, each as a part of a line.
+func Spent(u trellis.Usage) (parts []string) {
+	if n := u.Tokens(); n > 0 {
+		parts = append(parts, Tokens(n)+" tokens")
+	}
+	if u.CostUSD != nil {
+		parts = append(parts, Cost(u))
+	}
+	return parts
+}
+
 var yamlLine = trellis.Pattern(`(?s)line (\d+): (.*)`)
 
 // YAMLError is the line, from 1, and the words of what is wrong with YAML.
