@@ -16,6 +16,8 @@ import (
 )
 
 func startCommand(a *command.Console) *cli.Command {
+	here := a.InGuard(a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return runStart(a, c, p, dir) }))
+	detached := a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return startDetached(a, c, p, dir) })
 	return &cli.Command{
 		Name:      "start",
 		Usage:     "run one task, or go on with it",
@@ -36,18 +38,14 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 			"trellis start 02-03-paging", "trellis start paging --detach"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("detach") {
-				return startDetached(a, c)
+				return detached(c)
 			}
-			return a.Guarded(func() error { return runStart(a, c) })
+			return here(c)
 		},
 	}
 }
 
-func runStart(a *command.Console, c *cli.Context) error {
-	p, dir, err := a.TaskArgument(c)
-	if err != nil {
-		return err
-	}
+func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
 	s, err := a.Site(c, p)
 	if err != nil {
 		return err

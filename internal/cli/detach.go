@@ -80,11 +80,7 @@ func unlessItWaits(err error) error {
 }
 
 // startDetached queues a task with the watcher, or runs it in the background.
-func startDetached(a *command.Console, c *cli.Context) error {
-	p, dir, err := a.TaskArgument(c)
-	if err != nil {
-		return err
-	}
+func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
 	s, err := a.Site(c, p)
 	if err != nil {
 		return err

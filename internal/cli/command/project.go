@@ -15,16 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// TaskArgument opens the project and finds the task that the first argument names.
-func (c *Console) TaskArgument(call *cli.Context) (*app.Project, string, error) {
-	p, err := c.Open(call.Context)
-	if err != nil {
-		return nil, "", err
-	}
-	dir, err := p.Find(call.Args().First())
-	return p, dir, err
-}
-
 // TaskOrRun opens the project and finds the directory that the first argument names: of a task, or of the run of a file.
 func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRun bool, err error) {
 	if p, err = c.Open(call.Context); err != nil {
@@ -45,7 +35,11 @@ func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRu
 // ForTask is what a command does with the task that its first argument names.
 func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string) error) cli.ActionFunc {
 	return func(call *cli.Context) error {
-		p, dir, err := c.TaskArgument(call)
+		p, err := c.Open(call.Context)
+		if err != nil {
+			return err
+		}
+		dir, err := p.Find(call.Args().First())
 		if err != nil {
 			return err
 		}
