@@ -18,7 +18,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/outcome"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -118,11 +117,7 @@ func sayDetached(a *command.Console, c *cli.Context, p *app.Project, dir, text s
 		a.Say("%s", text)
 		return nil
 	}
-	t, err := p.Reader().Task(dir)
-	if err != nil {
-		return err
-	}
-	return terminal.JSON(a.Stdout, t)
+	return a.PrintTask(p, dir)
 }
 
 // planDetached makes the folder to plan in and plans in the background.

@@ -70,6 +70,15 @@ func (c *Console) GuardedFor(ctx context.Context, e hooks.Event, work func() err
 	return c.Guarded(work)
 }
 
+// PrintTask prints where the task in a directory stands as one JSON document.
+func (c *Console) PrintTask(p *app.Project, dir string) error {
+	t, err := p.Reader().Task(dir)
+	if err != nil {
+		return err
+	}
+	return terminal.JSON(c.Stdout, t)
+}
+
 // ShowTask prints one task and the command that comes next.
 func (c *Console) ShowTask(ctx context.Context, p *app.Project, dir string, t status.Task) error {
 	if err := terminal.Show(c.Stdout, t, c.Style(c.Stdout)); err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/runner"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -31,11 +30,7 @@ func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) 
 		SayRun(a, p, res)
 		return exitOf(res)
 	}
-	t, err := p.Reader().Task(res.Dir)
-	if err == nil {
-		err = terminal.JSON(a.Stdout, t)
-	}
-	return cmp.Or(err, exitOf(res))
+	return cmp.Or(a.PrintTask(p, res.Dir), exitOf(res))
 }
 
 // exitOf is the error that a run's end means for the exit code.

@@ -13,7 +13,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -66,11 +65,7 @@ func (cmd tasks) create(c *cli.Context) error {
 		_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(dir))
 		return err
 	}
-	t, err := p.Reader().Task(dir)
-	if err != nil {
-		return err
-	}
-	return terminal.JSON(cmd.Stdout, t)
+	return cmd.PrintTask(p, dir)
 }
 
 // newTask is the task that the flags describe, and the directory of its parent.
