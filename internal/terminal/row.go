@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,19 +18,11 @@ var barPlaces = map[string]string{"claim": "prepare", "baseline": "prepare", "de
 
 // phaseBar shows how far a run is: what is behind it, the phase that it is in, what is to come.
 func phaseBar(phase string) string {
-	at := -1
 	if place, ok := barPlaces[phase]; ok {
 		phase = place
 	}
-	for i, p := range barPhases {
-		if p == phase {
-			at = i
-		}
-	}
-	if at < 0 {
-		return strings.Repeat("▱", len(barPhases))
-	}
-	return strings.Repeat("▰", at+1) + strings.Repeat("▱", len(barPhases)-at-1)
+	reached := slices.Index(barPhases, phase) + 1 // 0 of one that has no cell
+	return strings.Repeat("▰", reached) + strings.Repeat("▱", len(barPhases)-reached)
 }
 
 // Terminals narrower than these get less of a line.

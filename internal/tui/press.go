@@ -253,12 +253,7 @@ func (m *Model) screenful() int {
 
 // turn goes to the next tab, or the one before.
 func (m *Model) turn(n int) tea.Cmd {
-	for i, tab := range Tabs {
-		if tab == m.tab {
-			m.tab = Tabs[(i+n+len(Tabs))%len(Tabs)]
-			break
-		}
-	}
+	m.tab = Tabs[(slices.Index(Tabs, m.tab)+n+len(Tabs))%len(Tabs)]
 	return m.look()
 }
 
