@@ -159,8 +159,8 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 	return !ok
 }
 
-// patience is how long a program may take to tell its version, or whether it is signed in: on a busy machine that is many seconds.
-const patience = 30 * time.Second
+// answerWithin is how long a program may take to tell its version, or whether it is signed in: on a busy machine that is many seconds.
+const answerWithin = 30 * time.Second
 
 // begin asks a program for its version in the sandbox, as one that may only read. shut is why it does not start there. Where it does
 // not, does not say, or where there is no sandbox, it is asked without.
@@ -171,7 +171,7 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 		return o.version(ctx, path), "" // which is said of the sandbox itself
 	}
 	out, said := proc.NewCapped(64<<10), proc.NewCapped(1<<10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.asking(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: patience, Grace: time.Second})
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.asking(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: answerWithin, Grace: time.Second})
 	network := place.leave(path, func(string) {})
 	why, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 	switch {
@@ -182,7 +182,7 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 	case err != nil:
 		shut = err.Error()
 	case exit.TimedOut:
-		shut = cmp.Or(why, fmt.Sprintf("it did not end within %s", patience))
+		shut = cmp.Or(why, fmt.Sprintf("it did not end within %s", answerWithin))
 	default:
 		first, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
 		shut = cmp.Or(why, first, fmt.Sprintf("it exited with %d", exit.Code))
@@ -204,7 +204,7 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	exit, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{nativeCodex(path)}, args...),
 		Env:  o.asking(),
-		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: patience, Grace: time.Second,
+		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: answerWithin, Grace: time.Second,
 	})
 	return err == nil && exit.Code == 0, kept.String()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -56,8 +57,10 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 
 // play does what a call says, in the order of the docs: wait, write, run, answer, fail.
 func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []string, t *tally, logs *logs) error {
-	if err := pause(ctx, c.Sleep); err != nil {
-		return err
+	if c.Sleep > 0 {
+		if err := patience.Sleep(ctx, c.Sleep); err != nil {
+			return err
+		}
 	}
 	if c.works() && r.Permission != trellis.PermitEdit && r.Permission != trellis.PermitFull {
 		return fmt.Errorf("%s: a call of role %s writes files or runs commands, which its permission %q does not allow", p.o.script(), r.Role, r.Permission)
@@ -177,18 +180,4 @@ func appendLine(file, line string) error {
 	}
 	_, err = f.WriteString(line + "\n")
 	return errors.Join(err, f.Close())
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

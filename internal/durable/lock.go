@@ -211,10 +211,8 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for a lock: %w: %w", err, context.Cause(ctx))
-		case <-time.After(lockEvery):
+		if cause := patience.Sleep(ctx, lockEvery); cause != nil {
+			return nil, fmt.Errorf("waiting for a lock: %w: %w", err, cause)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -45,10 +46,8 @@ func RetryLocked(ctx context.Context, own []string, do func() error) error {
 		for _, path := range own {
 			standing[path] = standing[path].removeStale(path)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
+		if err := patience.Sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }
@@ -218,10 +217,8 @@ func Retry(ctx context.Context, do func() error) error {
 		if try == 10 || try > 1 && !worktreeRace(failed) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if patience.Sleep(ctx, retryDelay) != nil {
 			return err
-		case <-time.After(retryDelay):
 		}
 	}
 }

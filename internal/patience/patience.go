@@ -6,6 +6,16 @@ import (
 	"time"
 )
 
+// Sleep waits for d, or until ctx ends, whose cause it then returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // Patience is for how long something is looked for again and again that has no event. Time in which nobody looked counts for little: where
 // a machine stalls, so does whoever is waited for.
 type Patience struct {

@@ -2,6 +2,7 @@ package patience_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,23 @@ func TestContext(t *testing.T) {
 		defer cancel()
 		if none.Err() == nil {
 			t.Error("without patience it did not end at once")
+		}
+	})
+}
+
+// A sleep ends when its time is over, or with the context, whose cause it tells.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := patience.Sleep(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("it ended after %v: %v", time.Since(began), err)
+		}
+		why := errors.New("somebody came")
+		ctx, end := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { end(why) })
+		began = time.Now()
+		if err := patience.Sleep(ctx, time.Minute); err != why || time.Since(began) != time.Second {
+			t.Errorf("with a context that ended it took %v: %v", time.Since(began), err)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -137,7 +138,7 @@ func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *in
 		if over {
 			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
 		}
-		if err := retryDelay(ctx); err != nil {
+		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return nil, err
 		}
 	}

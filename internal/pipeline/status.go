@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -72,7 +73,7 @@ func (r *run) taskState(to trellis.Status) TaskState {
 func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int64, error) {
 	t, err := w.writeOnce(ctx, s)
 	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
-		if err := retryDelay(ctx); err != nil {
+		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return 0, err
 		}
 		t, err = w.writeOnce(ctx, s)
@@ -185,6 +186,9 @@ func failure(f *flow.Failure) taskdir.Failure {
 // Saving is how long an editor, or git, may take to replace a task.json.
 const Saving = time.Second
 
+// retryDelay is for how long it is waited between two looks at a file that somebody is saving.
+const retryDelay = Saving / 20
+
 // retryWhileSaving does something with task.json, again as long as an editor may be saving it. See unusable.
 func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
@@ -192,7 +196,7 @@ func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*t
 		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
 			return t, err
 		}
-		if err := retryDelay(ctx); err != nil {
+		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return nil, err
 		}
 	}
@@ -205,14 +209,4 @@ func unusable(err error) error {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
 	return err
-}
-
-// retryDelay waits for whoever is saving a file.
-func retryDelay(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(Saving / 20):
-		return nil
-	}
 }

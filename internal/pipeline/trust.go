@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/patience"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -69,7 +70,7 @@ func (tj *trustJudge) readTrusted(ctx context.Context, read func() (map[string][
 			return err
 		}
 		before = texts
-		if err := retryDelay(ctx); err != nil {
+		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return err
 		}
 	}

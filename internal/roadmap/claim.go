@@ -123,10 +123,8 @@ func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
 		if wait <= 0 || wait > atRest { // or it was written in the future
 			return src, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
+		if err := patience.Sleep(ctx, wait); err != nil {
+			return nil, err
 		}
 	}
 }

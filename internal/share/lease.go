@@ -136,10 +136,8 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 		} else if serr := l.beatOnce(ctx); serr != nil {
 			return serr
 		}
-		select {
-		case <-ctx.Done():
+		if patience.Sleep(ctx, rest) != nil {
 			return sleeps(err)
-		case <-time.After(rest):
 		}
 	}
 }

@@ -176,10 +176,8 @@ func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) 
 		if !errors.Is(err, durable.ErrHeld) {
 			return lock, err
 		}
-		select {
-		case <-ctx.Done():
+		if patience.Sleep(ctx, 20*time.Millisecond) != nil { // another process's lock has no event
 			return nil, err
-		case <-time.After(20 * time.Millisecond): // another process's lock has no event
 		}
 	}
 }
