@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -47,7 +46,7 @@ func PlanHash(dir string, t *Task) (string, error) {
 	}
 	sum := sha256.New()
 	for _, name := range append(planFiles[:len(planFiles):len(planFiles)], context...) {
-		file, err := hashFile(dir, name)
+		_, file, err := durable.SumBelow(dir, name, maxOf(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -80,17 +79,4 @@ func PlanHash(dir string, t *Task) (string, error) {
 		fmt.Fprintf(sum, "%s %s\n", field.name, raw)
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func hashFile(dir, name string) (string, error) {
-	f, err := durable.OpenBelow(dir, name, maxOf(name))
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, maxOf(name))); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

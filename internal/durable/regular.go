@@ -2,6 +2,8 @@ package durable
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -199,6 +201,20 @@ func ReadHead(dir, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// SumBelow is the size and the SHA-256, in hex, of a file that OpenBelow opens.
+func SumBelow(dir, name string, max int64) (size int64, sum string, err error) {
+	f, err := OpenBelow(dir, name, max)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if size, err = io.Copy(h, io.LimitReader(f, max)); err != nil {
+		return 0, "", err
+	}
+	return size, hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // ReadRecords is ReadBelow of a file of JSON lines.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"compress/zlib"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -51,11 +50,11 @@ func lfsObject(text string) string {
 // verifyLFS makes sure that a file which was made of an object of Git LFS has its content, or else that the object has, of which
 // git then made something else: ends of lines, say. Where the object is not in the repository, nothing can be said of it.
 func (r Trees) verifyLFS(dir, path, oid string) error {
-	if sum, err := sha256Of(dir, path); err == nil && sum == oid {
+	if _, sum, err := durable.SumBelow(dir, path, math.MaxInt64); err == nil && sum == oid {
 		return nil
 	}
 	object := filepath.Join("lfs", "objects", oid[:2], oid[2:4], oid)
-	sum, err := sha256Of(r.repo.Common, object)
+	_, sum, err := durable.SumBelow(r.repo.Common, object, math.MaxInt64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -65,20 +64,6 @@ func (r Trees) verifyLFS(dir, path, oid string) error {
 		return &DamagedError{Object: oid, Path: path, File: filepath.Join(r.repo.Common, object), LFS: true}
 	}
 	return nil
-}
-
-// sha256Of is that of a regular file below a folder.
-func sha256Of(dir, name string) (string, error) {
-	f, err := durable.OpenBelow(dir, name, math.MaxInt64)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // Objects notes how those of the repository are now. With since, those that were changed after it count as changed. With borrowed,
