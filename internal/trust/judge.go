@@ -203,20 +203,6 @@ func (j *Judge) inside() bool {
 	}
 }
 
-// Known reports whether the ledger says that all the items are trusted. No git is asked.
-func (j *Judge) Known(items ...Item) (bool, error) {
-	if j.Everything {
-		return true, nil
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	b, err := j.book()
-	if err != nil {
-		return false, err
-	}
-	return !slices.ContainsFunc(items, func(i Item) bool { return !b.trusts(i) }), nil
-}
-
 // Agree remembers that somebody here has seen all of a verdict and agrees to it. What a base commit has is agreed to as a
 // whole.
 func (j *Judge) Agree(v Verdict) error {
