@@ -70,7 +70,7 @@ func (s archiver) move(dir string) (to string, err error) {
 	if _, err := s.RunDir(dir); err != nil {
 		return "", err
 	}
-	lock, err := runlock.Take(dir, s.now())
+	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func (s archiver) move(dir string) (to string, err error) {
 	if err := s.finish(dir); err != nil {
 		return "", err
 	}
-	month := filepath.Join(s.Tasks(), archiveName, s.now().Format("2006-01"))
+	month := filepath.Join(s.Tasks(), archiveName, s.Clock().Format("2006-01"))
 	if err := s.Disk.MkdirAll(month, 0o755); err != nil {
 		return "", err
 	}
@@ -98,7 +98,7 @@ func (s archiver) finish(dir string) error {
 			return &UnfinishedError{t.ID, t.Status}
 		case trellis.Review:
 			e.Set("status", trellis.Completed)
-			e.Set("completedAt", s.now().Format(time.DateOnly))
+			e.Set("completedAt", s.Clock().Format(time.DateOnly))
 		}
 		return nil
 	})

@@ -136,7 +136,7 @@ func (s Store) Draft(n New) (dir string, err error) {
 // begin checks what is to be made, and makes the folder for it.
 func (s creator) begin(n New) (New, error) {
 	if n.Created.IsZero() {
-		n.Created = s.now()
+		n.Created = s.Clock()
 	}
 	if err := n.check(); err != nil {
 		return n, err

@@ -41,7 +41,7 @@ func (t *Task) Made(now time.Time) time.Time {
 }
 
 // Made is the day on which a task was made, as far as is known today.
-func (s Store) Made(t *Task) time.Time { return t.Made(s.now()) }
+func (s Store) Made(t *Task) time.Time { return t.Made(s.Clock()) }
 
 // ValidID reports whether a directory name can be a task's identity, which stands in environment
 // variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash, as long as a

@@ -143,7 +143,7 @@ func (s family) completeParent(dir string) (done bool, err error) {
 			}
 		}
 		e.Set("status", trellis.Completed)
-		e.Set("completedAt", s.now().Format(time.DateOnly))
+		e.Set("completedAt", s.Clock().Format(time.DateOnly))
 		done = true
 		return nil
 	})

@@ -59,7 +59,7 @@ func (s Store) Unarchive(dir, id string, status trellis.Status, completedAt stri
 }
 
 func (s archiver) moveBack(dir, id string) (to string, err error) {
-	lock, err := runlock.Take(dir, s.now())
+	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
 		return "", err
 	}

@@ -69,7 +69,7 @@ func (s Store) keepBroken(dir string, data []byte) (string, error) {
 			return path, nil
 		}
 	}
-	stem := filepath.Join(run, brokenPrefix+s.now().UTC().Format("20060102T150405Z"))
+	stem := filepath.Join(run, brokenPrefix+s.Clock().UTC().Format("20060102T150405Z"))
 	for path, i := stem, 2; ; i++ {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return path, s.Disk.WriteFile(path, data, 0o600)

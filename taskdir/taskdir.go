@@ -83,7 +83,8 @@ func (s Store) Rel(path string) string {
 	return path
 }
 
-func (s Store) now() time.Time {
+// Clock is what time it is for a store.
+func (s Store) Clock() time.Time {
 	if s.Now == nil {
 		return time.Now()
 	}

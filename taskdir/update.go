@@ -146,7 +146,7 @@ func (s Store) AddMissing(dir string) (fields []string, err error) {
 		e.KeepRevision()
 		assumed := *t
 		Defaults(&assumed)
-		values := map[string]any{"id": assumed.Name, "name": assumed.Name, "title": assumed.Title, "createdAt": s.now().Format(time.DateOnly)}
+		values := map[string]any{"id": assumed.Name, "name": assumed.Name, "title": assumed.Title, "createdAt": s.Clock().Format(time.DateOnly)}
 		fields = nil
 		for _, path := range allFields() {
 			if gjson.Get(e.doc, path).Exists() {
@@ -219,5 +219,5 @@ func (s Store) writeLock(dir string) (*durable.Lock, error) {
 	if _, err := s.RunDir(dir); err != nil {
 		return nil, err
 	}
-	return durable.WaitLockFor(filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.now()}, lockWait)
+	return durable.WaitLockFor(filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.Clock()}, lockWait)
 }

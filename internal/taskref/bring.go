@@ -146,13 +146,13 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 	if ref, err = r.backupRef(ctx, task, snapshot.DirectoryBackup); err != nil {
 		return "", err
 	}
-	_, err = r.Repo.Trees().CommitFiles(ctx, ref, "trellis: what was in "+task+" before the state of another machine took its place", r.now(), list)
+	_, err = r.Repo.Trees().CommitFiles(ctx, ref, "trellis: what was in "+task+" before the state of another machine took its place", r.Store.Clock(), list)
 	return ref, err
 }
 
 // backupRef is a free name for a backup that is made now.
 func (r Remote) backupRef(ctx context.Context, task, what string) (string, error) {
-	name := snapshot.BackupRefs + task + "/" + what + r.now().UTC().Format("20060102T150405")
+	name := snapshot.BackupRefs + task + "/" + what + r.Store.Clock().UTC().Format("20060102T150405")
 	for ref, n := name, 2; ; ref, n = fmt.Sprintf("%s-%d", name, n), n+1 {
 		if taken, err := r.Repo.Refs().Find(ctx, ref); err != nil || taken == "" {
 			return ref, err

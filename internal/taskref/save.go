@@ -38,7 +38,7 @@ func GateOf(ctx context.Context, r Remote) (string, error) {
 // Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
 // have until then, "" none; a *LostError says that it has another, [ErrGate] that a gated one came too late. After any other error the remote has the old state or the new one; Fetch tells.
 func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
-	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.now(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
+	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.Store.Clock(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
 	if !taskdir.ValidID(s.Task) {
 		return State{}, fmt.Errorf("saving %s: that is no name of a task", dir)
 	}
@@ -120,7 +120,7 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 // those of Save.
 func (r Remote) Beat(ctx context.Context, s State, claim Claim) (State, error) {
 	last := s.Commit
-	s.Claim, s.At, s.By, s.From, s.Build, s.Spending = claim, r.now(), r.Places.Clone, r.Host, r.Build, r.spending()
+	s.Claim, s.At, s.By, s.From, s.Build, s.Spending = claim, r.Store.Clock(), r.Places.Clone, r.Host, r.Build, r.spending()
 	err := r.beat(git.Hookless(ctx), &s, last)
 	if err != nil {
 		return State{}, fmt.Errorf("renewing the claim of %s on %s: %w", s.Task, r.Name, err)

@@ -120,13 +120,6 @@ func (r Remote) spending() Spending {
 	return r.Spending()
 }
 
-func (r Remote) now() time.Time {
-	if r.Store.Now != nil {
-		return r.Store.Now()
-	}
-	return time.Now()
-}
-
 // Fetch asks the remote for the states of all tasks, and for orders, both sorted by name. Refs that are none, by their names or by what
 // they hold, are not among them. Of this repository nothing changes but refs of Trellis.
 func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
