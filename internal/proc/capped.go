@@ -48,13 +48,6 @@ func (c *Capped) keepLast(data []byte) {
 	}
 }
 
-// Total is the number of bytes written.
-func (c *Capped) Total() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total
-}
-
 // Cut reports whether something was left out.
 func (c *Capped) Cut() bool {
 	c.mu.Lock()
