@@ -41,11 +41,8 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 			t, res, err = st.startable(ctx, dir, o.Adopt)
 		}
 	}
-	if runlock.Busy(err) && begins(res.Status) {
-		if res, over, err := st.await(ctx, dir, err); over {
-			return res, err
-		}
-		return st.Start(ctx, dir, o)
+	if runlock.Busy(err) && !res.Status.Ended() {
+		return st.goOn(ctx, dir, o, err)
 	}
 	st.warn(dir, res, err)
 	if err != nil || t == nil {
@@ -55,44 +52,42 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		return res, err
 	}
 	st.PrintAssumptions(dir)
-	hand := func() bool { _, ok := st.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
-	if why := st.assessor.others(t); why != "" && hand() {
+	_, watched := st.Watcher()
+	hand := watched && o == (RunOptions{}) // a watcher knows of no options
+	if why := st.assessor.others(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
 		st.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
 	}
-	if hand() {
-		if runs, res, err := st.admit(ctx, dir); err != nil || !runs {
-			return res, err
+	if hand {
+		runs, res, err := st.admit(ctx, dir)
+		if err == nil && runs || runlock.Busy(err) && !res.Status.Ended() {
+			return st.goOn(ctx, dir, o, err)
 		}
+		return res, err
 	}
-	for {
-		var busy error
-		if !hand() {
-			if res, busy = st.runner.Run(ctx, dir, o, st.readied); !runlock.Busy(busy) || !begins(t.Status) {
-				return res, busy
-			}
-		}
-		if res, over, err := st.await(ctx, dir, busy); over {
-			return res, err
-		}
+	res, err = st.runner.Run(ctx, dir, o, st.readied)
+	if runlock.Busy(err) && !t.Status.Ended() {
+		return st.goOn(ctx, dir, o, err)
 	}
+	return res, err
 }
 
-// await follows a task that a watcher was given, or that another process is at work on, which busy says then. It is over with the
-// work on it: the holder, or the watcher, may end without having ended the run, or without having begun it.
-func (st Starter) await(ctx context.Context, dir string, busy error) (res Result, over bool, err error) {
+// goOn follows a task that a watcher was given, or that another process has, which busy says then. Where that one ends without having
+// ended the run, or without having begun it, the task is started once more.
+func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error) (Result, error) {
 	if held, ok := errors.AsType[*durable.HeldError](busy); ok {
 		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is at work in " + held.By() + ": waiting for what comes of it"})
 	}
-	res, err = st.Follow(ctx, dir)
-	over = err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil && !cutOff(res) || !begins(res.Status) || busy == nil && res.Status == trellis.Planning
-	return res, over, err
-}
-
-// begins reports whether a task of this status is one that a process is about to begin with, or is at work on.
-func begins(s trellis.Status) bool {
-	return s == trellis.Planning || s == trellis.Ready || s == trellis.InProgress
+	res, err := st.Follow(ctx, dir)
+	if err != nil || res.Interrupted || len(res.Waits) > 0 {
+		return res, err
+	}
+	switch failed := res.Failure != nil && !cutOff(res); {
+	case busy != nil && res.Status == trellis.Planning, !failed && (res.Status == trellis.Ready || res.Status == trellis.InProgress):
+		return st.Start(ctx, dir, o)
+	}
+	return res, nil
 }
 
 // cutOff reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.
