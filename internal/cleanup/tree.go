@@ -30,7 +30,7 @@ type Tree struct {
 	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
 
 	at      git.Worktree
-	missing bool // files of it are, which git calls changed
+	missing bool // tracked files are missing in it, which git counts as changes
 }
 
 // Orphan is a worktree that is no task's. Its JSON is a contract with scripts.
@@ -44,11 +44,8 @@ type Orphan struct {
 func (s *survey) orphan(tree Tree) Orphan {
 	path := trellis.ShellWord(tree.Path)
 	o := Orphan{tree, "belongs to no task", "git worktree remove " + path}
-	switch { // which git does not remove like that
-	case tree.Dirty && durable.Exists(filepath.Join(tree.Path, ".git")):
+	if (tree.Dirty || tree.missing) && durable.Exists(filepath.Join(tree.Path, ".git")) { // which git does not remove like that
 		o.Next = "git -C " + path + " stash --include-untracked && " + o.Next
-	case tree.missing:
-		o.Next = "git worktree remove --force " + path
 	}
 	e, there := s.all[tree.at.Owner()]
 	switch {
