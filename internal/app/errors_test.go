@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -33,6 +35,14 @@ func TestHintsOfRefused(t *testing.T) {
 		if hints := app.HintsOf(err); len(hints) != want {
 			t.Errorf("%s: got %q", op, hints)
 		}
+	}
+}
+
+// Where there is no git, whatever asked for it names what to install.
+func TestHintsWithoutGit(t *testing.T) {
+	_, err := (&git.Repo{Env: []string{"PATH=" + t.TempDir()}}).Version(t.Context())
+	if hints := app.HintsOf(fmt.Errorf("looking: %w", err)); len(hints) != 1 || !strings.HasPrefix(hints[0], "install git 2.") {
+		t.Errorf("got %q of %v", hints, err)
 	}
 }
 

@@ -149,7 +149,7 @@ func prepareScript(env *testscript.Env) error {
 			return err
 		}
 	}
-	config := "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n" + gittest.Tidying
+	config := "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n" + gittest.NoTidying
 	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o666); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (
 	if err != nil {
 		return "", err
 	}
-	out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s has %s on top of %.12s, the commit that was verified: that stays as it is there", o.Branch, o.Remote, b.mask.hide(Commits(n, who)), o.Commit))
+	out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s has %s on top of %.12s, the commit that was verified: Trellis leaves that branch as it is", o.Branch, o.Remote, b.mask.hide(Commits(n, who)), o.Commit))
 	return ahead.Tip, nil
 }
 

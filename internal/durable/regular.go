@@ -203,7 +203,7 @@ func ReadHead(dir, name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// SumBelow is the size and the SHA-256, in hex, of a file that OpenBelow opens.
+// SumBelow is the size and the SHA-256, in hex, of a file that OpenBelow opens; of one that grows meanwhile, up to max.
 func SumBelow(dir, name string, max int64) (size int64, sum string, err error) {
 	f, err := OpenBelow(dir, name, max)
 	if err != nil {

@@ -97,13 +97,13 @@ func bare(t testing.TB) *Box {
 	b.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.Home, "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + root}
 	b.Mkdir(b.Home)
 	b.Mkdir(b.Dir)
-	b.Write(filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ann Example\n\temail = ann@example.org\n"+Tidying)
+	b.Write(filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ann Example\n\temail = ann@example.org\n"+NoTidying)
 	return b
 }
 
-// Tidying are settings for a test's own git: it looks after no commit, merge and push whether the repository wants to be tidied up,
-// which is a process more for each.
-const Tidying = "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n"
+// NoTidying are settings for a test's own git: it does not look, after each commit, merge and push, whether the repository wants to be
+// tidied up, which is a process more for each.
+const NoTidying = "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n"
 
 func (b *Box) Open(dir string) *git.Repo {
 	b.T.Helper()
