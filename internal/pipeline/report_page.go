@@ -39,7 +39,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
 	}
-	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n", max(r.Rounds, 1), r.Attempts+1, Took(r.Usage))
 	if all, once := ChecksTook(h); once > 0 {
 		fmt.Fprintf(&b, "- Checks: %.1f s, %.1f times one run of all of them (%.1f s)\n", all, all/once, once)
 	}

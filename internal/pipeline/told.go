@@ -104,7 +104,7 @@ func OutcomeOf(h *journal.History) events.Outcome {
 	s := p.State
 	o := events.Outcome{Status: s.Status, Outcome: s.Outcome, Usage: s.Usage, Rounds: s.Round, Seconds: h.EndedAt.Sub(h.Started()).Seconds(), Commit: s.Commit}
 	if r := p.Report; r != nil {
-		o.Rounds, o.Branch, o.Worktree, o.Stat, o.Criteria = r.Rounds, r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
+		o.Branch, o.Worktree, o.Stat, o.Criteria = r.Branch, r.Worktree, r.Checks.Stat, len(r.Criteria)
 		for _, c := range r.Criteria {
 			if c.Verdict == "met" {
 				o.Met++
