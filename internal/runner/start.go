@@ -83,8 +83,8 @@ func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error
 	if err != nil || res.Interrupted || len(res.Waits) > 0 {
 		return res, err
 	}
-	switch failed := res.Failure != nil && !cutOff(res); {
-	case busy != nil && res.Status == trellis.Planning, !failed && (res.Status == trellis.Ready || res.Status == trellis.InProgress):
+	failed := res.Failure != nil && !cutOff(res)
+	if !failed && (res.Status == trellis.Ready || res.Status == trellis.InProgress) || busy != nil && res.Status == trellis.Planning {
 		return st.Start(ctx, dir, o)
 	}
 	return res, nil
