@@ -30,12 +30,21 @@ func Gone(t testing.TB, root string) {
 	})
 }
 
-// workingBelow are the processes whose working directory is below another directory, as their command lines.
+// workingBelow are the processes whose working directory is below another directory, as their command lines. It is looked for at
+// the end of most tests, among all processes of the machine.
 func workingBelow(root string) (list []string) {
-	entries, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, entry := range entries {
-		if dir, err := os.Readlink(entry); err == nil && strings.HasPrefix(dir, root+"/") {
-			line, _ := os.ReadFile(filepath.Join(filepath.Dir(entry), "cmdline"))
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if dir, err := os.Readlink("/proc/" + name + "/cwd"); err == nil && strings.HasPrefix(dir, root+"/") {
+			line, _ := os.ReadFile("/proc/" + name + "/cmdline")
 			list = append(list, string(line))
 		}
 	}
