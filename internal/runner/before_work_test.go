@@ -74,7 +74,7 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 		for _, how := range []string{"resumed", "again", "afresh"} {
 			t.Run(kind+" "+how, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, roles("implement: [{exit: 3}]"))
+				w := newWorld(t, roles("implement: [{fail: {code: context_overflow}}]"))
 				w.Site.Config.Limits.Attempts = 1
 				command := "test -e " + w.Dir + "/go && exit; " + sneaky + "; touch " + w.Dir + "/begun; sleep 3000"
 				w.Write(".git/info/exclude", "/begun\n/go\n")
@@ -108,7 +108,7 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 					w.Git("commit", "-q", "--allow-empty", "-m", "the base goes on")
 					again(how == "afresh")
 				}
-				if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.AgentExit) {
+				if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.ContextOverflow) {
 					t.Fatalf("it is %s, %v", res.Status, res.Failure)
 				}
 				tree := w.Task(dir).WorktreePath

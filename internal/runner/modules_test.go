@@ -425,7 +425,7 @@ func TestSubmodulePullRequest(t *testing.T) {
 // What worktree.setup puts there in a later run, as people are told to have it do, is nobody's work either.
 func TestSetupWhereGitSeesNone(t *testing.T) {
 	t.Parallel()
-	w := modular(t, `{roles: {implement: [{files: {two.txt: "two\n"}, answer: done}], check: [{answer: fine}], debug: [{exit: 1}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "two.txt:1"}]}}]}}`)
+	w := modular(t, `{roles: {implement: [{files: {two.txt: "two\n"}, answer: done}], check: [{answer: fine}], debug: [{fail: {code: context_overflow}}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "two.txt:1"}]}}]}}`)
 	w.Site.Config.Verify = []string{"grep -qx one libs/cli/made.txt"}
 	dir := w.Hand("02-01-two", twoPRD)
 	if res := w.Start(dir); res.Status != trellis.Failed {

@@ -165,7 +165,7 @@ func TestAnotherBranchIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, roles("implement: [{exit: 3}]"))
+			w := newWorld(t, roles("implement: [{fail: {code: context_overflow}}]"))
 			w.Site.Config.Limits.Attempts, w.Site.Config.Worktree.Setup = 1, []string{tt.setup}
 			dir := w.Hand("02-01-bye", lyingPRD)
 			old := w.Start(dir).Report.Worktree
