@@ -196,10 +196,7 @@ func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 // no text.
 func checkTexts(flag string, list []string, most int, instead string) error {
 	for _, text := range list {
-		switch {
-		case strings.TrimSpace(text) == "":
-			return app.Usagef("a %s is blank", flag)
-		case len(text) > most:
+		if len(text) > most {
 			return app.Usagef("%s %.40q… is %d bytes long, at most %d are taken%s", flag, text, len(text), most, instead)
 		}
 		if err := app.CheckText(flag, text); err != nil {

@@ -127,6 +127,10 @@ func TakesValue(f cli.Flag) bool {
 func unfit(f cli.Flag, value string) error {
 	name := Dashed(f.Names()[0])
 	switch f.(type) {
+	case *cli.StringFlag, *cli.StringSliceFlag:
+		if strings.TrimSpace(value) == "" { // a variable that is empty is no wish for the default
+			return app.Usagef("%s is blank: give it a value, or leave it out", name)
+		}
 	case *cli.DurationFlag:
 		if _, err := time.ParseDuration(value); err != nil {
 			return app.Usagef("%s needs a unit, e.g. 5s", name)

@@ -21,6 +21,7 @@ func testTree() *cli.Command {
 				&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}},
 				&cli.BoolFlag{Name: "detach"},
 				&cli.IntFlag{Name: "round"},
+				&cli.StringSliceFlag{Name: "constraint"},
 			}},
 			{Name: "task", Subcommands: []*cli.Command{{Name: "create"}, {Name: "archive"}}},
 			{Name: "raw", SkipFlagParsing: true},
@@ -89,6 +90,16 @@ func TestArrangeRefuses(t *testing.T) {
 		}
 		if got := strings.Join(app.HintsOf(err), "\n"); got != test.hint {
 			t.Errorf("%s: got hint %q, want %q", test.args, got, test.hint)
+		}
+	}
+}
+
+// A variable of a script that is empty is no wish for what a flag stands for when it is left out.
+func TestArrangeRefusesBlankValues(t *testing.T) {
+	for _, args := range [][]string{{"plan", "-r", ""}, {"plan", "a", "--requirement="}, {"plan", "--requirement", " \t"}, {"plan", "--constraint", "a", "--constraint", ""}} {
+		_, err := commandline.Arrange(testTree(), args)
+		if err == nil || !strings.HasSuffix(err.Error(), " is blank: give it a value, or leave it out") || command.ExitCode(err) != command.ExitUsage {
+			t.Errorf("%q: got %v", args, err)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := cmd.stepOptions(c, p, name)
+	o, err := cmd.stepOptions(c, p)
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 }
 
 // stepOptions reads the flags. What costs nothing is checked first.
-func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
-	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
-		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+trellis.ShellWord(name))
-	}
+func (cmd objectives) stepOptions(c *cli.Context, p *app.Project) (o runner.StepOptions, err error) {
 	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent"), DevType: c.String("type")}
 	if c.IsSet("type") {
 		if err := command.CheckDevType(o.DevType, "--type"); err != nil {
