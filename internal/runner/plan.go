@@ -197,8 +197,8 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	if err != nil {
 		return in, err
 	}
-	if err := trellis.Move(t.Status, trellis.Planning); err != nil {
-		return in, fmt.Errorf("planning %s again: %w", t.ID, err)
+	if trellis.Move(t.Status, trellis.Planning) != nil {
+		return in, pastPlanning(t)
 	}
 	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
 		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
@@ -235,6 +235,15 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 		return in, err
 	}
 	return in, s.states().replanned(dir)
+}
+
+// pastPlanning says that a task can't be planned again, and which command takes what a person has to say of its work.
+func pastPlanning(t *taskdir.Task) error {
+	next := "trellis status " + trellis.ShellWord(t.ID)
+	if t.Status == trellis.Review || t.Status == trellis.Failed {
+		next = "trellis retry " + trellis.ShellWord(t.ID) + " --feedback 'what should be different'"
+	}
+	return &RefusedError{fmt.Sprintf("%s is %s: it can't be planned again", t.ID, t.Status.InWords()), next}
 }
 
 // keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.

@@ -410,8 +410,13 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 	if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.Edit(res.Dir, `"status": "`+string(w.Task(res.Dir).Status), `"status": "ready`)
 	var refused *runner.RefusedError
+	id := filepath.Base(res.Dir)
+	if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) ||
+		refused.Why != id+" is failed: it can't be planned again" || refused.Hint != "trellis retry "+id+" --feedback 'what should be different'" {
+		t.Errorf("planned again after the work failed: %v, %+v", err, refused)
+	}
+	w.Edit(res.Dir, `"status": "`+string(w.Task(res.Dir).Status), `"status": "ready`)
 	if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
 		t.Errorf("planned again after work was begun: %v", err)
 	}
