@@ -37,7 +37,7 @@ them.`,
 				if err != nil {
 					return err
 				}
-				return statusOfAll(a, p, c.Bool("json"))
+				return statusOfAll(c.Context, a, p, c.Bool("json"))
 			}
 			p, dir, isRun, err := a.TaskOrRun(c)
 			if err == nil && isRun {
@@ -78,7 +78,7 @@ func over(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
 
-func statusOfAll(a *command.Console, p *app.Project, asJSON bool) error {
+func statusOfAll(ctx context.Context, a *command.Console, p *app.Project, asJSON bool) error {
 	tasks, err := p.Reader().Tasks(status.Filter{})
 	if err != nil {
 		return err
@@ -95,12 +95,26 @@ func statusOfAll(a *command.Console, p *app.Project, asJSON bool) error {
 	for _, line := range watcherLines(a, p) {
 		a.Say("%s", line)
 	}
+	sayRuns(ctx, a, p)
 	if len(open) == 0 {
 		a.Say("no task is open")
 		a.Say("next: trellis plan 'what is wanted'")
 		return nil
 	}
 	return terminal.Table(a.Stdout, open, a.Style(a.Stdout), a.Now())
+}
+
+// sayRuns says which runs of files are not over: who closed their terminal has their ids from nowhere else.
+func sayRuns(ctx context.Context, a *command.Console, p *app.Project) {
+	cfg, _ := p.Config() // settings that can't be read hide no run
+	for _, dir := range p.Wire(ctx, cfg, p).FileRunner().Dirs() {
+		switch r, err := status.ReadRun(dir, a.Now()); {
+		case err != nil:
+			a.Say("%v", err)
+		case !r.Over():
+			a.Say("run %s of %s is %s; next: %s", r.ID, filepath.Base(r.File), r.Status, r.Next())
+		}
+	}
 }
 
 // watcherLines says whether somebody watches this repository, and how that goes.

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -84,15 +83,24 @@ func (s FileRunner) FileDir(id string) (string, error) {
 	return "", fmt.Errorf("%w: %s (%s)", ErrNoRun, id, s.newest())
 }
 
-// newest says which run of a file was begun last.
-func (s FileRunner) newest() string {
+// Dirs are the folders of all runs of files, in the order in which they began.
+func (s FileRunner) Dirs() (dirs []string) {
 	list, _ := os.ReadDir(s.runs()) // sorted; the ids begin with the time
-	for _, e := range slices.Backward(list) {
-		if durable.Exists(filepath.Join(s.runs(), e.Name(), taskdir.Journal)) {
-			return "the newest is " + e.Name()
+	for _, e := range list {
+		if dir := filepath.Join(s.runs(), e.Name()); durable.Exists(filepath.Join(dir, taskdir.Journal)) {
+			dirs = append(dirs, dir)
 		}
 	}
-	return "there is none"
+	return dirs
+}
+
+// newest says which run of a file was begun last.
+func (s FileRunner) newest() string {
+	dirs := s.Dirs()
+	if len(dirs) == 0 {
+		return "there is none"
+	}
+	return "the newest is " + filepath.Base(dirs[len(dirs)-1])
 }
 
 // IsRunID reports whether a run of a file, and no task, is called so.

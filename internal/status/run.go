@@ -108,6 +108,9 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 	return nil
 }
 
+// Over reports whether nobody has to do anything more for the run.
+func (r Run) Over() bool { return r.Status == RunDone || r.Status == RunFailed }
+
 // Next is the command that comes next for the run, "" when nothing is left to do.
 func (r Run) Next() string {
 	switch r.Status {
