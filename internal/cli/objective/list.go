@@ -37,6 +37,8 @@ type objectiveRow struct {
 	Steps    objectiveCount    `json:"steps"`
 	Next     *objectiveNext    `json:"next"` // null: the file can't be relied on
 	Problems []trellis.Problem `json:"problems"`
+
+	merges int // steps whose work is there and not merged
 }
 
 // objectiveCount is how many steps stand where.
@@ -91,6 +93,9 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 	row := objectiveRow{Name: r.Name, Title: r.Title, File: roadmap.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
 	for _, s := range r.Steps {
 		row.Steps.add(s.State)
+		if step := newObjectiveStep(s, tasks); step.toMerge() {
+			row.merges++
+		}
 	}
 	if !broken {
 		row.Next = newObjectiveNext(r.Next(tasks))
@@ -147,11 +152,11 @@ func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 		if r.Auto {
 			auto = "auto"
 		}
-		switch left := r.Steps.Total - r.Steps.over(); {
+		switch {
 		case r.Next == nil:
 			next += brokenAt(r.Problems)
-		case r.Next.Code == roadmap.Complete && left > 0:
-			next = fmt.Sprintf("complete, %d to be merged", left)
+		case r.Next.Code == roadmap.Complete && r.merges > 0:
+			next = fmt.Sprintf("complete, %d to be merged", r.merges)
 		default:
 			next = r.Next.words()
 		}

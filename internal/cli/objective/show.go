@@ -79,6 +79,11 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
+// toMerge reports whether the work of a step is there, and people have not taken it yet.
+func (s *objectiveStep) toMerge() bool {
+	return (s.State == roadmap.InProgress || s.State == roadmap.Planning) && s.TaskStatus == trellis.Review
+}
+
 func (cmd objectives) show(p *app.Project, name, graph string, asJSON bool) error {
 	r, err := Load(p, name)
 	if r == nil {
@@ -125,11 +130,11 @@ func (v *objectiveView) print(a *command.Console) error {
 
 func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 	var c objectiveCount
-	width, delivered := 0, 0
+	width, merges := 0, 0
 	for _, s := range p.Steps {
 		c.add(s.State)
-		if (s.State == roadmap.InProgress || s.State == roadmap.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
-			delivered++
+		if s.toMerge() {
+			merges++
 		}
 		width = max(width, text.Width(inLine(s.ID)))
 	}
@@ -137,8 +142,8 @@ func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 		fmt.Fprintf(a.Stdout, "\n%s", inLine(p.Title))
 	}
 	fmt.Fprintf(a.Stdout, "\n%s %d of %d", bar(c), c.over(), c.Total)
-	if delivered > 0 {
-		fmt.Fprintf(a.Stdout, ", %d to be merged", delivered)
+	if merges > 0 {
+		fmt.Fprintf(a.Stdout, ", %d to be merged", merges)
 	}
 	fmt.Fprintln(a.Stdout)
 	for _, s := range p.Steps {
