@@ -43,7 +43,7 @@ func (k Kind) Error() string { return string(k) }
 
 // KindOf is the kind of an error, whatever layer it comes from.
 func KindOf(err error) Kind {
-	for _, k := range []Kind{ErrUsage, ErrUnmet, ErrRejected, ErrPlanner, ErrWaiting, ErrNotFound, ErrLocked, ErrNoAgent, ErrTimeout, ErrInterrupted} {
+	for _, k := range []Kind{ErrFailed, ErrUsage, ErrUnmet, ErrRejected, ErrPlanner, ErrWaiting, ErrNotFound, ErrLocked, ErrNoAgent, ErrTimeout, ErrInterrupted} {
 		if errors.Is(err, k) {
 			return k
 		}
