@@ -154,9 +154,9 @@ func (c *Console) show(s *runner.Site, quiet, live bool) *terminal.Live {
 	return show
 }
 
-// Say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
+// Say prints lines for people, apart from the results. Agents and authors of issues have a hand in many.
 func (c *Console) Say(format string, args ...any) {
-	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\ntrellis: ")))
 }
 
 // SeesAll reports whether a person reads results and everything else on one terminal.
