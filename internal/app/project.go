@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -96,6 +97,9 @@ func (p *Project) Find(ref string) (string, error) {
 	case errors.Is(err, taskdir.ErrNotFound):
 		if mayBeSteps(p, ref) {
 			return "", WithHints(&noTask{fmt.Sprintf("%q is a file, and no task", said), err}, "trellis run "+trellis.ShellWord(said)+" --dry-run")
+		}
+		if runner.IsRunID(ref) {
+			return "", WithHints(&noTask{ref + " is the id of a run of a file, and no task", err}, "trellis status "+trellis.ShellWord(ref))
 		}
 		if near := nearTasks(p.Store, ref); len(near) > 0 {
 			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, strings.Join(near, " or ")), err}
