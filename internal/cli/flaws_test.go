@@ -130,6 +130,9 @@ func TestPrivateFilesAreNotCommitted(t *testing.T) {
 			if got := w.read(".env"); got != "mine, as it is\n" {
 				t.Errorf(".env is %q", got)
 			}
+			if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, "## Changes\n\n```\nM greet.sh +1 -1\nA new.txt +1 -0\n```\n") || !strings.Contains(w.said, "2 files +2 -1") {
+				t.Errorf("what is told to be changed is more than that:\n%s\n%s", w.said, report)
+			}
 		})
 	}
 }

@@ -47,7 +47,7 @@ func (s *search) note(texts ...string) {
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
 	err = s.repo.History().Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
-		if to == "" && s.keeps(t.Path) {
+		if to == "" && leftOut(s.kept, t.Path) {
 			return
 		}
 		found = append(found, s.Scan(t.Path, t.First, t.Text)...)
@@ -59,14 +59,6 @@ func (s *search) in(ctx context.Context, from, to string) (places []string, err 
 		return nil, err
 	}
 	return s.places(ctx, found)
-}
-
-// keeps reports whether a path is in no commit.
-func (s *search) keeps(path string) bool {
-	return slices.ContainsFunc(s.kept, func(k string) bool {
-		k = strings.TrimRight(k, "/")
-		return path == k || strings.HasPrefix(path, k+"/")
-	})
 }
 
 // places are where those of the findings stand that the base does not hold.

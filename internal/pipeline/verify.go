@@ -428,12 +428,13 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 	return v.describe(ctx, in, changes, out)
 }
 
-// describe says what a tree changes of the base.
+// describe says what a tree changes of the base, but for what the commit leaves out, which an agent may have committed.
 func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Change, out *Checks) (err error) {
 	j := in.Job
 	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
 		return err
 	}
+	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return leftOut(Outside(j), ch.Path) })
 	out.Unchanged, out.Stat = len(changes) == 0, stat(changes)
 	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
