@@ -36,7 +36,7 @@ func (p prover) prove(ctx context.Context, l *Leftover) error {
 		l.Why = "it has no commit of its own"
 		return nil
 	case len(l.bases) == 0:
-		l.Why = "its base branch " + l.Base + " is not there"
+		l.Why = fmt.Sprintf("its base branch %s is not there: `trellis task set-base-branch %s BRANCH` names the one that it was renamed to", l.Base, trellis.ShellWord(l.ID))
 		return nil
 	}
 	return p.proveIn(ctx, l, work)

@@ -190,6 +190,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	default:
 		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 	}
+	in.Job.BaseBranch = cmp.Or(t.BaseBranch, in.Job.BaseBranch) // a person names another when that was renamed
 	return t, in, nil
 }
 

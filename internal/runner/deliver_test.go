@@ -156,6 +156,25 @@ func TestDeliverInReview(t *testing.T) {
 	}
 }
 
+// What a person makes the base once the run is over, since that was renamed, is where the pull request goes.
+func TestDeliverToARenamedBase(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, githubtest.State{})
+	w.Site.Config.Delivery.PR = false
+	dir := w.Hand("02-01-bye", runnertest.ByePRD)
+	w.Start(dir)
+	w.Git("branch", "-m", "main", "trunk")
+	w.Git("-C", "../origin.git", "branch", "-m", "main", "trunk")
+	w.Git("fetch", "-q", "--prune", "origin")
+	w.Edit(dir, `"base_branch": "main"`, `"base_branch": "trunk"`)
+	if res, err := w.Site.Deliveries().Deliver(t.Context(), dir); err != nil || res.Report.Delivery.Number != 1 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if pr := gh.State(t).PRs[0]; pr["baseRefName"] != "trunk" {
+		t.Errorf("got %v", pr)
+	}
+}
+
 // Killed at any record around the delivery: one push, one pull request, and task.json names it.
 func TestKilledWhileItDelivers(t *testing.T) {
 	t.Parallel()

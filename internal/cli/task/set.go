@@ -31,7 +31,7 @@ func (cmd tasks) setCommands() []*cli.Command {
 		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
 			"The branch is made when the task starts, and can't change while a run is under way. What was done stays on the old one, and trellis retry --fresh begins on the new one. One that is checked out, or another task's, is refused.", "feature/login", checkBranch},
 		{"set-base-branch", "BRANCH", "base_branch", "name the branch that the work begins at and is meant for",
-			"The branch must be there. It can't change after the task started, but after trellis retry --fresh.", "main", checkBaseBranch},
+			"The branch must be there. It can't change after the task started, but after trellis retry --fresh, or when the one before was renamed or deleted.", "main", checkBaseBranch},
 		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
 			"One word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
 	} {
@@ -53,21 +53,25 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 				if after, err = json.Marshal(map[string]string{s.field: value}); err != nil {
 					return nil, nil, err
 				}
-				return []byte("{}"), after, s.set(p, dir, value)
+				return []byte("{}"), after, s.set(c.Context, p, dir, value)
 			})
 		}),
 	}
 }
 
 // open says why a task that has begun can't be given the value. Its branch can be named again where no run is under way: the next
-// one does not take work there that is on another, and begins afresh there when it is asked to.
-func (s setter) open(p *app.Project, dir string, t *taskdir.Task, value string) error {
+// one does not take work there that is on another, and begins afresh there when it is asked to. A base branch that is not there any
+// more can be named again at any time.
+func (s setter) open(ctx context.Context, p *app.Project, dir string, t *taskdir.Task, value string) error {
 	if s.field == "scope" || t.Pipeline.BaseCommit == "" {
 		return nil
 	}
 	done, copied := app.WorkSoFar(p.Store, dir)
 	if s.field == "branch" && done.Begun && !done.Fresh && value == done.Branch {
 		return nil // somebody edited it, and it is put right
+	}
+	if base, err := p.Repo.Refs().Find(ctx, t.BaseBranch); s.field == "base_branch" && (err != nil || base == "") {
+		return err
 	}
 	next := []string{"trellis retry " + trellis.ShellWord(t.ID) + " --fresh"}
 	switch rests := slices.Contains([]trellis.Status{trellis.Ready, trellis.Failed, trellis.Cancelled}, t.Status); {
@@ -84,9 +88,9 @@ func (s setter) open(p *app.Project, dir string, t *taskdir.Task, value string) 
 	return nil
 }
 
-func (s setter) set(p *app.Project, dir, value string) error {
+func (s setter) set(ctx context.Context, p *app.Project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if err := s.open(p, dir, t, value); err != nil {
+		if err := s.open(ctx, p, dir, t, value); err != nil {
 			return err
 		}
 		e.KeepRevision()
