@@ -97,9 +97,16 @@ func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 	for _, line := range RunLines(p, res) {
 		a.Say("%s", line)
 	}
-	if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); res.Status == trellis.Rejected && err == nil {
-		fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
+	if res.Status != trellis.Rejected {
+		return
 	}
+	if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
+		fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
+		return
+	}
+	id := filepath.Base(res.Dir) // whoever rejected it by hand wrote no page
+	a.Say("%s is rejected", id)
+	a.Say("next: trellis plan --retry %s --requirement '<revised requirement>'", trellis.ShellWord(id))
 }
 
 // said are lines for people.
