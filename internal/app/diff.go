@@ -22,7 +22,7 @@ type Changes struct {
 }
 
 // Diff writes what a task changed against its base, or with stat only the files and how much of them. While the worktree
-// is there, what is in it counts, committed or not; after that, the branch. began is false when nothing was done for it.
+// is there, what is in it counts, committed or not; after that, the branch, or the commit that was delivered. began is false when nothing was done for it.
 func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer) (began bool, err error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Pipeline.BaseCommit == "" {
@@ -70,14 +70,20 @@ func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error
 	return c, err
 }
 
-// tip is where the branch of a task ends that has no worktree any more. One that git can't read is no reason to leave out what is in it.
+// tip is where the branch of a task ends, or ended, that has no worktree any more. One that git can't read is no reason to leave out what is in it.
 func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 	if t.WorktreePath != "" {
 		if err := p.Repo.Worktrees().Unlinked(ctx, git.AbsFrom(p.Root, t.WorktreePath)); err != nil {
 			return "", err
 		}
 	}
+	if t.Pipeline.Outcome == trellis.NoChangeNeeded {
+		return t.Pipeline.BaseCommit, nil
+	}
 	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
+	if err == nil && tip == "" {
+		tip, err = p.Repo.Refs().Find(ctx, t.Commit)
+	}
 	if err == nil && tip == "" {
 		err = WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}

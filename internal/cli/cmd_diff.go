@@ -25,7 +25,7 @@ func diffCommand(a *command.Console) *cli.Command {
 			&cli.BoolFlag{Name: "name-only", Usage: "only the names of the files"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch. On a terminal
+		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch, or the commit that was delivered. On a terminal
 it is in colours and in a pager: $GIT_PAGER, core.pager of your git settings, $PAGER, or less.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth", "trellis diff 02-01-auth | git apply", "trellis diff 02-01-auth --json | jq -r '.files[].path'"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
