@@ -342,7 +342,8 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 		v, err = s.Approvals().Approve(dir, said.By, said.Hash)
 		switch {
 		case err == nil && v.State == proof.Rejected:
-			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: "trellis plan --retry " + trellis.ShellWord(id)}
+			next, err := s.Assessor().Next(ctx, dir)
+			return done, cmp.Or(err, error(&runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: next}))
 		case err == nil && v.State != proof.Approved:
 			done = o.ordered(dir, partly(id, said.By, v), "")
 			done.Waits = true

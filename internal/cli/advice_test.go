@@ -161,7 +161,7 @@ func TestDecisionsThatCount(t *testing.T) {
 	b.do("reject note --by ann --reason no")
 	b.refused("status note", command.ExitDone, "status    rejected\n", "")
 	b.write(task, `{"status": "waiting", "pipeline": {"approval": {"required": true}}}`)
-	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note\n", "waits for others")
+	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note --requirement '<revised requirement>'\n", "waits for others")
 }
 
 // People are counted by account: who says a second yes with another name hears why it still waits. Whoever asks hears whose yes there is.
