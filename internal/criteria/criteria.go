@@ -6,6 +6,7 @@ package criteria
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -27,6 +28,7 @@ func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
 	d := &document{file: file}
 	d.lines, d.unclosed = scan(string(prd))
 	d.sections()
+	d.conflict()
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
 	return d.items, d.problems
 }
@@ -75,6 +77,16 @@ func (d *document) sections() {
 	}
 	if hidden > 0 {
 		d.errorf(d.unclosed, "close it with the same characters", "this code fence is never closed, it hides the heading of line %d", hidden)
+	}
+}
+
+// conflict tells of the first that git left, but in code: both of its sides would count.
+func (d *document) conflict() {
+	at := slices.IndexFunc(d.lines, func(l line) bool {
+		return l.kind == text && l.indent == 0 && strings.HasPrefix(l.bare, "<<<<<<< ")
+	})
+	if at >= 0 {
+		d.errorf(d.lines[at].number, "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>", "git left a merge conflict here")
 	}
 }
 
