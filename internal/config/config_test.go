@@ -294,10 +294,15 @@ func TestNotYAML(t *testing.T) {
 		{"x: 1\n- b\n", 2},
 		{"\x00", 1},
 		{"a: 1\nb: \xff\n", 2},
+		{"a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> x\n", 2},
+		{"<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> x\n", 1},
 	} {
 		c, problems := load(tt.text, "")
 		if len(problems) != 1 || problems[0].Line != tt.line || problems[0].Warning || !strings.HasPrefix(problems[0].Message, "not YAML: ") {
 			t.Errorf("%q: got %s, want line %d", tt.text, said(problems), tt.line)
+		}
+		if conflict := strings.Contains(tt.text, "<<<<<<<"); conflict != strings.HasSuffix(problems[0].Message, "git left a merge conflict here") {
+			t.Errorf("%q: got %s", tt.text, said(problems))
 		}
 		if c.Limits.Rounds != 5 {
 			t.Errorf("%q: no defaults", tt.text)

@@ -69,6 +69,10 @@ func parse(f File) (*yaml.Node, *trellis.Problem) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
+		if before, _, found := bytes.Cut(append([]byte("\n"), f.Data...), []byte("\n<<<<<<< ")); found {
+			return nil, &trellis.Problem{File: f.Name, Line: 1 + bytes.Count(before, []byte("\n")), Message: "not YAML: git left a merge conflict here",
+				Hint: "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"}
+		}
 		_, message := text.YAMLError(err)
 		return nil, &trellis.Problem{File: f.Name, Line: badLine(f.Data), Message: "not YAML: " + message}
 	}
