@@ -68,7 +68,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	if roles != nil {
 		d.roles(*roles, able)
 	}
-	if !usable && c.Agents.Default == "" { // else what keeps that one from work was said
+	if !usable && c.Agents.Default == "" && (roles != nil || p.Repo == nil) { // else what keeps that one from work was said
 		d.add(stateError, "agent", "no agent can be used", d.first(ctx, c, o))
 	}
 }
