@@ -104,6 +104,21 @@ func (w *gitWorld) files(dir string) (list []string) {
 	return list
 }
 
+// What only the agent's own commit holds, and the task's leaves out, is no work, and nothing that was there already.
+func TestWorkThatIsLeftOutIsNotDone(t *testing.T) {
+	t.Parallel()
+	w := newTaskWorld(t, `{"status": "ready"}`)
+	w.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\nworktree: {copy: [local.cfg]}\n")
+	w.write("local.cfg", "a=1\n")
+	w.write(".trellis/tasks/02-01-bye/prd.md", "# Change it\n\n## Acceptance Criteria\n\n- [ ] it is changed\n  verify: `grep -q changed local.cfg`\n")
+	w.git("add", "local.cfg", ".trellis/config.yaml")
+	w.git("commit", "-qm", "copy")
+	w.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{run: [\"echo changed=1 >>local.cfg; git add -A; git commit -qm all\"], answer: done}]\n  check: [{answer: fine}]\n")
+	if code := w.trellis("start", "bye"); code != 1 || !strings.Contains(w.said, "empty_diff: there is nothing to commit: all that was changed is left out of commits") {
+		t.Errorf("it ended with %d:\n%s", code, w.said)
+	}
+}
+
 // What is a person's own, or Trellis', is in no commit, also where git would take it, and where the agent commits all that
 // it finds.
 func TestPrivateFilesAreNotCommitted(t *testing.T) {

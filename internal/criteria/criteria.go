@@ -82,11 +82,18 @@ func (d *document) sections() {
 
 // conflict tells of the first that git left, but in code: both of its sides would count.
 func (d *document) conflict() {
-	at := slices.IndexFunc(d.lines, func(l line) bool {
-		return l.kind == text && l.indent == 0 && strings.HasPrefix(l.bare, "<<<<<<< ")
-	})
-	if at >= 0 {
-		d.errorf(d.lines[at].number, "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>", "git left a merge conflict here")
+	marks, met, begin := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, 0
+	for _, l := range d.lines {
+		if l.kind != text || !strings.HasPrefix(l.raw, marks[met]) {
+			continue
+		}
+		if met == 0 {
+			begin = l.number
+		}
+		if met++; met == len(marks) {
+			d.errorf(begin, "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>", "git left a merge conflict here")
+			return
+		}
 	}
 }
 

@@ -211,6 +211,8 @@ func TestSpellings(t *testing.T) {
 		{"a fence that nothing closes", "## Acceptance\n- a\n```\n- b\n", list{"2-4 a", "error 3 this code fence is never closed: what follows is not read as acceptance criteria"}},
 		{"a fence that hides the heading", "```\ncode\n\n## Acceptance\n- b\n", list{"error 1 this code fence is never closed, it hides the heading of line 4"}},
 		{"a conflict", "## Acceptance\n<<<<<<< HEAD\n- a\n=======\n- b\n>>>>>>> x\n\n<<<<<<< HEAD\n=======\n>>>>>>> x\n", list{"2-2 <<<<<<< HEAD", "3-4 a =======", "5-6 b x", "error 2 git left a merge conflict here"}},
+		{"a conflict in a quote", "# One\n\n> <<<<<<< HEAD\n> =======\n> >>>>>>> x\n", nil},
+		{"one of its marks", "# One\n\nHow we handle\n<<<<<<< HEAD in files.\n", nil},
 		{"a conflict as an example", "```\n<<<<<<< HEAD\n=======\n>>>>>>> x\n```\n    <<<<<<< HEAD\n", nil},
 		{"empty", "## Acceptance Criteria\n\n## Next\n", list{"warning 1 no acceptance criterion stands under this heading"}},
 		{"still to be written", "## Acceptance\n- [ ]\n- TBD\n- ...\n- a\n", list{"5-5 a", `error 2 an acceptance criterion that says nothing yet: ""`, `error 3 an acceptance criterion that says nothing yet: "TBD"`, `error 4 an acceptance criterion that says nothing yet: "..."`}},

@@ -23,6 +23,7 @@ type line struct {
 	kind   kind
 	indent int    // columns, a tab fills up to the next fourth
 	bare   string // without white space around it
+	raw    string // as it stands there
 }
 
 // scanner cuts a text into lines. Comments and code blocks span several.
@@ -40,11 +41,11 @@ func scan(src string) (lines []line, unclosed int) {
 	s := scanner{closable: strings.LastIndex(src, "-->")}
 	front, offset := frontMatter(src), 0
 	for raw := range strings.Lines(src) {
-		l := line{number: len(lines) + 1}
+		l := line{number: len(lines) + 1, raw: strings.TrimRight(raw, "\n")}
 		if l.number <= front {
 			l.kind = rule
 		} else {
-			s.classify(&l, strings.TrimRight(raw, "\n"), offset)
+			s.classify(&l, l.raw, offset)
 		}
 		lines, offset = append(lines, l), offset+len(raw)
 	}

@@ -428,14 +428,16 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 	return v.describe(ctx, in, changes, out)
 }
 
-// describe says what a tree changes of the base, but for what the commit leaves out, which an agent may have committed.
+// describe says what a tree changes of the base. What the commit leaves out is not told, where an agent has committed it,
+// but the tree is not the base's: what holds in it does not hold there for that.
 func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Change, out *Checks) (err error) {
 	j := in.Job
 	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
 		return err
 	}
+	out.Unchanged = len(changes) == 0
 	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return leftOut(Outside(j), ch.Path) })
-	out.Unchanged, out.Stat = len(changes) == 0, stat(changes)
+	out.Stat = stat(changes)
 	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
 		if what := by.decides(ch); what != "" {

@@ -108,7 +108,7 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 	return nil
 }
 
-// Over reports whether nobody has to do anything more for the run.
+// Over reports whether the run has ended, well or not.
 func (r Run) Over() bool { return r.Status == RunDone || r.Status == RunFailed }
 
 // Next is the command that comes next for the run, "" when nothing is left to do.
