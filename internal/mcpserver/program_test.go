@@ -99,6 +99,7 @@ func TestWholeWay(t *testing.T) {
 	c.ok("task_approve", strings.Replace(task, "}", `, "hash": `+quote(plan.Hash)+"}", 1), &did)
 	c.ok("task_control", strings.Replace(task, "}", `, "action": "start"}`, 1), &did)
 	c.until("task_show", task, `"status":"review"`)
+	c.until("task_logs", task, `: delivered, commit`) // the run's last line comes after that
 	logs := readLog(c, a.Tasks[0].Task, 7)
 	if !strings.Contains(logs, "I wrote hello.txt.") || !strings.Contains(logs, "implement") {
 		t.Errorf("the log says %s", logs)
