@@ -65,8 +65,8 @@ func Diagnose(file, text string) *trellis.Problem {
 // diagnose says where text that is no JSON goes wrong, what is wrong there, and the likely mend.
 func diagnose(doc string) (at int, message, hint string) {
 	at, cause := syntaxError(doc)
-	if i := conflictMarker(doc); i >= 0 {
-		return i, "git left a merge conflict here", "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
+	if i := trellis.ConflictAt(doc); i >= 0 {
+		return i, trellis.MergeConflict, trellis.MendMergeConflict
 	}
 	if i := strings.IndexByte(strings.TrimRight(doc, "\x00"), 0); i >= 0 {
 		return i, "a NUL byte, as texts in another encoding than UTF-8 have", "save the file as UTF-8"
@@ -101,18 +101,6 @@ func syntaxError(doc string) (at int, cause string) {
 		return len(doc), syntax.Error()
 	}
 	return max(int(syntax.Offset)-1, 0), syntax.Error()
-}
-
-func conflictMarker(doc string) int {
-	for _, mark := range []string{"<<<<<<< ", ">>>>>>> "} {
-		if strings.HasPrefix(doc, mark) {
-			return 0
-		}
-		if i := strings.Index(doc, "\n"+mark); i >= 0 {
-			return i + 1
-		}
-	}
-	return -1
 }
 
 // bareValue finds the value without quotes that the reader stopped in, if it is that: what stands

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Mended is the content of a task.json that no JSON reader takes, and what it most surely was.
@@ -55,7 +56,7 @@ func edges(text string) (string, []string) {
 
 // mendText mends text that is no task.json because of one kind of damage.
 func mendText(text string) (string, []string, bool) {
-	if len(text) > durable.MaxRecords || conflictMarker(text) >= 0 {
+	if len(text) > durable.MaxRecords || trellis.ConflictAt(text) >= 0 {
 		return "", nil, false
 	}
 	if json.Valid([]byte(text)) {

@@ -343,7 +343,10 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 		switch {
 		case err == nil && v.State == proof.Rejected:
 			next, err := s.Assessor().Next(ctx, dir)
-			return done, cmp.Or(err, error(&runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: next}))
+			if err != nil {
+				return done, err
+			}
+			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: next}
 		case err == nil && v.State != proof.Approved:
 			done = o.ordered(dir, partly(id, said.By, v), "")
 			done.Waits = true

@@ -69,9 +69,8 @@ func parse(f File) (*yaml.Node, *trellis.Problem) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		if before, _, found := bytes.Cut(append([]byte("\n"), f.Data...), []byte("\n<<<<<<< ")); found {
-			return nil, &trellis.Problem{File: f.Name, Line: 1 + bytes.Count(before, []byte("\n")), Message: "not YAML: git left a merge conflict here",
-				Hint: "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"}
+		if at := trellis.ConflictAt(string(f.Data)); at >= 0 {
+			return nil, &trellis.Problem{File: f.Name, Line: 1 + bytes.Count(f.Data[:at], []byte("\n")), Message: "not YAML: " + trellis.MergeConflict, Hint: trellis.MendMergeConflict}
 		}
 		_, message := text.YAMLError(err)
 		return nil, &trellis.Problem{File: f.Name, Line: badLine(f.Data), Message: "not YAML: " + message}

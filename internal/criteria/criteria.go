@@ -91,7 +91,7 @@ func (d *document) conflict() {
 			begin = l.number
 		}
 		if met++; met == len(marks) {
-			d.errorf(begin, "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>", "git left a merge conflict here")
+			d.errorf(begin, trellis.MendMergeConflict, trellis.MergeConflict)
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // openYAML reads YAML as the JSON that it stands for, with its own lines. Words and numbers that not every
@@ -54,8 +55,8 @@ func notYAML(src string, err error) *Problem {
 	at := strings.TrimRight(lines[min(p.Line, len(lines))-1], "\r")
 	indent := at[:len(at)-len(strings.TrimLeft(at, " \t"))]
 	switch {
-	case strings.HasPrefix(at, "<<<<<<< ") || strings.HasPrefix(at, ">>>>>>> "):
-		p.Message, p.Hint = "not valid YAML: git left a merge conflict here", "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
+	case trellis.ConflictAt(at) == 0:
+		p.Message, p.Hint = "not valid YAML: "+trellis.MergeConflict, trellis.MendMergeConflict
 	case strings.Contains(indent, "\t"):
 		p.Message, p.Hint = "not valid YAML: a tab stands before the text", "indent with spaces"
 	case strings.Contains(at, ": {{") || strings.Contains(at, "- {{"):

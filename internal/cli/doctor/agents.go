@@ -68,7 +68,8 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	if roles != nil {
 		d.roles(*roles, able)
 	}
-	if !usable && c.Agents.Default == "" && (roles != nil || p.Repo == nil) { // else what keeps that one from work was said
+	unread := roles == nil && p.Repo != nil           // the settings, which may name an agent
+	if !usable && c.Agents.Default == "" && !unread { // else what keeps that one from work was said
 		d.add(stateError, "agent", "no agent can be used", d.first(ctx, c, o))
 	}
 }
