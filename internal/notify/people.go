@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -157,7 +158,7 @@ func (n *Notifier) forget() {
 		}
 	}
 	for hook, ids := range lost {
-		n.say("a message about %d changes may or may not have arrived: it was being sent when a process was killed", len(ids))
+		n.say("a message about %s may or may not have arrived: it was being sent when a process was killed", text.Count(len(ids), "change"))
 		n.note(record{Kind: kindDropped, IDs: ids, Hook: hook})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -260,7 +261,8 @@ func (e *evaluation) warning(who map[trellis.Role]string, cases []eval.Case, par
 			names = append(names, who[role])
 		}
 	}
-	return fmt.Sprintf("planning %d cases, %d at once, with %s: about %d calls or more, which cost money with a paid agent", len(cases), parallel, strings.Join(names, ", "), calls)
+	return fmt.Sprintf("planning %s, %d at once, with %s: about %s or more, which cost money with a paid agent",
+		text.Count(len(cases), "case"), parallel, strings.Join(names, ", "), text.Count(calls, "call"))
 }
 
 func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Planned, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // SubmitCommand is trellis submit.
@@ -114,7 +115,7 @@ func Pull(a *command.Console, c *cli.Context) error {
 				return err
 			}
 		}
-		a.Say("%d tasks changed", len(names))
+		a.Say("%s changed", text.Count(len(names), "task"))
 		return nil
 	})
 	return cmp.Or(err, unbrought)
