@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/patience"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -200,7 +201,11 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	if trellis.Move(t.Status, trellis.Planning) != nil {
 		return in, pastPlanning(t)
 	}
-	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
+	begun, err := workBegun(j.History())
+	if err != nil {
+		return in, err
+	}
+	if begun && t.Status == trellis.Ready {
 		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
 	}
 	used, err := usedBy(t, j.History())
@@ -235,6 +240,12 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 		return in, err
 	}
 	return in, s.states().replanned(dir)
+}
+
+// workBegun reports whether a task's journal tells of work on it, which a run that was only asked for is not.
+func workBegun(h *journal.History) (bool, error) {
+	p, err := pipeline.ReadProgress(h)
+	return h.Flow == pipeline.Flow && (p.Begun || p.Fresh || len(h.Calls) > 0), err
 }
 
 // pastPlanning says that a task can't be planned again, and which command takes what a person has to say of its work.

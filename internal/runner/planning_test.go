@@ -407,6 +407,12 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 	for _, role := range []string{"evaluate", "plan", "judge"} {
 		w.holds(role, w.prompts(res.Dir, role, 3)[0], "leave out the README", "and the manual")
 	}
+	if err := w.Site.Orders().Retry(context.Background(), res.Dir, false, runner.RunOptions{}); err != nil { // asks for a run, which begins nothing yet
+		t.Fatal(err)
+	}
+	if res, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "or not"}); err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
 	if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
