@@ -99,13 +99,16 @@ func unfitFolder(s Store) error {
 	return nil
 }
 
-// Archived reports whether a task of that directory name is in the archive. Nothing in it is read.
-func (s Store) Archived(id string) (bool, error) {
+// Archived is the directory, in the archive, of the task of that name, the newest of several; "" without one. Nothing in it is read.
+func (s Store) Archived(id string) (string, error) {
 	if !ValidID(id) {
-		return false, nil
+		return "", nil
 	}
 	dirs, err := s.archived(id)
-	return len(dirs) > 0, err
+	if len(dirs) == 0 {
+		return "", err
+	}
+	return slices.Max(dirs), err
 }
 
 // archived are the archived task directories; with an id, those of that name.

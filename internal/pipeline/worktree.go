@@ -242,7 +242,7 @@ func (wt *worktrees) isTask(id string) bool {
 		return true
 	}
 	archived, err := wt.store.Archived(id)
-	return archived || err != nil
+	return archived != "" || err != nil
 }
 
 // claimedBy is another task whose task.json names the worktree, "" for none.

@@ -98,7 +98,7 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 	for _, id := range ids {
 		if archived, err := c.Store.Archived(id); err != nil {
 			return err
-		} else if archived {
+		} else if archived != "" {
 			continue
 		}
 		_, err := c.Store.Load(filepath.Join(c.Store.Tasks(), id))

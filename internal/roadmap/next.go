@@ -108,7 +108,7 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 		return stopped, fmt.Sprintf("is planned as %s, whose task.json can't be read", s.Plan)
 	case status == trellis.Review || status == trellis.Completed:
 		return over, ""
-	case status == trellis.Failed || status == trellis.Cancelled || status == trellis.Rejected:
+	case status.Lost():
 		return stopped, fmt.Sprintf("is planned as %s, which is %s", s.Plan, status)
 	default:
 		return underWay, fmt.Sprintf("is %s (plan %s, %s)", s.State.words(), s.Plan, status)

@@ -72,11 +72,8 @@ func find(s taskdir.Store, id string) (work Work, readable, there bool) {
 	}
 	dir := filepath.Join(s.Tasks(), id)
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
-		if old, err := s.Archived(id); err != nil || !old {
+		if dir, err = s.Archived(id); err != nil || dir == "" {
 			return Work{}, false, err != nil
-		}
-		if dir, err = s.Find(id); err != nil {
-			return Work{}, false, true
 		}
 	}
 	t, err := s.Load(dir)

@@ -153,6 +153,11 @@ func (n next) waits() (string, error) {
 		if err == nil && other.Status != trellis.Completed {
 			return "trellis status " + trellis.ShellWord(id), nil
 		}
+		if away, err := n.as.store.Archived(id); err == nil && away != "" {
+			if other, err := n.as.store.Load(away); err == nil && other.Status.Lost() {
+				return n.say("edit") + " task", nil // to take it out of there
+			}
+		}
 	}
 	return n.say("start"), nil
 }

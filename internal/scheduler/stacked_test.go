@@ -137,6 +137,9 @@ func TestArchivedWithoutWork(t *testing.T) {
 	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != why {
 		t.Errorf("got %s, %q", res.Status, res.Waits)
 	}
+	if next, err := w.Site.Assessor().Next(t.Context(), b); err != nil || next != "trellis edit 02-02-b task" {
+		t.Errorf("got %q, %v for what comes next", next, err)
+	}
 	w.once()
 	if w.Heard("02-02-b waits for "+why) != 1 {
 		t.Errorf("said %q", w.Said)

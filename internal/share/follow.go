@@ -169,7 +169,7 @@ func (f failures) note(task string, err error) {
 // asked.
 func (f *follower) follow(ctx context.Context, s taskref.State, before string) error {
 	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
-	if away, err := f.Remote.Store.Archived(s.Task); away || err != nil || f.leaseOf(s.Task) != nil {
+	if away, err := f.Remote.Store.Archived(s.Task); away != "" || err != nil || f.leaseOf(s.Task) != nil {
 		return err
 	}
 	if _, held := runner.Held(dir); held {

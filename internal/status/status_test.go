@@ -168,11 +168,12 @@ func TestWaitingFor(t *testing.T) {
 		"02-11-budget":                   `{"status": "paused", "pipeline": {"failure": {"code": "budget_cost"}}}`,
 		"02-12-busy":                     `{"status": "paused", "pipeline": {"resume_at": "2026-02-03T13:00:00Z", "failure": {"code": "rate_limited"}}}`,
 		"02-15-person":                   `{"status": "paused", "pipeline": {"failure": {"code": "interrupted", "detail": "stopped by a person"}}}`,
-		"02-16-unknown":                  `{"status": "ready", "pipeline": {"depends_on": ["02-99-none", "02-98-archived", "02-17-broken"]}}`,
+		"02-16-unknown":                  `{"status": "ready", "pipeline": {"depends_on": ["02-99-none", "02-98-archived", "02-17-broken", "02-97-archived"]}}`,
 		"02-17-broken":                   `{`,
 		"02-18-agent":                    `{"status": "ready", "pipeline": {"failure": {"code": "agent_missing", "detail": "codex: not found"}}}`,
 		"02-21-edited":                   `{"status": "ready", "pipeline": {"approval": {"required": true}}}`,
 		"archive/2026-01/02-98-archived": `{"status": "completed"}`,
+		"archive/2026-01/02-97-archived": `{"status": "failed"}`,
 	})
 	want := map[string]string{
 		"02-02-depends":  "dependency 02-01-base (in_progress)",
@@ -190,7 +191,7 @@ func TestWaitingFor(t *testing.T) {
 		"02-11-budget":   "start (budget_cost)",
 		"02-12-busy":     "time 2026-02-03T13:00:00Z (rate_limited), and no watcher is running",
 		"02-15-person":   "start (stopped by a person)",
-		"02-16-unknown":  "dependency 02-99-none (there is no such task), 02-17-broken (can't be read)",
+		"02-16-unknown":  "dependency 02-99-none (there is no such task), 02-17-broken (can't be read), 02-97-archived (failed, in the archive)",
 		"02-18-agent":    "agent (agent_missing), and no watcher is running",
 	}
 	tasks, err := r.Tasks(status.Filter{})

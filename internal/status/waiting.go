@@ -266,6 +266,19 @@ func (r Reader) unconfirmed(dir string) []string {
 	return u.Changes(r.Store, dir)
 }
 
+// away is where a dependency stands that is not among the tasks, "" when nobody waits for it. An archive that can't be read tells nothing.
+func (r Reader) away(id string) string {
+	dir, err := r.Store.Archived(id)
+	if err == nil && dir == "" {
+		return "there is no such task"
+	}
+	t, err := r.Store.Load(dir)
+	if err == nil && t.Status.Lost() {
+		return string(t.Status) + ", in the archive"
+	}
+	return ""
+}
+
 // dependencies are those that a task still waits for, with where they stand.
 func (r Reader) dependencies(ids []string, known map[string]trellis.Status) string {
 	var open []string
@@ -276,10 +289,9 @@ func (r Reader) dependencies(ids []string, known map[string]trellis.Status) stri
 		case status == trellis.Completed, status == trellis.Review && !r.Merged:
 			continue
 		case !there:
-			if archived, err := r.Store.Archived(id); archived || err != nil { // an archive that can't be read tells nothing
+			if stands = r.away(id); stands == "" {
 				continue
 			}
-			stands = "there is no such task"
 		case status == "":
 			stands = "can't be read"
 		}

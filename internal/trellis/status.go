@@ -60,6 +60,9 @@ func (s Status) Ended() bool {
 	return false
 }
 
+// Lost reports whether a task of this status came to no good end.
+func (s Status) Lost() bool { return s == Rejected || s == Failed || s == Cancelled }
+
 // InWords is the status as people say it of a task: it is "in review".
 func (s Status) InWords() string {
 	switch s {

@@ -152,7 +152,7 @@ func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, 
 	switch {
 	case why != "":
 		return on, why, nil
-	case t.Status.Ended() && t.Status != trellis.Completed && t.Status != trellis.Review:
+	case t.Status.Lost():
 		return on, b.dead(t), nil
 	case t.Status == trellis.Completed, b.archived(t):
 		return on, "", nil
