@@ -193,6 +193,9 @@ func (r Reader) Task(dir string) (Task, error) {
 	}
 	if v.HeldBy == nil && v.Status != "" {
 		v.HeldBy = r.holder(dir)
+		if v.HeldBy != nil && (v.WaitingFor == ForWatcher || v.WaitingFor == ForMachine) {
+			v.WaitingFor = "" // it is about to begin
+		}
 	}
 	if v.Working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
 		v.Steps = underway(dir)

@@ -314,6 +314,27 @@ func TestWatcherSays(t *testing.T) {
 	}
 }
 
+// A task that somebody has, and that is not yet in progress, waits for no watcher: it is about to be begun.
+func TestHeldBeforeItBegins(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-ready": `{"status": "ready"}`})
+	dir := filepath.Join(r.Store.Tasks(), "02-01-ready")
+	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.TryLock(filepath.Join(dir, "run", "lock"), durable.Holder{PID: 7, Host: "here", Since: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"", status.ForWatcher} {
+		if got, err := r.Task(dir); err != nil || got.WaitingFor != want || (got.HeldBy == nil) != (want != "") {
+			t.Errorf("got %q, held by %v, %v; want %q", got.WaitingFor, got.HeldBy, err, want)
+		}
+		if err := lock.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Some tasks stand as they do among all: what they depend on is read though it was not asked for.
 func TestSome(t *testing.T) {
 	r := reader(t, map[string]string{
