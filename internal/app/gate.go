@@ -204,17 +204,17 @@ func (p *Project) WarnOldSettings(ctx context.Context) {
 // TrustedNow says why the settings that are checked out are not taken, nil when they are.
 func (p *Project) TrustedNow(ctx context.Context) error {
 	if _, err := p.InForce(ctx); err != nil {
-		return withNext(err)
+		return err
 	}
 	v, err := p.Gate.judge.Subject(ctx, subject.Settings())
 	if err == nil {
 		err = v.Err()
 	}
-	return withNext(err)
+	return err
 }
 
-// withNext has an error say what to do about it where nobody prints hints.
-func withNext(err error) error {
+// WithNext has an error say what to do about it where nobody prints hints.
+func WithNext(err error) error {
 	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return fmt.Errorf("%w; next: %s", err, untrusted.Next())
 	}

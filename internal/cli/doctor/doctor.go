@@ -239,6 +239,9 @@ func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	default:
 		d.add(stateOK, "trust", "the trusted branch is "+branch, "")
 	}
+	if err := p.TrustedNow(ctx); err != nil { // what else is said here is of them, and not of those in force
+		d.add(stateWarning, "trust", err.Error(), strings.Join(app.HintsOf(err), "; "))
+	}
 }
 
 func (d *diagnosis) git(ctx context.Context) {

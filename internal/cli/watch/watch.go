@@ -275,7 +275,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 			return nil, &wrong[0]
 		}
 		if err := p.TrustedNow(ctx); err != nil {
-			return nil, err
+			return nil, app.WithNext(err)
 		}
 		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {
 			return nil, nil // others were checked out meanwhile: their event comes
