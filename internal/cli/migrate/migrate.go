@@ -156,9 +156,9 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	}
 }
 
-// settings says what worktree.yaml gives, and what is wrong with the settings.
+// settings says what worktree.yaml gives, and what may be missing. What is wrong with the settings doctor says, with which init ends.
 func (m Earlier) settings() {
-	merged, problems := m.Project.Config()
+	merged, _ := m.Project.Config()
 	if _, err := os.Stat(filepath.Join(m.Project.Root, ".trellis", "worktree.yaml")); err == nil {
 		old := m.older()
 		usual, _ := config.Load(config.Files{Root: m.Project.Root})
@@ -176,9 +176,6 @@ func (m Earlier) settings() {
 			add(l.key, len(l.old) > 0, slices.Equal(l.old, l.now), fmt.Sprintf("%q", l.old))
 		}
 		m.Console.Say("worktree.yaml is read where config.yaml says nothing: %s", cmp.Or(strings.Join(taken, ", "), "nothing of it counts"))
-	}
-	for _, problem := range problems {
-		m.Console.Say("%v", &problem)
 	}
 	if len(merged.Verify) == 0 {
 		if found := m.Checks(m.Project.Root); len(found) > 0 {
