@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -120,8 +119,11 @@ func (s Store) loadError(dir, path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		p.Message = "there is no task.json"
 		p.Hint = `write one: {"status": "planning"} is enough`
-		if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) {
+		switch {
+		case !durable.Exists(dir):
 			p.File, p.Message, p.Hint = s.Rel(dir), "there is no such directory", "trellis list"
+		case durable.Exists(filepath.Join(dir, Run)): // git leaves that; one written here would be in the way of the task's own
+			p.Hint = "it was run here, so there was one: check out the branch that has it, or git stash pop"
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
 	case errors.Is(err, durable.ErrLink):

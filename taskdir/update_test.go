@@ -154,6 +154,22 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
+// What git takes away with another branch, or a stash, leaves run/, which it ignores: a task.json written anew would keep it from coming back.
+func TestLoadAfterGitTookTheTask(t *testing.T) {
+	s := newStore(t)
+	dir := filepath.Join(s.Tasks(), "02-01-x")
+	for run, want := range map[string]string{taskdir.Run: "git stash pop", "notes": "write one"} {
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, run), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Load(dir)
+		var p *trellis.Problem
+		if !errors.As(err, &p) || !strings.Contains(p.Hint, want) {
+			t.Errorf("with %s: got %+v, want the hint %q", run, p, want)
+		}
+	}
+}
+
 const writers, updates = 8, 50
 
 // updateMany is one of the writers of TestUpdateByManyProcesses, as a process of its own.
