@@ -130,6 +130,9 @@ func undelivered(dir string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
+	if f.Code == string(trellis.EmptyDiff) { // the base has it all
+		return app.WithHints(err, "trellis cleanup --merged")
+	}
 	info, _ := trellis.Code(f.Code).Info()
 	return app.WithHints(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
