@@ -43,7 +43,7 @@ func serveCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Waits at the Temporal server that cluster.address names for tasks that the agents of this machine can work on, and runs
 each as trellis start would, in a worktree of this clone. Interrupted, it ends its agents, and gives the server back what is not done: another
 machine goes on with it. Settings and agents are read when it starts.`,
-			[]int{command.ExitFailed, command.ExitUsage, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis-cluster serve --parallel 2"),
+			[]int{command.ExitFailed, command.ExitUsage, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis-cluster serve --parallel 2"),
 		Action: a.InGuard(func(c *cli.Context) error { return serve(a, c) })}
 }
 

@@ -33,7 +33,7 @@ func boardCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Prints the address of the page, which ends with the key that lets in: who has it can do what you can. The board
 runs nothing itself and can be open beside a watcher; Ctrl-C ends it, and tasks go on. It listens on this machine
 alone. The key is the same the next time, so that open pages connect again; docs/reference/board.md says where it is.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis board --open", "trellis board --port 8080 --read-only"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis board --open", "trellis board --port 8080 --read-only"),
 		Action: func(c *cli.Context) error { return runBoard(a, c) },
 	}
 }

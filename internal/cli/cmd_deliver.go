@@ -30,7 +30,7 @@ func deliverCommand(a *command.Console) *cli.Command {
 goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
 its sign-in, or GitLab's token, the commands to type are shown. The address of the pull request goes to stdout.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			s, err := p.Site(c.Context)
 			if err != nil {

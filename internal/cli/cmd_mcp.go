@@ -24,7 +24,7 @@ func mcpCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Speaks on standard input and output until the client goes; agents start it by themselves. read looks at tasks,
 work plans and steers them too, all says yes and no to plans as well. It works in the main checkout of the folder that
 it is started in. Inside a run it decides and steers nothing: no agent approves itself.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis mcp", "trellis mcp --tools read"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis mcp", "trellis mcp --tools read"),
 		Action:      func(c *cli.Context) error { return runMCP(a, c) },
 		Subcommands: []*cli.Command{mcpInstallCommand(a)},
 	}

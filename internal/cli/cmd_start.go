@@ -34,7 +34,7 @@ func startCommand(a *command.Console) *cli.Command {
 check and debug until the project's own checks pass, acceptance, commit, report.md. A run that was cut
 off goes on where it was. With a live watcher the task is handed over and followed; Ctrl-C then only
 stops following. Without one, Ctrl-C ends the agents and leaves the run resumable.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted},
 			"trellis start 02-03-paging", "trellis start paging --detach"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("detach") {

@@ -19,7 +19,7 @@ func uiCommand(a *command.Console) *cli.Command {
 ? shows all keys: n plans, r reviews, a approves, x rejects, s starts, S stops, R retries, c cancels, d delivers, e
 edits, o opens a shell in the worktree, q ends. What takes something away asks first. Nothing runs in it: tasks go on
 when it ends. NO_COLOR turns colours off.`,
-			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted, command.ExitTerminated}, "trellis ui"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis ui"),
 		Action: func(c *cli.Context) error { return runUI(a, c) },
 	}
 }

@@ -31,7 +31,14 @@ func TestManualIsWhole(t *testing.T) {
 		if !strings.Contains(page, ".SH EXIT STATUS\n") || !strings.Contains(page, ".SH EXAMPLES\n") {
 			t.Errorf("the page of %s is\n%s", name, page)
 		}
+		if _, _, codes := command.SplitManual(c.Description); told(codes, "130") != told(codes, "143") {
+			t.Errorf("%s: Ctrl-C ends it and SIGTERM does not, or the other way round: %v", name, codes)
+		}
 	}
+}
+
+func told(codes [][2]string, code string) bool {
+	return slices.ContainsFunc(codes, func(c [2]string) bool { return c[0] == code })
 }
 
 // man shows every page without a warning and without a line that a terminal of 80 columns would break, and mandoc, which

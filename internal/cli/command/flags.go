@@ -95,7 +95,7 @@ func helpHint(c *cli.Context) string {
 	return strings.TrimSpace(program + " help " + path)
 }
 
-// Manual is the part of a command's help that words must say: what it does, its exit codes, examples.
+// Manual is the part of a command's help that words must say: what it does, its exit codes, examples. What Ctrl-C ends, SIGTERM ends too.
 func Manual(text string, codes []int, examples ...string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(text))
@@ -105,7 +105,7 @@ func Manual(text string, codes []int, examples ...string) string {
 	}
 	b.WriteString("\nExit codes:")
 	for _, row := range Exits {
-		if slices.Contains(codes, row.Code) {
+		if slices.Contains(codes, row.Code) || row.Code == ExitTerminated && slices.Contains(codes, ExitInterrupted) {
 			b.WriteString("\n  " + strconv.Itoa(row.Code) + strings.Repeat(" ", 5-len(strconv.Itoa(row.Code))) + row.Meaning)
 		}
 	}

@@ -45,7 +45,7 @@ A run that was cut off, or that waits, goes on with --resume ID: no step that wa
 failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
 that are as they were are taken over. The id is the last line on standard output, but for a terminal, which shows
 it before. There a step that waits for a person is asked about at once.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted},
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("dry-run") {

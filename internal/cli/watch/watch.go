@@ -50,7 +50,7 @@ func Command(a *command.Console) *cli.Command {
 cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
 process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
 they change and on SIGHUP; runs under way keep theirs.`,
-			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
 			if c.Duration("rescan") < time.Second {
