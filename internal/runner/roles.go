@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 
@@ -28,7 +29,7 @@ type Roles struct {
 	check      func(ctx context.Context, agent string) error
 	open       func(agent string) (agents.Agent, error)
 	author     git.Author
-	identified *atomic.Bool // git knows who commits
+	identified *atomic.Bool // git knows who commits, and temporary files can be made
 }
 
 // Instructions are a project's own words for a role.
@@ -138,7 +139,7 @@ func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
 	return list
 }
 
-// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
+// able makes sure, before anything is claimed, that these roles can be played, that git knows who commits, and that there is room for temporary files.
 func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	if err := rs.available(ctx, roles, taskAgent, flag); err != nil {
 		return err
@@ -147,8 +148,23 @@ func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag 
 		return nil
 	}
 	_, err := rs.author.Identity(ctx)
+	if err == nil {
+		err = CheckTemp()
+	}
 	rs.identified.Store(err == nil)
 	return err
+}
+
+// CheckTemp says what keeps temporary files from being made: a TMPDIR that is gone, say. Found before agents are asked, it costs nothing.
+func CheckTemp() error {
+	dir, err := os.MkdirTemp("", "trellis-")
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err == nil {
+		return nil
+	}
+	return &trellis.Problem{File: os.TempDir(), Message: "no temporary files can be made here: " + err.Error(), Hint: "have TMPDIR name a folder that you can write to"}
 }
 
 // CanPlan says what keeps a task from being planned with this agent, "" for the one that is configured.

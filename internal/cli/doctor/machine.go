@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
 // files looks whether locks hold on the file system of the tasks.
@@ -29,6 +30,9 @@ func (d *diagnosis) files(p *app.Project) {
 		d.add(stateOK, "file system", "local", "")
 	}
 	d.verdict("locks", "file locking works", d.probeLock(p))
+	if err := runner.CheckTemp(); err != nil {
+		d.verdict("temporary", "", err)
+	}
 }
 
 // probeLock takes a lock twice, which must fail.
