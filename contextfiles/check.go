@@ -121,7 +121,7 @@ func (k *checking) inBase(r *Row, clean string) {
 	case err != nil:
 		k.warn(r, "", "looking for %s in the base commit: %v", clean, err)
 	case !ok:
-		k.warn(r, "git add -- "+trellis.ShellWord(clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
+		k.warn(r, "git add -- "+trellis.ShellWord(":/"+clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
 	}
 }
 

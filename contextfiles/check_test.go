@@ -174,7 +174,7 @@ warning: c: looking for code/main.go in the base commit: no such commit
 	if got, want := strings.Join(asked, " "), "a.md docs code/main.go"; got != want {
 		t.Errorf("asked for %s, want %s", got, want)
 	}
-	if got, want := problems[0].Hint, "git add -- docs && git commit"; got != want {
+	if got, want := problems[0].Hint, "git add -- :/docs && git commit"; got != want {
 		t.Errorf("hint: got %s, want %s", got, want)
 	}
 }

@@ -121,9 +121,9 @@ func bringBack(ctx context.Context, repo *git.Repo, path string) string {
 	set := func(key string) bool { return say("config", "--type=bool", "--get", key) == "true" }
 	switch {
 	case !strings.HasPrefix(say("ls-files", "-t", "--", path), "S "):
-		return "git checkout HEAD -- " + path
+		return "git checkout HEAD -- :/" + path
 	case !set("core.sparseCheckout"): // git was told to leave out this file alone
-		return "git checkout --ignore-skip-worktree-bits HEAD -- " + path
+		return "git checkout --ignore-skip-worktree-bits HEAD -- :/" + path
 	case set("core.sparseCheckoutCone"):
 		return "git sparse-checkout add " + filepath.Dir(path)
 	}

@@ -66,10 +66,10 @@ func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error)
 	return b, err
 }
 
-// restore is the command that brings a backup back from a ref or a commit that has it.
+// restore is the command that brings a backup back from a ref or a commit that has it, in any folder of the checkout.
 func (b Backup) restore(from string) string {
 	if b.Attempt == removed || strings.HasPrefix(b.Attempt, snapshot.DirectoryBackup) {
-		return fmt.Sprintf("git restore --overlay --source %s -- .trellis/tasks", from)
+		return fmt.Sprintf("git restore --overlay --source %s -- :/.trellis/tasks", from)
 	}
 	return fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), from)
 }

@@ -136,7 +136,7 @@ func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (mad
 			continue
 		}
 		if name == "config.yaml" && len(app.SettingsGone(p)) > 0 {
-			cmd.Say("%[1]s is made anew; the last commit has another one: git checkout HEAD -- %[1]s", p.Store.Rel(path))
+			cmd.Say("%[1]s is made anew; the last commit has another one: git checkout HEAD -- :/%[1]s", p.Store.Rel(path))
 		}
 		at := path
 		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
@@ -220,12 +220,12 @@ func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string)
 		cmd.Say("made %s: read .trellis/config.yaml; the first commit takes them with it", files)
 		return "", nil
 	}
-	from := ".trellis"
-	if cmd.Dir != p.Root {
-		from = ":/.trellis"
+	git := "git"
+	if cmd.Dir != p.Root { // below it, or in a linked worktree
+		git += " -C " + trellis.ShellWord(p.Root)
 	}
 	cmd.Say("made %s: read .trellis/config.yaml and commit what was made before the first plan", files)
-	return "git add " + from + ` && git commit -m "Set up Trellis"`, nil
+	return fmt.Sprintf(`%s add .trellis && %[1]s commit -m "Set up Trellis"`, git), nil
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
