@@ -89,8 +89,8 @@ var others = map[string][]string{
 	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
 }
 
-// misspelled warns of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there.
+// misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
+// one that is not there. A field of pipeline outside of it is an error: whoever wrote it counts on that the task waits.
 func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -98,11 +98,12 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 	known := slices.DeleteFunc(keysOf(path), func(key string) bool { return slices.Contains(seen, key) })
 	for _, key := range unknown {
 		if slices.Contains(others[path], key.Str) {
-			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
-			p.Warning, p.Hint = true, `write it into "pipeline"`
-			if path != "" {
-				p.Hint = "write it outside of " + strconv.Quote(path)
+			if path == "" {
+				r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str).Hint = r.edit(`write it into "pipeline"`)
+				continue
 			}
+			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
+			p.Warning, p.Hint = true, "write it outside of "+strconv.Quote(path)
 		} else if near := trellis.Nearest(key.Str, slices.Concat(known, others[path])); near != "" {
 			p := r.problem(key, "%q is no field, and is passed over", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near

@@ -44,13 +44,18 @@ func (r *reader) status(name string, v gjson.Result) trellis.Status {
 	}
 	status, err := trellis.ParseStatus(s)
 	if err != nil {
-		p := r.problem(v, "%v", err)
-		if id := filepath.Base(filepath.Dir(r.file)); id != "." {
-			p.Hint = "trellis edit " + trellis.ShellWord(id) + " task"
-		}
+		r.problem(v, "%v", err).Hint = r.edit("")
 		return trellis.Status(s)
 	}
 	return status
+}
+
+// edit is the command that opens the file of a task, or advice for a file that is nobody's.
+func (r *reader) edit(advice string) string {
+	if id := filepath.Base(filepath.Dir(r.file)); id != "." {
+		return "trellis edit " + trellis.ShellWord(id) + " task"
+	}
+	return advice
 }
 
 // priority reads the words of older versions too.
