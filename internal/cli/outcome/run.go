@@ -25,12 +25,24 @@ import (
 
 // EndRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
 // exit code.
-func EndRun(a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
+func EndRun(ctx context.Context, a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
 	if !asJSON {
 		SayRun(a, p, res)
+		if next := afterWait(ctx, p, res); next != "" {
+			a.Say("next: %s", next)
+		}
 		return exitOf(res)
 	}
 	return cmp.Or(a.PrintTask(p, res.Dir), exitOf(res))
+}
+
+// afterWait is the command that comes next for a task that waits for another one. What waits for people names theirs itself.
+func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
+	if res.Status != trellis.Waiting || strings.Contains(strings.Join(res.Waits, " "), "; next: ") {
+		return ""
+	}
+	next, _ := p.Next(ctx, res.Dir) // without it there is still what it waits for
+	return next
 }
 
 // exitOf is the error that a run's end means for the exit code.
