@@ -79,10 +79,10 @@ func newObjectiveNext(d roadmap.Decision) *objectiveNext {
 
 // words are the decision for people.
 func (n *objectiveNext) words() string {
-	switch n.Code {
-	case roadmap.Next:
+	switch {
+	case n.Code == roadmap.Next:
 		return n.Step
-	case roadmap.Waiting, roadmap.Stuck:
+	case len(n.On) > 0:
 		return fmt.Sprintf("%s: %s", n.Code, strings.Join(n.On, ", "))
 	}
 	return string(n.Code)
@@ -155,6 +155,8 @@ func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 		switch {
 		case r.Next == nil:
 			next += brokenAt(r.Problems)
+		case r.Next.Code == roadmap.Stuck && len(r.Next.On) == 0: // by no step
+			next = fmt.Sprintf("%s: %s", r.Next.Code, r.Next.Why)
 		case r.Next.Code == roadmap.Complete && r.merges > 0:
 			next = fmt.Sprintf("complete, %d to be merged", r.merges)
 		default:
