@@ -93,7 +93,7 @@ func (f *SettingsFile) check(files config.Files) []trellis.Problem {
 func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, error) {
 	k, err := f.Of.Key(name)
 	if err != nil {
-		return config.Setting{}, nil, f.unknown(err)
+		return config.Setting{}, nil, f.unknown(err, "get", name)
 	}
 	all, problems := f.Settings()
 	for _, s := range all {
@@ -104,10 +104,21 @@ func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, 
 	return config.Setting{Key: name, Value: k.Unsaid(), Source: config.FromDefault}, problems, nil // of something that nobody named
 }
 
-func (f *SettingsFile) unknown(err error) error {
+// unknown is the error of a name that is no setting that could be got, set or unset here, and what to type instead.
+func (f *SettingsFile) unknown(err error, command, name string, values ...string) error {
 	list := "trellis config list"
+	other, how, flag := config.OfPerson, "set per person, not per project", "--user "
 	if f.Of == config.OfPerson {
 		list += " --user"
+		other, how, flag = config.OfProject, "set per project, not per person", ""
+	}
+	_, here := f.Of.Group(name)
+	if _, there := other.Group(name); here != nil && there == nil {
+		typed := flag + trellis.ShellWord(name)
+		for _, v := range values {
+			typed += " " + trellis.ShellWord(v)
+		}
+		return WithHints(Usagef("%s is %s", name, how), "trellis config "+command+" "+typed)
 	}
 	if errors.Is(err, config.ErrByHand) {
 		return WithHints(AsKind(ErrUsage, err), "edit "+f.Name, list)
@@ -120,7 +131,7 @@ func (f *SettingsFile) unknown(err error) error {
 func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
 	k, err := f.Of.Key(name)
 	if err != nil {
-		return false, f.unknown(err)
+		return false, f.unknown(err, "set", name, values...)
 	}
 	v, err := valueOf(k, values)
 	if err != nil {
@@ -151,7 +162,7 @@ func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 func (f *SettingsFile) Unset(name string) (changed bool, err error) {
 	k, err := f.Of.Group(name)
 	if err != nil {
-		return false, f.unknown(err)
+		return false, f.unknown(err, "unset", name)
 	}
 	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Unset(data, k.Path) })
 }
