@@ -176,6 +176,10 @@ func HintsOf(err error) []string {
 			return hints
 		}
 	}
+	if damaged, ok := errors.AsType[*journal.DamagedError](err); ok && ofFile(filepath.Dir(filepath.Dir(damaged.File))) {
+		dir := trellis.ShellWord(filepath.Dir(filepath.Dir(damaged.File)))
+		return []string{"trellis run FILE begins another run; rm -r " + dir + " forgets this one"}
+	}
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return []string{"trellis pull", "trellis logs " + trellis.ShellWord(elsewhere.Task)}
 	}
@@ -193,12 +197,15 @@ func HintsOf(err error) []string {
 	return nil
 }
 
+// ofFile reports whether a folder is that of the run of a file, and not a task's.
+func ofFile(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "runs" }
+
 // heldBy says what to do about who holds a lock, where that is one of the usual ones.
 func heldBy(held *durable.HeldError) []string {
 	dir, ofRun := strings.CutSuffix(held.Path, string(filepath.Separator)+filepath.FromSlash(taskdir.RunLock))
 	id := filepath.Base(dir)
 	switch {
-	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && filepath.Base(filepath.Dir(dir)) == "runs": // a planner, and the run of a file: they are ended where they run
+	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && ofFile(dir): // a planner, and the run of a file: they are ended where they run
 		return []string{"trellis logs -f " + trellis.ShellWord(id)}
 	case ofRun:
 		return []string{"trellis logs -f " + trellis.ShellWord(id), "trellis stop " + trellis.ShellWord(id)}

@@ -111,6 +111,9 @@ func sayRuns(ctx context.Context, a *command.Console, p *app.Project) {
 		switch r, err := status.ReadRun(dir, a.Now()); {
 		case err != nil:
 			a.Say("%v", err)
+			for _, hint := range app.HintsOf(err) {
+				a.Say("next: %s", hint)
+			}
 		case !r.Over():
 			a.Say("run %s of %s is %s; next: %s", r.ID, filepath.Base(r.File), r.Status, r.Next())
 		}

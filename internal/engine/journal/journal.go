@@ -38,6 +38,19 @@ var (
 	ErrNondeterministic = errors.New("flow code does not follow its journal")
 )
 
+// DamagedError is an ErrDamaged with what stands where.
+type DamagedError struct {
+	File string
+	Line int
+	Err  error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s:%d: %v: %v", e.File, e.Line, ErrDamaged, e.Err)
+}
+
+func (e *DamagedError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
+
 // GoneError says that the folder of a run was removed, or renamed, while it was at work. Nothing was written. It matches
 // ErrFenced too.
 type GoneError struct{ Dir string }

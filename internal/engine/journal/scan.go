@@ -25,12 +25,12 @@ func scan(name string, data []byte) (reading, error) {
 			if len(after) == 0 && got.n > 0 && torn(line, whole) {
 				return got, nil
 			}
-			return got, fmt.Errorf("%s:%d: %w: %w", name, got.n+1, ErrDamaged, err)
+			return got, &DamagedError{name, got.n + 1, err}
 		}
 		rest = after
 	}
 	if got.n == 0 {
-		return got, fmt.Errorf("%s:1: %w: it is empty", name, ErrDamaged)
+		return got, &DamagedError{name, 1, errors.New("it is empty")}
 	}
 	return got, nil
 }
