@@ -308,6 +308,9 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 	if err := s.Box.Ready(ctx); err != nil {
 		return err
 	}
+	if _, err := s.Agent(o.Agent); o.Agent != "" && errors.Is(err, agents.ErrUnknown) {
+		return err
+	}
 	wanted, err := workflow.Wanted(b, o.Steps)
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		return &RefusedError{fail.Detail, ""}
