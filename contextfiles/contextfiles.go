@@ -102,6 +102,9 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a list
 			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object"}
 		}
+		if trellis.ConflictMark(string(line)) {
+			return nil, &trellis.Problem{Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict}
+		}
 		return nil, notObject(err)
 	}
 	if keys == nil {

@@ -28,9 +28,15 @@ func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
 	d := &document{file: file}
 	d.lines, d.unclosed = scan(string(prd))
 	d.sections()
-	d.conflict()
+	d.problems = append(d.problems, conflicts(file, d.lines)...)
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
 	return d.items, d.problems
+}
+
+// Conflicts are the merge conflicts that git left in another document: warnings where one may be an example, in code.
+func Conflicts(file string, document []byte) []trellis.Problem {
+	lines, _ := scan(string(document))
+	return conflicts(file, lines)
 }
 
 // document is a prd.md that is being read.
@@ -80,21 +86,27 @@ func (d *document) sections() {
 	}
 }
 
-// conflict tells of the first that git left, but in code: both of its sides would count.
-func (d *document) conflict() {
-	marks, met, begin := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, 0
-	for _, l := range d.lines {
-		if l.kind != text || !strings.HasPrefix(l.raw, marks[met]) {
+// conflicts are what git left of merges, up to the first that is no code: both of its sides would count. One in code may be an example.
+func conflicts(file string, lines []line) (list []trellis.Problem) {
+	marks, met, begin, example := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, 0, true
+	for _, l := range lines {
+		if l.kind == comment || !strings.HasPrefix(l.raw, marks[met]) {
 			continue
 		}
 		if met == 0 {
 			begin = l.number
 		}
-		if met++; met == len(marks) {
-			d.errorf(begin, trellis.MendMergeConflict, trellis.MergeConflict)
-			return
+		example = example && l.kind == code
+		if met++; met < len(marks) {
+			continue
 		}
+		if !example {
+			return append(list, trellis.Problem{File: file, Line: begin, Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict})
+		}
+		list = append(list, trellis.Problem{File: file, Line: begin, Message: "a merge conflict stands in this code block", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})
+		met = 0
 	}
+	return list
 }
 
 // hiddenHeading reports whether a line of code would be a heading of criteria.

@@ -93,10 +93,12 @@ func parse(file string, data []byte) (list []Approval, problems []trellis.Proble
 		}
 		a, err := parseLine(line)
 		if err != nil {
-			problems = append(problems, trellis.Problem{
-				File: file, Line: n, Message: err.Error(),
-				Hint: `a decision is written as {"step": "", "decision": "approve", "by": "your name", "reason": ""}`,
-			})
+			p := trellis.Problem{File: file, Line: n, Message: err.Error(),
+				Hint: `a decision is written as {"step": "", "decision": "approve", "by": "your name", "reason": ""}`}
+			if trellis.ConflictMark(string(line)) {
+				p.Message, p.Hint = trellis.MergeConflict, trellis.MendMergeConflict
+			}
+			problems = append(problems, p)
 			continue
 		}
 		a.Line, a.Text = n, string(bytes.TrimSpace(line))

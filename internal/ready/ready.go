@@ -150,8 +150,8 @@ func (c *check) documents() {
 		}
 	}
 	for _, name := range []string{taskdir.Info, taskdir.Design} {
-		if data, err := taskdir.ReadFile(c.Dir, name); err == nil {
-			c.isText(name, data)
+		if data, err := taskdir.ReadFile(c.Dir, name); err == nil && c.isText(name, data) {
+			c.problems = append(c.problems, criteria.Conflicts(c.file(name), data)...)
 		}
 	}
 	if err := durable.RealFolder(filepath.Join(c.Dir, taskdir.Run)); errors.Is(err, fs.ErrNotExist) {

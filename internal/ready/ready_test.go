@@ -73,6 +73,7 @@ func TestCheck(t *testing.T) {
 	task(t, s, "01-02-broken", map[string]string{"task.json": `{`})
 	task(t, s, "archive/2026-01/01-03-archived", nil)
 	task(t, s, "01-04-circle", map[string]string{"task.json": `{"pipeline": {"depends_on": ["02-01-auth"]}}`})
+	const conflict = "<<<<<<< HEAD\n=======\n>>>>>>> x\n"
 	packages := &config.Config{Packages: map[string]config.Package{"web": {Path: "web"}}}
 	for _, test := range []struct {
 		name  string
@@ -98,6 +99,11 @@ func TestCheck(t *testing.T) {
 		{"prd in another encoding", map[string]string{"prd.md": "caf\xe9"}, "prd.md:1: is not UTF-8 text"},
 		{"prd with NUL bytes", map[string]string{"prd.md": "# Say\nh\x00i\x00"}, "prd.md:2: is not UTF-8 text"},
 		{"design in another encoding", map[string]string{"design.md": "\xff\xfea\x00", "info.md": "# How\n\ncaf\xe9"}, "info.md:3: is not UTF-8 text\ndesign.md:1: is not UTF-8 text"},
+		{"merge conflicts in what agents are shown", map[string]string{"info.md": "# How\n" + conflict, "design.md": "```\n" + conflict + "```\n", "check.jsonl": "<<<<<<< HEAD\n{\"file\": \"main.go\"}\n||||||| 1\n=======\n>>>>>>> x\n"},
+			"info.md:2: git left a merge conflict here\n~design.md:2: a merge conflict stands in this code block\n" +
+				"check.jsonl:1: git left a merge conflict here\ncheck.jsonl:3: git left a merge conflict here\ncheck.jsonl:4: git left a merge conflict here\ncheck.jsonl:5: git left a merge conflict here"},
+		{"a merge conflict of what people said", map[string]string{"approvals.jsonl": conflict},
+			"approvals.jsonl:1: git left a merge conflict here\napprovals.jsonl:2: git left a merge conflict here\napprovals.jsonl:3: git left a merge conflict here"},
 		{"no context", map[string]string{"implement.jsonl": "", "check.jsonl": ""}, "implement.jsonl: there is no implement.jsonl\ncheck.jsonl: there is no check.jsonl"},
 		{"only the seed", map[string]string{"check.jsonl": `{"_example": "put a file here"}`}, "check.jsonl: names no file yet"},
 		{"an empty debug file", map[string]string{"debug.jsonl": "\n"}, ""},

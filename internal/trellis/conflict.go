@@ -21,3 +21,9 @@ func ConflictAt(text string) int {
 	}
 	return -1
 }
+
+// ConflictMark reports whether a line of such a format is one of the marks.
+func ConflictMark(line string) bool {
+	line = strings.TrimRight(line, "\r\n")
+	return line == "=======" || ConflictAt(line) == 0 || strings.HasPrefix(line, "||||||| ")
+}
