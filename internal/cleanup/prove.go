@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -36,10 +37,15 @@ func (p prover) prove(ctx context.Context, l *Leftover) error {
 		l.Why = "it has no commit of its own"
 		return nil
 	case len(l.bases) == 0:
-		l.Why = fmt.Sprintf("its base branch %s is not there: `trellis task set-base-branch %s BRANCH` names the one that it was renamed to", l.Base, trellis.ShellWord(l.ID))
+		l.Why = renamed(l)
 		return nil
 	}
 	return p.proveIn(ctx, l, work)
+}
+
+// renamed says that the base branch itself is not there, and what to do about it.
+func renamed(l *Leftover) string {
+	return fmt.Sprintf("its base branch %s is not there: `trellis task set-base-branch %s BRANCH` names the one that it was renamed to", l.Base, trellis.ShellWord(l.ID))
 }
 
 // work are the commits that are to be in a base: what a branch ends in and, should that not hold it, the one that was
@@ -72,7 +78,11 @@ func (p prover) proveIn(ctx context.Context, l *Leftover, work []string) error {
 		return nil
 	}
 	l.Why = "its changes are not in " + strings.Join(names, " or ")
-	return p.edited(ctx, l)
+	err := p.edited(ctx, l)
+	if l.Named == "" && !slices.Contains(names, l.Base) { // only a remote has it
+		l.Why += ", and " + renamed(l)
+	}
+	return err
 }
 
 // edited looks for a commit of a base that names the task, as one does that a forge makes of a whole pull request. What was
