@@ -137,7 +137,7 @@ func sayType(a *command.Console, p *app.Project, dir string) {
 
 func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
-		dir, err := replannable(p, ref, o)
+		dir, err := replannable(p, s, ref, o)
 		if err != nil {
 			return runner.PlanResult{}, err
 		}
@@ -147,8 +147,11 @@ func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOp
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.
-func replannable(p *app.Project, ref string, o runner.PlanOptions) (string, error) {
+func replannable(p *app.Project, s *runner.Site, ref string, o runner.PlanOptions) (string, error) {
 	dir, err := p.Find(ref)
+	if err == nil {
+		err = s.PlanRunner().CanReplan(dir)
+	}
 	if err != nil || o.Requirement != "" {
 		return dir, err
 	}

@@ -162,7 +162,7 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 		if o.Requirement != "" || o.Feedback != "" {
 			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
-		dir, err = replannable(p, ref, o)
+		dir, err = replannable(p, s, ref, o)
 	} else if err = s.Roles().CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.PlanRunner().Draft(o)
 	}

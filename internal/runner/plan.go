@@ -198,15 +198,8 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	if err != nil {
 		return in, err
 	}
-	if trellis.Move(t.Status, trellis.Planning) != nil {
-		return in, pastPlanning(t)
-	}
-	begun, err := workBegun(j.History())
-	if err != nil {
+	if err := pastPlanning(t, j.History()); err != nil {
 		return in, err
-	}
-	if begun && t.Status == trellis.Ready {
-		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
 	}
 	used, err := usedBy(t, j.History())
 	if err != nil {
@@ -244,14 +237,36 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 
 // workBegun reports whether a task's journal tells of work on it, which a run that was only asked for is not.
 func workBegun(h *journal.History) (bool, error) {
+	if h == nil {
+		return false, nil
+	}
 	p, err := pipeline.ReadProgress(h)
 	return h.Flow == pipeline.Flow && (p.Begun || p.Fresh || len(h.Calls) > 0), err
 }
 
-// pastPlanning says that a task can't be planned again, and which command takes what a person has to say of its work.
-func pastPlanning(t *taskdir.Task) error {
+// CanReplan says what keeps a task from being planned again, whatever it would be planned from. What can't be read is told by Replan.
+func (s PlanRunner) CanReplan(dir string) error {
+	h, _ := journal.Read(filepath.Join(dir, taskdir.Run))
+	t, err := s.Store.Load(dir)
+	if err != nil || h != nil && canGoOn(dir, h) {
+		return nil
+	}
+	return pastPlanning(t, h)
+}
+
+// pastPlanning says that a task can't be planned again, and which command takes what a person has to say of its work. h is its
+// journal, nil without one.
+func pastPlanning(t *taskdir.Task, h *journal.History) error {
+	begun, err := workBegun(h)
 	next := "trellis status " + trellis.ShellWord(t.ID)
-	if t.Status == trellis.Review || t.Status == trellis.Failed {
+	switch {
+	case err != nil:
+		return err
+	case t.Status == trellis.Ready && begun:
+		return &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
+	case trellis.Move(t.Status, trellis.Planning) == nil:
+		return nil
+	case t.Status == trellis.Review || t.Status == trellis.Failed:
 		next = "trellis retry " + trellis.ShellWord(t.ID) + " --feedback 'what should be different'"
 	}
 	return &RefusedError{fmt.Sprintf("%s is %s: it can't be planned again", t.ID, t.Status.InWords()), next}
