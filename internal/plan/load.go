@@ -218,15 +218,15 @@ func (l *loader) give(main *loaded) bool {
 	return len(main.problems) == before
 }
 
-// meantVar is the var that may have been meant, or all there are.
+// meantVar is the var that may have been meant, or what to do where none is near.
 func meantVar(name string, vars map[string]*string) string {
 	if hint := trellis.Meant(name, names(vars)); hint != "" {
 		return hint
 	}
 	if len(vars) == 0 {
-		return "it has no vars"
+		return "leave out --var " + name + ", or declare it under vars"
 	}
-	return "its vars are " + strings.Join(names(vars), ", ")
+	return "name one of its vars: " + strings.Join(names(vars), ", ")
 }
 
 // problem is one at a pointer of the plan.

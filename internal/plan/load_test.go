@@ -146,8 +146,12 @@ func TestLoadGiven(t *testing.T) {
 		loads(t, tt.name, plan.LoadOptions{Given: tt.given}, tt.want, "f.yaml", doc)
 	}
 	_, problems := load(plan.LoadOptions{Given: map[string]string{"bb": "1", "zzzz": "2"}}, "f.yaml", doc)
-	if problems[0].Hint != "did you mean b?" || problems[1].Hint != "its vars are a, b, c, dir" {
+	if problems[0].Hint != "did you mean b?" || problems[1].Hint != "name one of its vars: a, b, c, dir" {
 		t.Errorf("got hints %q and %q", problems[0].Hint, problems[1].Hint)
+	}
+	_, problems = load(plan.LoadOptions{Given: map[string]string{"bb": "1"}}, "f.yaml", "schema_version: 1\ntitle: T\nsteps:\n  - {id: s, command: ls}\n")
+	if problems[0].Hint != "leave out --var bb, or declare it under vars" {
+		t.Errorf("got hint %q", problems[0].Hint)
 	}
 	_, problems = load(plan.LoadOptions{}, "f.yaml", doc)
 	if problems[0].Hint != "give one with --var a=…" {
