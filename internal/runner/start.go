@@ -77,7 +77,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 // ended the run, or without having begun it, the task is started once more.
 func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error) (Result, error) {
 	if held, ok := errors.AsType[*durable.HeldError](busy); ok {
-		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is at work in " + held.By() + ": waiting for what comes of it"})
+		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is held by " + held.By() + ": waiting for it"})
 	}
 	res, err := st.Follow(ctx, dir)
 	if err != nil || res.Interrupted || len(res.Waits) > 0 {

@@ -171,7 +171,7 @@ esac
 	w.Until("the agent", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
 	go start(context.Background(), second)
 	w.Until("the name of the other", func() bool {
-		return w.Heard(fmt.Sprintf("02-01-bye is at work in process %d on ", os.Getpid())) > 0
+		return w.Heard(fmt.Sprintf("02-01-bye is held by process %d on ", os.Getpid())) > 0
 	})
 	interrupt()
 	if res := <-first; !res.Interrupted {
@@ -184,7 +184,7 @@ esac
 	})
 	go start(context.Background(), third)
 	w.Until("who waits", func() bool {
-		return w.Heard(fmt.Sprintf("02-01-bye is at work in process %d on ", os.Getpid())) > 1
+		return w.Heard(fmt.Sprintf("02-01-bye is held by process %d on ", os.Getpid())) > 1
 	})
 	w.Write("../go", "")
 	for who, end := range map[string]chan runner.Result{"second": second, "third": third} {
