@@ -3,6 +3,7 @@
 package roadmap
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -156,11 +157,25 @@ func (r *Roadmap) err() error {
 	return several(all)
 }
 
-// several problems are told by the first of them. [Roadmap.Check] has them all.
+// several problems are told by the first of them. [Problems] has them all.
 type several []error
 
 func (s several) Error() string   { return fmt.Sprintf("%v, and %d more", s[0], len(s)-1) }
 func (s several) Unwrap() []error { return s }
+
+// Problems are what an error of Parse or Load says is wrong with the file, all of it. Another error has none.
+func Problems(err error) (list []trellis.Problem) {
+	var all several
+	if !errors.As(err, &all) {
+		all = several{err}
+	}
+	for _, one := range all {
+		if p, ok := errors.AsType[*trellis.Problem](one); ok {
+			list = append(list, *p)
+		}
+	}
+	return list
+}
 
 // Check is all that is wrong with the file or may be, by line. Warnings keep nobody from working on it.
 func (r *Roadmap) Check() []trellis.Problem { return r.problems }

@@ -169,14 +169,19 @@ func TestPlanningThatComesToNothingIsChanged(t *testing.T) {
 	}
 }
 
-// Roadmaps that can't be read stop no other, and are said.
+// Roadmaps that can't be read stop no other, and all that is wrong with one is said at once.
 func TestBrokenObjective(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
-	w.Write(".trellis/objectives/broken.md", runnertest.Auto(runnertest.Short)+"| 1 | Again | none | | |\n")
+	w.Write(".trellis/objectives/broken.md", runnertest.Auto(runnertest.Short)+"| 1 | Again | none | | |\n| 7 | Seventh | 9 | | |\n")
 	_, err := scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour, Objectives: true})
 	if err == nil || !strings.Contains(err.Error(), "objective broken: ") {
 		t.Errorf("got %v", err)
+	}
+	for _, said := range []string{"step 1 stands there 2 times", "step 7 depends on 9, which is no step"} {
+		if w.Heard(said) != 1 {
+			t.Errorf("%q was said %d times in %q", said, w.Heard(said), w.Said)
+		}
 	}
 	w.WantRow("2", "| 2 | Second | | | plan "+runnertest.Today("second")+" |")
 }

@@ -186,7 +186,11 @@ func (o *objectives) take(l lookedAt) {
 	}
 	o.notices.over("objectives")
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
-		o.notices.warn("objective "+name, fmt.Sprintf("objective %s: %v", name, l.errs[name]))
+		said := fmt.Sprintf("objective %s: %v", name, l.errs[name])
+		if problems := roadmap.Problems(l.errs[name]); len(problems) > 0 {
+			said = problemText(problems)
+		}
+		o.notices.warn("objective "+name, said)
 	}
 	o.ready = nil
 	for _, a := range l.list {

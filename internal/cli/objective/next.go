@@ -41,8 +41,11 @@ type objectiveDecision struct {
 
 func (cmd objectives) next(c *cli.Context, p *app.Project, name string) error {
 	r, err := Load(p, name)
-	if err != nil {
-		return cmd.broken(r, err)
+	switch {
+	case err != nil && r == nil:
+		return err
+	case err != nil:
+		return cmd.broken(name, roadmap.Problems(err))
 	}
 	tasks := NewPlans(p).of(r.Name)
 	d := r.Next(tasks)
@@ -84,12 +87,9 @@ func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all b
 }
 
 // broken tells what is wrong with a file that can't be relied on.
-func (cmd objectives) broken(r *roadmap.Roadmap, err error) error {
-	if r == nil {
-		return err
-	}
-	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+trellis.ShellWord(r.Name))
-	return command.Because(cmd.Console, unreliable, trellis.Errors(r.Check()), func(problems []trellis.Problem) {
+func (cmd objectives) broken(name string, problems []trellis.Problem) error {
+	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(name)), "trellis objective check "+trellis.ShellWord(name))
+	return command.Because(cmd.Console, unreliable, problems, func(problems []trellis.Problem) {
 		for _, p := range problems {
 			cmd.Say("%s", p.Error())
 		}

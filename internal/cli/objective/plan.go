@@ -217,7 +217,7 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, runner.ErrOtherPlan):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+trellis.ShellWord(name))
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
-		return app.WithHints(err, "trellis objective check "+trellis.ShellWord(name))
+		return cmd.broken(name, roadmap.Problems(err))
 	case errors.As(err, new(*durable.HeldError)), errors.As(err, &problem):
 		return err
 	}

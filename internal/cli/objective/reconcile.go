@@ -197,5 +197,9 @@ func (cmd objectives) endOfReconcile(ctx context.Context, p *app.Project, all []
 	case 1:
 		return cmd.stepError(p, name, errs[0])
 	}
-	return app.AsKind(app.ErrFailed, errors.Join(errs...))
+	err := app.AsKind(app.ErrFailed, errors.Join(errs...))
+	if len(roadmap.Problems(err)) > 0 {
+		err = app.WithHints(err, "trellis objective check")
+	}
+	return err
 }
