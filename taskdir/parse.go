@@ -90,7 +90,7 @@ var others = map[string][]string{
 }
 
 // misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there. A field of pipeline outside of it is an error: whoever wrote it counts on that the task waits.
+// one that is not there. A field of pipeline outside of it is an error: whoever wrote it counts on it.
 func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -99,7 +99,7 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 	for _, key := range unknown {
 		if slices.Contains(others[path], key.Str) {
 			if path == "" {
-				r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str).Hint = r.edit(`write it into "pipeline"`)
+				r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str).Hint = r.edit()
 				continue
 			}
 			p := r.problem(key, "%q is no field here, and is passed over", key.Str)

@@ -44,18 +44,19 @@ func (r *reader) status(name string, v gjson.Result) trellis.Status {
 	}
 	status, err := trellis.ParseStatus(s)
 	if err != nil {
-		r.problem(v, "%v", err).Hint = r.edit("")
+		r.problem(v, "%v", err).Hint = r.edit()
 		return trellis.Status(s)
 	}
 	return status
 }
 
-// edit is the command that opens the file of a task, or advice for a file that is nobody's.
-func (r *reader) edit(advice string) string {
-	if id := filepath.Base(filepath.Dir(r.file)); id != "." {
-		return "trellis edit " + trellis.ShellWord(id) + " task"
+// edit is the command that opens the file, "" where nobody knows whose it is.
+func (r *reader) edit() string {
+	id := filepath.Base(filepath.Dir(r.file))
+	if id == "." {
+		return ""
 	}
-	return advice
+	return "trellis edit " + trellis.ShellWord(id) + " task"
 }
 
 // priority reads the words of older versions too.
