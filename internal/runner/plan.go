@@ -378,7 +378,12 @@ func (s PlanRunner) seen(ctx context.Context, dir string) error {
 func (s PlanRunner) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
 		s.guard().planned(dir, final)
-		if _, err := s.Store.Publish(dir); err != nil {
+		_, err := s.Store.Publish(dir)
+		if errors.Is(err, taskdir.ErrExists) {
+			return res, &RefusedError{s.Store.Rel(final) + " was made while it was planned; what was planned is kept in " + s.Store.Rel(dir),
+				"move the other one away, then trellis plan --retry " + trellis.ShellWord(filepath.Base(dir))}
+		}
+		if err != nil {
 			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
 		}
 		s.Hooks().hook(ctx, hooks.AfterCreate, final, "")

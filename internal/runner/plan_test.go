@@ -160,6 +160,30 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	}
 }
 
+// A directory that got the name while the task was planned costs no second planning.
+func TestNameIsTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	draft, err := w.Site.PlanRunner().Draft(runner.PlanOptions{New: taskdir.New{Name: "hi", DevType: "backend"}, Requirement: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(draft), strings.TrimPrefix(filepath.Base(draft), taskdir.DraftPrefix))
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var refused *runner.RefusedError
+	if _, err := w.Site.PlanRunner().Replan(context.Background(), draft, runner.PlanOptions{}); !errors.As(err, &refused) || !strings.HasSuffix(refused.Hint, "trellis plan --retry "+filepath.Base(draft)) {
+		t.Fatalf("got %v, want what to type", err)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := w.Site.PlanRunner().Replan(context.Background(), draft, runner.PlanOptions{}); err != nil || res.Status != trellis.Ready {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
 // Planning again in place can be cut off at every write before its run begins, and between that and the status,
 // and be asked for again.
 func TestReplanIsCutOffAtTheBegin(t *testing.T) {
