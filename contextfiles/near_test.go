@@ -46,6 +46,7 @@ func TestNearPathIsProposed(t *testing.T) {
 		"cod/main.go":        "did you mean: code/main.go",
 		"docs/deeep/two.md":  "did you mean: docs/deep/two.md",
 		".trellis/specs/":    "did you mean: .trellis/spec/",
+		"CODE/MAIN.go":       "did you mean: code/main.go",
 		"nothing/like/it.md": "trellis validate .trellis/tasks/02-01-x --fix",
 	} {
 		row := contextfiles.Row{Line: 1, Path: missing}

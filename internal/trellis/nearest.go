@@ -1,10 +1,15 @@
 package trellis
 
-// Nearest is the candidate that takes the fewest edits to come from word, or "" when every one is
+import "strings"
+
+// Nearest is the candidate that is word but for capitals, or else takes the fewest edits to come from it, or "" when every one is
 // more than a third of its length away, or shares no letter with it, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
+		if strings.EqualFold(word, c) {
+			return c
+		}
 		d := edits(word, c)
 		most := max(len(word), len(c))
 		if d <= max(1, most/3) && d < most && (best == "" || d < at) {
