@@ -55,7 +55,7 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	p.News.Work(s)
 	o := runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")}
 	heard := func(bool) {}
-	if _, watched := s.Starter().Watcher(); watched && o == (runner.RunOptions{}) && !c.Bool("json") {
+	if _, taken := s.Starter().TakenBy(dir); taken && o == (runner.RunOptions{}) && !c.Bool("json") {
 		if heard, err = hear(c.Context, p, s, show, dir); err != nil {
 			return err
 		}

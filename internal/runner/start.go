@@ -52,8 +52,8 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		return res, err
 	}
 	st.PrintAssumptions(dir)
-	_, watched := st.Watcher()
-	hand := watched && o == (RunOptions{}) // a watcher knows of no options
+	_, taken := st.TakenBy(dir)
+	hand := taken && o == (RunOptions{}) // a watcher knows of no options
 	if why := st.assessor.others(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
@@ -399,6 +399,13 @@ func holder(path string) (by durable.Holder, held bool) {
 		by, _ = durable.ReadHolder(path) // only for messages
 	}
 	return by, held
+}
+
+// TakenBy is the watcher that takes a task which a person starts, if there is one: it leaves one alone whose time is to come.
+func (st Starter) TakenBy(dir string) (durable.Holder, bool) {
+	h, watched := st.Watcher()
+	t, err := st.store.Load(dir)
+	return h, watched && !(err == nil && t.Pipeline.NotBefore.After(st.now()))
 }
 
 // Watcher is the process that watches this repository, if there is one.

@@ -37,6 +37,17 @@ func TestStartWithOptionsBesideAWatcher(t *testing.T) {
 	}
 }
 
+// A person who starts a task does not wait for its time, which a watcher would wait for.
+func TestStartBeforeItsTimeBesideAWatcher(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.watching(scheduler.WatchOptions{})
+	dir := w.with("02-01-later", `"pipeline": {"not_before": "2999-01-01T00:00:00Z"}`)
+	if res, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); err != nil || res.Status != trellis.Review {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
 // Who follows a task that the watcher does not take learns why.
 func TestFollowUntaken(t *testing.T) {
 	t.Parallel()
