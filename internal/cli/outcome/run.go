@@ -143,6 +143,7 @@ func RunLines(p *app.Project, res runner.Result) []string {
 		} else {
 			s.say("%s is completed: nothing to do", id)
 		}
+		s.noted(res.Report.Notes, nil)
 		return s
 	case trellis.Waiting, trellis.Ready:
 		for _, w := range res.Waits {
@@ -160,6 +161,7 @@ func RunLines(p *app.Project, res runner.Result) []string {
 		for _, step := range res.Rollback {
 			s.say("rollback  %s", step)
 		}
+		s.noted(res.Report.Notes, nil)
 	}
 	return s
 }
@@ -226,13 +228,18 @@ func SayDelivery(a *command.Console, res runner.Result) {
 	}
 }
 
-func (s *said) delivery(res runner.Result) {
-	d := res.Report.Delivery
-	for _, n := range res.Report.Notes {
-		if !slices.Contains(d.Notes, n) {
+// noted says notes, but for those that are said elsewhere.
+func (s *said) noted(notes, elsewhere []string) {
+	for _, n := range notes {
+		if !slices.Contains(elsewhere, n) {
 			s.say("note      %s", n)
 		}
 	}
+}
+
+func (s *said) delivery(res runner.Result) {
+	d := res.Report.Delivery
+	s.noted(res.Report.Notes, d.Notes)
 	if d.Pushed {
 		s.say("pushed    %s to %s", res.Report.Branch, d.Remote)
 	}
@@ -242,9 +249,7 @@ func (s *said) delivery(res runner.Result) {
 	for _, m := range d.Modules {
 		s.say("first     %s of %s", m.URL, m.Path)
 	}
-	for _, n := range d.Notes {
-		s.say("note      %s", n)
-	}
+	s.noted(d.Notes, nil)
 	for _, c := range d.Commands {
 		s.say("next: %s", c)
 	}
