@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +107,12 @@ func (r Rejection) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Plan Rejected\n\n## Reason\n\n%s\n\n## Details\n\n%s\n\n## Suggestions\n\n", r.Reason(), strings.TrimSpace(r.Details))
 	bullets(&b, r.Suggestions)
-	dir, name := trellis.ShellWord(r.Dir), trellis.ShellWord(r.Name)
+	dir, named := trellis.ShellWord(r.Dir), "--name "+trellis.ShellWord(r.Name)
+	if r.DevType != "" { // else it is found anew
+		named += " --type " + trellis.ShellWord(r.DevType)
+	}
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
-	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, trellis.ShellWord(cmp.Or(r.DevType, trellis.DevTypes[0])))
+	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan %s --requirement '<revised requirement>'\n", dir, named)
 	return trellis.Visible(b.String())
 }
 

@@ -32,6 +32,12 @@ func TestRejectionPage(t *testing.T) {
 	if want := `trellis plan --retry '.trellis/tasks/it'\''s here' --requirement '<revised requirement>'`; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %q:\n%s", want, page)
 	}
+	if want := "trellis plan --name x --requirement '<revised requirement>'"; !strings.Contains(page, want) {
+		t.Errorf("the page of a task without a type lacks %q:\n%s", want, page)
+	}
+	if page := (Rejection{Name: "x", DevType: "docs"}).Render(); !strings.Contains(page, "trellis plan --name x --type docs --requirement") {
+		t.Errorf("the page lacks the type:\n%s", page)
+	}
 	if strings.Contains(page, "rm -") || strings.Contains(page, "${") {
 		t.Errorf("the page tells to remove the task, or has a name in the place of a value:\n%s", page)
 	}
