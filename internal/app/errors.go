@@ -59,7 +59,7 @@ func KindOf(err error) Kind {
 		return ErrNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return ErrLocked
-	case errors.As(err, new(*trellis.Problem)), errors.As(err, new(*durable.FileError)):
+	case errors.As(err, new(*trellis.Problem)), errors.As(err, new(*durable.FileError)), errors.As(err, new(*git.OwnerError)):
 		return ErrUsage
 	}
 	return kindOfFailure(err)
@@ -170,6 +170,9 @@ func HintsOf(err error) []string {
 	}
 	if errors.Is(err, git.ErrNotInstalled) {
 		return []string{"install git " + git.MinVersion + " or newer"}
+	}
+	if owned, ok := errors.AsType[*git.OwnerError](err); ok {
+		return []string{owned.Command()}
 	}
 	if held, ok := errors.AsType[*durable.HeldError](err); ok {
 		if hints := heldBy(held); hints != nil {

@@ -42,6 +42,34 @@ func (e *Error) Error() string {
 	return "git " + e.command() + ": " + said
 }
 
+// OwnerError says that git refused to work in a repository, since another user owns it.
+type OwnerError struct {
+	Repository string // as a shell reads it
+	Err        *Error
+}
+
+func (e *OwnerError) Error() string {
+	return e.Repository + " belongs to another user, and git works there only when it is told to"
+}
+
+func (e *OwnerError) Unwrap() error { return e.Err }
+
+// Command is what tells git to.
+func (e *OwnerError) Command() string { return safeDirectory + e.Repository }
+
+// safeDirectory begins the command that git itself names, the repository after it.
+const safeDirectory = "git config --global --add safe.directory "
+
+// owned is the *OwnerError in what git said, if there is one.
+func (e *Error) owned() error {
+	_, rest, ok := strings.Cut(e.Stderr, safeDirectory)
+	if !ok {
+		return nil
+	}
+	repository, _, _ := strings.Cut(rest, "\n")
+	return &OwnerError{repository, e}
+}
+
 // command is the command in short: without settings, and with as many of its arguments as fit beside what git said.
 func (e *Error) command() string {
 	const most = 120 // bytes
@@ -155,10 +183,17 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 		return "", res.Code, fmt.Errorf("%w: %w", ErrNotInstalled, err)
 	case err != nil:
 		return "", res.Code, fmt.Errorf("running git %s: %w", c.Args[0], err)
-	case res.Code != 0 && !slices.Contains(c.Accept, res.Code):
-		return out.String(), res.Code, &Error{Args: c.Args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
+	case res.Code == 0:
+		return out.String(), 0, nil
 	}
-	return out.String(), res.Code, nil
+	failed := &Error{Args: c.Args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
+	if err := failed.owned(); err != nil {
+		return "", res.Code, err
+	}
+	if slices.Contains(c.Accept, res.Code) {
+		return out.String(), res.Code, nil
+	}
+	return out.String(), res.Code, failed
 }
 
 // Do runs a command whose answer nobody reads.

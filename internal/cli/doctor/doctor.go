@@ -201,7 +201,11 @@ func (d *diagnosis) all(ctx context.Context) {
 		d.agents(ctx, &app.Project{Env: d.console.Caller()}, &config.Config{})
 		return
 	}
-	d.add(stateOK, "repository", p.Root, "")
+	_, _, err = p.Repo.Run(ctx, git.Command{Dir: p.Root, Args: []string{"rev-parse"}}) // which says no more than whether git works there
+	d.verdict("repository", p.Root, err)
+	if err != nil {
+		return // so would all that asks git
+	}
 	_, err = p.Repo.Author().Identity(ctx)
 	if errors.As(err, new(*git.IdentityError)) {
 		err = app.WithHints(errors.New("git does not know who you are, and so can't commit"), `git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
