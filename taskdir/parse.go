@@ -90,7 +90,7 @@ var others = map[string][]string{
 }
 
 // misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there. A field of pipeline outside of it is an error: whoever wrote it counts on it.
+// one that is not there. A field of pipeline outside of it keeps work from being begun: whoever wrote it counts on it.
 func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -99,7 +99,8 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 	for _, key := range unknown {
 		if slices.Contains(others[path], key.Str) {
 			if path == "" {
-				r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str).Hint = r.edit()
+				p := r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str)
+				p.Warning, p.Hint = !r.keepsBack(key.Str), r.edit()
 				continue
 			}
 			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
@@ -116,6 +117,12 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 			}
 		}
 	}
+}
+
+// keepsBack reports whether a field that stands outside of pipeline says something of work that is still to begin.
+func (r *reader) keepsBack(key string) bool {
+	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, r.t.Status)
+	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}"}, gjson.Get(r.doc, key).Raw)
 }
 
 // into puts what read makes of a value into a field.

@@ -97,7 +97,7 @@ func TestParseIsLiberal(t *testing.T) {
 		{`{"current_phase": 2, "next_action": [{"phase": 1}], "submodule_prs": {"a": "b"}, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{"\ufeff{\r\n  \"title\": \"t\"\r\n}\r\n", func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{`{"ti\u0074le": "caf\u00e9 \ud83d\ude00"}`, func(t *taskdir.Task) any { return t.Title }, "café 😀", 0},
-		{`{"Title": "not ours", "STATUS": "x"}`, func(t *taskdir.Task) any { return t.Title }, "", 1},
+		{`{"Title": "not ours", "STATUS": "x"}`, func(t *taskdir.Task) any { return t.Title }, "", 2},
 		{`{"x": 1, "x": 2, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{`{"deep": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 	}
@@ -185,6 +185,26 @@ func TestMisplacedKeysAreTold(t *testing.T) {
 		`3 true "priority" is no field here, and is passed over → write it outside of "pipeline"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What has begun, or is over, is not stopped by such a field, and nothing is by one that says nothing.
+func TestMisplacedKeysStopNoWork(t *testing.T) {
+	for text, stops := range map[string]bool{
+		`{"status": "ready", "agent": "claude"}`:              true,
+		`{"status": "planning", "not_before": "2026-02-01"}`:  true,
+		`{"status": "in_progress", "agent": "claude"}`:        false,
+		`{"status": "waiting", "agent": "claude"}`:            false,
+		`{"status": "paused", "depends_on": ["02-01-auth"]}`:  false,
+		`{"status": "completed", "verify": ["true"]}`:         false,
+		`{"verify": ["true"], "status": "failed"}`:            false,
+		`{"status": "ready", "agent": null}`:                  false,
+		`{"status": "ready", "depends_on": [], "verify": ""}`: false,
+	} {
+		task, err := taskdir.Parse("task.json", []byte(text))
+		if err != nil || len(task.Problems) == 0 || (len(trellis.Errors(task.Problems)) > 0) != stops {
+			t.Errorf("%s: got %v, %v", text, task.Problems, err)
+		}
 	}
 }
 

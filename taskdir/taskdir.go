@@ -123,7 +123,7 @@ func (s Store) loadError(dir, path string, err error) error {
 		case !durable.Exists(dir):
 			p.File, p.Message, p.Hint = s.Rel(dir), "there is no such directory", "trellis list"
 		case durable.Exists(filepath.Join(dir, Run)): // git leaves that; one written here would be in the way of the task's own
-			p.Hint = "it was run here, so there was one: check out the branch that has it, or git stash pop"
+			p.Hint = "it was run here, so there was one: check out the branch that has it, or git stash pop; or trellis task rm " + trellis.ShellWord(filepath.Base(dir))
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
 	case errors.Is(err, durable.ErrLink):
