@@ -86,24 +86,29 @@ func (d *document) sections() {
 	}
 }
 
-// conflicts are what git left of merges, up to the first that is no code: both of its sides would count. One in code may be an example.
+// conflicts are what git left of merges, up to the first that is text: both of its sides would count. What stands in code, in part
+// or whole, may be an example.
 func conflicts(file string, lines []line) (list []trellis.Problem) {
-	marks, met, begin, example := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, 0, true
+	marks, met, begin := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, line{}
 	for _, l := range lines {
-		if l.kind == comment || !strings.HasPrefix(l.raw, marks[met]) {
+		switch {
+		case l.kind == comment:
+			continue
+		case strings.HasPrefix(l.raw, marks[0]):
+			met, begin = 1, l
+			continue
+		case begin.kind == code && l.kind != code: // the example is over
+			met = 0
+		case met > 0 && strings.HasPrefix(l.raw, marks[met]):
+			met++
+		}
+		if met < len(marks) {
 			continue
 		}
-		if met == 0 {
-			begin = l.number
+		if begin.kind == text && l.kind == text {
+			return append(list, trellis.Problem{File: file, Line: begin.number, Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict})
 		}
-		example = example && l.kind == code
-		if met++; met < len(marks) {
-			continue
-		}
-		if !example {
-			return append(list, trellis.Problem{File: file, Line: begin, Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict})
-		}
-		list = append(list, trellis.Problem{File: file, Line: begin, Message: "a merge conflict stands in this code block", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})
+		list = append(list, trellis.Problem{File: file, Line: begin.number, Message: "a merge conflict stands here, in code", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})
 		met = 0
 	}
 	return list

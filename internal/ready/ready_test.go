@@ -100,7 +100,7 @@ func TestCheck(t *testing.T) {
 		{"prd with NUL bytes", map[string]string{"prd.md": "# Say\nh\x00i\x00"}, "prd.md:2: is not UTF-8 text"},
 		{"design in another encoding", map[string]string{"design.md": "\xff\xfea\x00", "info.md": "# How\n\ncaf\xe9"}, "info.md:3: is not UTF-8 text\ndesign.md:1: is not UTF-8 text"},
 		{"merge conflicts in what agents are shown", map[string]string{"info.md": "# How\n" + conflict, "design.md": "```\n" + conflict + "```\n", "check.jsonl": "<<<<<<< HEAD\n{\"file\": \"main.go\"}\n||||||| 1\n=======\n>>>>>>> x\n"},
-			"info.md:2: git left a merge conflict here\n~design.md:2: a merge conflict stands in this code block\n" +
+			"info.md:2: git left a merge conflict here\n~design.md:2: a merge conflict stands here, in code\n" +
 				"check.jsonl:1: git left a merge conflict here\ncheck.jsonl:3: git left a merge conflict here\ncheck.jsonl:4: git left a merge conflict here\ncheck.jsonl:5: git left a merge conflict here"},
 		{"a merge conflict of what people said", map[string]string{"approvals.jsonl": conflict},
 			"approvals.jsonl:1: git left a merge conflict here\napprovals.jsonl:2: git left a merge conflict here\napprovals.jsonl:3: git left a merge conflict here"},
