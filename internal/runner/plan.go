@@ -235,21 +235,31 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	return in, s.states().replanned(dir)
 }
 
-// workBegun reports whether a task's journal tells of work on it, which a run that was only asked for is not.
+// workBegun reports whether a task's journal tells of work on it, which a run that was only asked for is not, unless somebody
+// said what it is to heed.
 func workBegun(h *journal.History) (bool, error) {
 	if h == nil {
 		return false, nil
 	}
 	p, err := pipeline.ReadProgress(h)
-	return h.Flow == pipeline.Flow && (p.Begun || p.Fresh || len(h.Calls) > 0), err
+	return h.Flow == pipeline.Flow && (p.Begun || p.Fresh || p.Feedback != nil || len(h.Calls) > 0), err
 }
 
-// CanReplan says what keeps a task from being planned again, whatever it would be planned from. What can't be read is told by Replan.
+// CanReplan says what keeps a task from being planned again, whatever it would be planned from. Who has it at work Replan tells.
 func (s PlanRunner) CanReplan(dir string) error {
-	h, _ := journal.Read(filepath.Join(dir, taskdir.Run))
-	t, err := s.Store.Load(dir)
-	if err != nil || h != nil && canGoOn(dir, h) {
+	if _, held := Held(dir); held {
 		return nil
+	}
+	if err := live(s.Store, dir); err != nil {
+		return err
+	}
+	h, _ := journal.Read(filepath.Join(dir, taskdir.Run))
+	if h != nil && canGoOn(dir, h) {
+		return nil
+	}
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return err
 	}
 	return pastPlanning(t, h)
 }

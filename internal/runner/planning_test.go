@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/soak"
@@ -425,6 +426,36 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 	w.Edit(res.Dir, `"status": "`+string(w.Task(res.Dir).Status), `"status": "ready`)
 	if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
 		t.Errorf("planned again after work was begun: %v", err)
+	}
+}
+
+// A run that failed before any work is one that was only asked for, unless somebody said something to it: no agent heard that yet.
+func TestFeedbackOnWorkThatNeverBegan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	w.Edit(res.Dir, `"status": "ready`, `"status": "failed`)
+	if err := w.Site.Orders().SendBack(t.Context(), res.Dir, "use CAPS"); err != nil {
+		t.Fatal(err)
+	}
+	plans := w.Site.PlanRunner()
+	var refused *runner.RefusedError
+	if _, err := plans.Replan(t.Context(), res.Dir, runner.PlanOptions{}); !errors.As(err, &refused) || refused.Hint != "trellis start "+filepath.Base(res.Dir) {
+		t.Errorf("planned again without what was said: %v", err)
+	}
+	if err := plans.CanReplan(res.Dir); !errors.As(err, &refused) {
+		t.Errorf("it can be planned again: %v", err)
+	}
+	lock, err := runlock.Take(res.Dir, w.Site.Clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	if err := plans.CanReplan(res.Dir); err != nil {
+		t.Errorf("the lock is held, which has an answer of its own: %v", err)
 	}
 }
 
