@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -29,7 +30,7 @@ type Roles struct {
 	check      func(ctx context.Context, agent string) error
 	open       func(agent string) (agents.Agent, error)
 	author     git.Author
-	identified *atomic.Bool // git knows who commits, and temporary files can be made
+	identified *atomic.Bool // git knows who commits
 }
 
 // Instructions are a project's own words for a role.
@@ -139,7 +140,7 @@ func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
 	return list
 }
 
-// able makes sure, before anything is claimed, that these roles can be played, that git knows who commits, and that there is room for temporary files.
+// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
 func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	if err := rs.available(ctx, roles, taskAgent, flag); err != nil {
 		return err
@@ -148,21 +149,18 @@ func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag 
 		return nil
 	}
 	_, err := rs.author.Identity(ctx)
-	if err == nil {
-		err = CheckTemp()
-	}
 	rs.identified.Store(err == nil)
 	return err
 }
 
-// CheckTemp says what keeps temporary files from being made: a TMPDIR that is gone, say. Found before agents are asked, it costs nothing.
+// CheckTemp says what keeps temporary files from being made: a TMPDIR that is gone, say. A run finds that before agents are asked.
 func CheckTemp() error {
 	dir, err := os.MkdirTemp("", "trellis-")
 	if err == nil {
 		err = os.Remove(dir)
 	}
-	if err == nil {
-		return nil
+	if err == nil || durable.Unfit(err) {
+		return err
 	}
 	return &trellis.Problem{File: os.TempDir(), Message: "no temporary files can be made here: " + err.Error(), Hint: "have TMPDIR name a folder that you can write to"}
 }

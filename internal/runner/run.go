@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -394,7 +395,7 @@ type Phase struct {
 	Round int
 }
 
-// CheckAgents looks whether the agents of a task's run are there. Where only the delivery is left no agent is asked, so none need be there; if it
+// CheckAgents looks whether the agents of a task's run are there, and room for the temporary files of its checks. Where only the delivery is left no agent is asked, so none need be there; if it
 // turns out that something was changed since, the run itself says what is missing.
 func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
@@ -407,7 +408,7 @@ func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag strin
 			return nil
 		}
 	}
-	return s.Roles().able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag)
+	return cmp.Or(s.Roles().able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag), CheckTemp())
 }
 
 // deliver is what a run does at its end.

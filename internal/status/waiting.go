@@ -269,11 +269,13 @@ func (r Reader) unconfirmed(dir string) []string {
 // away is where a dependency stands that is not among the tasks, "" when nobody waits for it. An archive that can't be read tells nothing.
 func (r Reader) away(id string) string {
 	dir, err := r.Store.Archived(id)
-	if err == nil && dir == "" {
+	switch {
+	case err != nil:
+		return ""
+	case dir == "":
 		return "there is no such task"
 	}
-	t, err := r.Store.Load(dir)
-	if err == nil && t.Status.Lost() {
+	if t, err := r.Store.Load(dir); err == nil && t.Status.Lost() {
 		return string(t.Status) + ", in the archive"
 	}
 	return ""
