@@ -114,11 +114,17 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	}
 	_, here := f.Of.Group(name)
 	if _, there := other.Group(name); here != nil && there == nil {
-		typed := flag + trellis.ShellWord(name)
+		typed := "trellis config " + command + " " + flag + trellis.ShellWord(name)
+		if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
+			typed += " --"
+		}
 		for _, v := range values {
 			typed += " " + trellis.ShellWord(v)
 		}
-		return WithHints(Usagef("%s is %s", name, how), "trellis config "+command+" "+typed)
+		if _, err := other.Key(name); err != nil { // several, or one that is written by hand
+			typed = strings.TrimSpace("trellis config list " + flag)
+		}
+		return WithHints(Usagef("%s is %s", name, how), typed)
 	}
 	if errors.Is(err, config.ErrByHand) {
 		return WithHints(AsKind(ErrUsage, err), "edit "+f.Name, list)
