@@ -28,7 +28,7 @@ func (j *Judge) origins(ctx context.Context, v *Verdict, s Subject, disk []fileV
 	if before, ok := j.judged[s.Name]; !ok || before.tip != t.tip || slices.ContainsFunc(unknown, func(i Item) bool { return !b.foreign(s.Name, i) }) {
 		found, err := h.search(ctx, b, unknown)
 		if err != nil {
-			return fmt.Errorf("looking for the origin of %s: %w", s.Name, err)
+			return fmt.Errorf("looking up the history of %s in git: %w", s.Name, err)
 		}
 		v.Unsaved = j.learn(b, found)
 		if j.judged == nil {
