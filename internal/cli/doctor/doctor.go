@@ -165,6 +165,7 @@ func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 type diagnosis struct {
 	console  *command.Console
 	findings []finding
+	broken   bool // the settings: what they seem not to say, they may say all the same
 }
 
 func (d *diagnosis) add(state, check, detail, hint string) {
@@ -258,6 +259,7 @@ func (d *diagnosis) git(ctx context.Context) {
 
 func (d *diagnosis) config(ctx context.Context, p *app.Project) *config.Config {
 	c, problems := app.CheckedConfig(ctx, p)
+	d.broken = len(trellis.Errors(problems)) > 0
 	for _, problem := range problems {
 		d.problem("config", problem)
 	}
@@ -281,7 +283,7 @@ func (d *diagnosis) floors(p *app.Project) {
 
 // verify looks whether the commands that decide can run.
 func (d *diagnosis) verify(p *app.Project, c *config.Config) {
-	if len(c.Verify) == 0 {
+	if len(c.Verify) == 0 && !d.broken {
 		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")
 	}
 	project := research.Project{Root: p.Root, LookPath: d.console.Caller().LookPath}

@@ -18,6 +18,9 @@ import (
 // sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
 // weight where it is off.
 func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Config) {
+	if d.broken && c.Sandbox == sandbox.Off {
+		return
+	}
 	box := p.Agents(c).Box()
 	found := sandbox.Look(ctx, d.console.Env)
 	err := error(nil)
