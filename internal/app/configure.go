@@ -107,22 +107,16 @@ func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, 
 // unknown is the error of a name that is no setting that could be got, set or unset here, and what to type instead.
 func (f *SettingsFile) unknown(err error, command, name string, values ...string) error {
 	list := "trellis config list"
-	other, how, flag := config.OfPerson, "set per person, not per project", "--user "
+	other, how := config.OfPerson, "set per person, not per project"
 	if f.Of == config.OfPerson {
 		list += " --user"
-		other, how, flag = config.OfProject, "set per project, not per person", ""
+		other, how = config.OfProject, "set per project, not per person"
 	}
 	_, here := f.Of.Group(name)
 	if _, there := other.Group(name); here != nil && there == nil {
-		typed := "trellis config " + command + " " + flag + trellis.ShellWord(name)
-		if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
-			typed += " --"
-		}
-		for _, v := range values {
-			typed += " " + trellis.ShellWord(v)
-		}
+		typed := typedWith(command, other, name, values)
 		if _, err := other.Key(name); err != nil { // several, or one that is written by hand
-			typed = strings.TrimSpace("trellis config list " + flag)
+			typed = strings.TrimSpace("trellis config list " + flagOf(other))
 		}
 		return WithHints(Usagef("%s is %s", name, how), typed)
 	}
@@ -132,12 +126,36 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	return WithHints(AsKind(ErrUsage, err), list)
 }
 
+// typedWith is the command of config that has these values, for a setting of a project or of a person.
+func typedWith(command string, of config.Of, name string, values []string) string {
+	typed := "trellis config " + command + " " + flagOf(of) + trellis.ShellWord(name)
+	if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
+		typed += " --"
+	}
+	for _, v := range values {
+		typed += " " + trellis.ShellWord(v)
+	}
+	return typed
+}
+
+func flagOf(of config.Of) string {
+	if of == config.OfPerson {
+		return "--user "
+	}
+	return ""
+}
+
 // Set gives a setting a value, a list any number of them, and reports whether that changed the file. A value that does not
 // hold is an error, and the file stays as it is.
 func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
 	k, err := f.Of.Key(name)
 	if err != nil {
 		return false, f.unknown(err, "set", name, values...)
+	}
+	if k.List && len(values) == 1 {
+		if items := yamledit.Items(values[0]); len(items) > 0 {
+			return false, WithHints(Usagef("%s: %s is one value, and a list takes each by itself", name, values[0]), typedWith("set", f.Of, name, items))
+		}
 	}
 	v, err := valueOf(k, values)
 	if err != nil {

@@ -23,6 +23,15 @@ func Text(s string) Value { return Value{text: s} }
 // List is a list of texts.
 func List(list []string) Value { return Value{list: list, many: true} }
 
+// Items are those of a list as it stands on one line of a file, [a, b]; none of what is no such list. A command may begin with a
+// bracket too, as [ -e a ] does: that has a space behind it.
+func Items(s string) (items []string) {
+	if !strings.HasPrefix(s, "[") || strings.HasPrefix(s, "[ ") || yaml.Unmarshal([]byte(s), &items) != nil {
+		return nil
+	}
+	return items
+}
+
 // Word is a number, true, false or a duration. What is none of them is a text.
 func Word(s string) Value { return Value{text: s, word: bare(s)} }
 
