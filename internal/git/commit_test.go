@@ -145,6 +145,30 @@ func TestCommitFailsWithoutHook(t *testing.T) {
 	}
 }
 
+// A commit that another process makes in the meantime is not the one that was asked for, and takes back no error.
+func TestCommitOfAnotherMeanwhile(t *testing.T) {
+	t.Run("while it is inspected", func(t *testing.T) {
+		b := gittest.New(t)
+		b.Write("new.txt", "n")
+		found := errors.New("found something")
+		_, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m", Trailers: []string{"Task: a"}, Inspect: func(context.Context) error {
+			b.Git("commit", "-qm", "theirs")
+			return found
+		}})
+		if !errors.Is(err, found) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("in a hook", func(t *testing.T) {
+		b := gittest.New(t)
+		b.Write("new.txt", "n")
+		b.Hook("prepare-commit-msg", "git -c core.hooksPath=/dev/null commit --quiet --allow-empty -m theirs")
+		if sha, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m", Trailers: []string{"Task: a"}}); err == nil {
+			t.Errorf("got %s: %s", sha, b.Git("log", "-1", "--format=%B", sha))
+		}
+	})
+}
+
 func TestHookThatHangsIsStopped(t *testing.T) {
 	b := gittest.New(t)
 	b.Hook("pre-commit", "echo $$ > pid; exec sleep 600")

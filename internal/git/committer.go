@@ -109,10 +109,7 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	}
 	err = RetryLocked(ctx, r.repo.ownLocks(gitDir, o.Branch), func() error {
 		return Retry(ctx, func() error {
-			if err := r.commitOnce(ctx, dir, gitDir, o); err != nil && !r.moved(ctx, dir, head) {
-				return err
-			}
-			return nil
+			return r.commitOnce(ctx, dir, gitDir, head, o)
 		})
 	})
 	if err != nil {
@@ -133,13 +130,16 @@ func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o Comm
 	return o, err
 }
 
-// commitOnce stages, has it inspected, and commits.
-func (r Committer) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
+// commitOnce stages, has it inspected, and commits on head.
+func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o CommitOptions) error {
 	staged, err := r.stage(ctx, dir, gitDir, o)
 	if err != nil {
 		return err
 	}
 	if len(staged) == 0 && o.Merge == "" {
+		if r.made(ctx, dir, head, o) { // by a try before this one
+			return nil
+		}
 		return ErrNothing
 	}
 	if err := nestedIn(staged); err != nil {
@@ -150,13 +150,24 @@ func (r Committer) commitOnce(ctx context.Context, dir, gitDir string, o CommitO
 			return err
 		}
 	}
-	return mergingWith(gitDir, o.Merge, func() error { return r.record(ctx, dir, o) })
+	return mergingWith(gitDir, o.Merge, func() error {
+		if err := r.record(ctx, dir, o); err != nil && !r.made(ctx, dir, head, o) {
+			return err
+		}
+		return nil
+	})
 }
 
-// moved reports whether a checkout has another commit than before: git made one, whatever kept it from saying so.
-func (r Committer) moved(ctx context.Context, dir, head string) bool {
+// made reports whether a checkout that was at head is at the commit that was asked for: git can fail after it made one. A commit
+// that another process made meanwhile lacks the trailers.
+func (r Committer) made(ctx context.Context, dir, head string, o CommitOptions) bool {
 	now, err := r.refs.Head(ctx, dir)
-	return err == nil && now != head
+	if err != nil || now == head {
+		return false
+	}
+	messages, err := r.history.Messages(ctx, []string{now})
+	lines := strings.Split(messages[now], "\n")
+	return err == nil && !slices.ContainsFunc(o.Trailers, func(t string) bool { return !slices.Contains(lines, t) })
 }
 
 // stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
