@@ -11,10 +11,9 @@ import (
 func Decoder(name string) func(line string) []Event {
 	var found []Event
 	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Request{}, time.Hour, func(error) {})}
-	r := readers(name, Request{})
-	own := r == nil
-	if own {
-		r = acpLooksOn()
+	r, own := reader(acpLooksOn()), true
+	if b, ok := builtInNamed(name); ok {
+		r, own = b.reader(Request{}), false
 	}
 	return func(line string) []Event {
 		found = nil

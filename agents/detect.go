@@ -38,22 +38,20 @@ type Found struct {
 	Shut string `json:"shut,omitempty"`
 }
 
-// programs are the built-in agents that need a program, in the order of preference.
-var programs = []string{Claude, Codex, OpenCode}
-
 // Detect looks for all built-in agents at once, and asks each for its version.
 func Detect(ctx context.Context, o Options) []Found {
+	programs := builtIns()
 	list := make([]Found, len(programs))
 	var all sync.WaitGroup
-	for i, name := range programs {
-		list[i] = Found{Name: name, SignIn: NotSignedIn}
-		path, err := o.find(name)
+	for i, b := range programs {
+		list[i] = Found{Name: b.name, SignIn: NotSignedIn}
+		path, err := o.find(b.name)
 		if err != nil {
 			continue
 		}
 		all.Go(func() {
 			version, shut := o.begin(ctx, path)
-			list[i] = Found{name, path, version, o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), shut}
+			list[i] = Found{b.name, path, version, b.signIn(o, ctx, path), b.name == Codex && o.unboxed(ctx, path), shut}
 		})
 	}
 	all.Wait()
@@ -71,7 +69,7 @@ type Program struct {
 func Installed(ctx context.Context, o Options) []Program {
 	list := []Program{}
 	var all sync.WaitGroup
-	for _, name := range programs {
+	for _, name := range Programs() {
 		if path, err := o.find(name); err == nil {
 			list = append(list, Program{Name: name, Path: path})
 		}
@@ -87,18 +85,18 @@ func Installed(ctx context.Context, o Options) []Program {
 // may be. No agent at all is a *flow.Failure agent_missing, or agent_auth.
 func Default(ctx context.Context, o Options) (string, error) {
 	possible, refused := "", ""
-	for _, name := range programs {
-		path, err := o.find(name)
+	for _, b := range builtIns() {
+		path, err := o.find(b.name)
 		if err != nil {
 			continue
 		}
-		switch o.signIn(ctx, name, path) {
+		switch b.signIn(o, ctx, path) {
 		case SignedIn:
-			return name, nil
+			return b.name, nil
 		case SignUnknown:
-			possible += name + " "
+			possible += b.name + " "
 		default:
-			refused += name + " "
+			refused += b.name + " "
 		}
 	}
 	if possible != "" {
@@ -107,7 +105,7 @@ func Default(ctx context.Context, o Options) (string, error) {
 	if refused != "" {
 		return "", fail(trellis.AgentAuth, "not signed in: %s", strings.TrimSpace(refused))
 	}
-	return "", fail(trellis.AgentMissing, "none of %s is on PATH", strings.Join(programs, ", "))
+	return "", fail(trellis.AgentMissing, "none of %s is on PATH", strings.Join(Programs(), ", "))
 }
 
 // Check tells whether an agent can be used, as far as that can be told without a model: a *flow.Failure
@@ -137,7 +135,7 @@ func Check(ctx context.Context, name string, o Options) error {
 	if err != nil {
 		return fail(trellis.AgentMissing, "%s: %s", name, err)
 	}
-	if !custom && o.signIn(ctx, name, path) == NotSignedIn {
+	if b, ok := builtInNamed(name); ok && !custom && b.signIn(o, ctx, path) == NotSignedIn {
 		return fail(trellis.AgentAuth, "%s is not signed in", name)
 	}
 	return nil
@@ -209,16 +207,6 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	return err == nil && exit.Code == 0, kept.String()
 }
 
-func (o Options) signIn(ctx context.Context, name, path string) SignIn {
-	switch name {
-	case Claude:
-		return o.claudeSignIn(ctx, path)
-	case Codex:
-		return o.codexSignIn(ctx, path)
-	}
-	return o.openCodeSignIn()
-}
-
 func (o Options) anySet(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return lookup(o.Environ, n) != "" })
 }
@@ -254,7 +242,7 @@ func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
 var providerKey = trellis.Pattern(`"provider"\s*(:)`)
 
 // openCodeSignIn never says no: it also has models that need no account.
-func (o Options) openCodeSignIn() SignIn {
+func (o Options) openCodeSignIn(context.Context, string) SignIn {
 	var accounts map[string]json.RawMessage
 	data, _ := os.ReadFile(filepath.Join(o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
 	if json.Unmarshal(data, &accounts); len(accounts) > 0 { //nolint:errcheck // no file, no accounts

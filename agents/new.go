@@ -33,14 +33,6 @@ type Options struct {
 	Files func(ctx context.Context, dir string) ([]string, error)
 }
 
-// Names of the built-in agents.
-const (
-	Claude    = "claude"
-	Codex     = "codex"
-	OpenCode  = "opencode"
-	Rehearsal = "rehearsal"
-)
-
 // ErrUnknown says that there is no agent of that name.
 var ErrUnknown = errors.New("unknown agent")
 
@@ -55,14 +47,10 @@ func New(name string, o Options) (Agent, error) {
 	if _, ok := o.APIs[name]; ok {
 		return newDirect(name, o)
 	}
-	switch name {
-	case Claude:
-		return &cli{o, claude{o}.begin}, nil
-	case Codex:
-		return &cli{o, codex{o}.begin}, nil
-	case OpenCode:
-		return &cli{o, openCode{o}.begin}, nil
-	case Rehearsal:
+	if b, ok := builtInNamed(name); ok {
+		return &cli{o, func(r Request) (*start, error) { return b.begin(o, r) }}, nil
+	}
+	if name == Rehearsal {
 		return rehearsal{o}, nil
 	}
 	err := fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(o.names(), ", "))
@@ -73,7 +61,7 @@ func New(name string, o Options) (Agent, error) {
 }
 
 func (o Options) names() []string {
-	names := slices.AppendSeq([]string{Claude, Codex, OpenCode, Rehearsal}, maps.Keys(o.Commands))
+	names := slices.AppendSeq(append(Programs(), Rehearsal), maps.Keys(o.Commands))
 	names = slices.AppendSeq(names, maps.Keys(o.APIs))
 	slices.Sort(names)
 	return slices.Compact(names)

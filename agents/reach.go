@@ -40,13 +40,8 @@ type openCodeProvider struct {
 func (o Options) Reaches(name string) []string {
 	own := Own{}
 	if _, custom := o.Commands[name]; !custom {
-		switch name {
-		case Claude:
-			own = o.claudeReaches(own)
-		case Codex:
-			own = o.codexReaches(own)
-		case OpenCode:
-			own = openCode{o}.reaches(own, "")
+		if b, ok := builtInNamed(name); ok {
+			own = b.reaches(o, own)
 		}
 	}
 	return slices.Concat(own.Servers, own.Hosts)

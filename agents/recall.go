@@ -12,10 +12,11 @@ import (
 // had said that its work was done, when it and whoever ran it were killed. Nil when it had not, and for agents whose
 // output does not tell. What the run used is left out.
 func Recall(name string, r Request, dir string) *Result {
-	read := readers(name, r)
-	if read == nil {
+	b, ok := builtInNamed(name)
+	if !ok {
 		return nil
 	}
+	read := b.reader(r)
 	f, err := durable.OpenBelow(dir, "stream.jsonl", durable.AnySize)
 	if err != nil {
 		return nil
@@ -30,17 +31,4 @@ func Recall(name string, r Request, dir string) *Result {
 	}
 	t.result.Usage = trellis.Usage{}
 	return &t.result
-}
-
-// readers make sense of what a built-in program printed.
-func readers(name string, r Request) reader {
-	switch name {
-	case Claude:
-		return &claudeStream{spent: map[string]claudeSpent{}}
-	case Codex:
-		return newCodexStream("", Request{Schema: r.Schema})
-	case OpenCode:
-		return &openCodeStream{}
-	}
-	return nil
 }

@@ -121,8 +121,7 @@ func (s *serving) takes(w worker.Worker) {
 
 // agentNames are the agents that tasks can name here.
 func agentNames(s *runner.Site) []string {
-	names := []string{agents.Claude, agents.Codex, agents.OpenCode}
-	names = slices.AppendSeq(names, maps.Keys(s.Config.Agents.Commands))
+	names := slices.AppendSeq(agents.Programs(), maps.Keys(s.Config.Agents.Commands))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -28,7 +28,10 @@ const (
 // although some of it could: just before, the same model was asked with the same tools. Agents that never tell of a cache are left
 // out.
 func Uncached(calls []Made) []bool {
-	tell := map[string]bool{agents.Claude: true, agents.Codex: true, agents.OpenCode: true}
+	tell := map[string]bool{}
+	for _, name := range agents.Programs() {
+		tell[name] = true
+	}
 	for _, c := range calls {
 		tell[c.Request.Agent] = tell[c.Request.Agent] || c.Reply.Usage.CachedTokens > 0
 	}

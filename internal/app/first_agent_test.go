@@ -86,3 +86,11 @@ func TestAgentsGetWhatChecksGet(t *testing.T) {
 		}
 	}
 }
+
+// Settings know of the same built-in agents as the package that runs them, which they may not import.
+func TestBuiltInAgents(t *testing.T) {
+	t.Parallel()
+	if got, want := (&config.Config{}).AgentNames(), append(agents.Programs(), agents.Rehearsal); !slices.Equal(got, want) {
+		t.Errorf("settings have %q, want %q", got, want)
+	}
+}

@@ -135,7 +135,7 @@ func (c completing) Value(flag string, line *commandline.Line, last string) (lis
 }
 
 func agentNames(a *command.Console) []string {
-	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
+	list := append(agents.Programs(), agents.Rehearsal)
 	p, err := a.OpenRepository()
 	if err != nil {
 		return list

@@ -31,7 +31,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 			d.add(stateOK, f.Name, "not installed", "")
 			continue
 		case f.SignIn == agents.NotSignedIn:
-			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), signInHint(f.Name))
+			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), agents.SignInCommand(f.Name))
 			continue
 		case f.Unboxed:
 			d.add(stateError, f.Name, f.Version+": its own sandbox can't run here, so that every command of it would fail",
@@ -149,14 +149,4 @@ func (d *diagnosis) apis(ctx context.Context, o agents.Options, named []string) 
 		}
 		d.add(state, name, model+": "+flow.AsFailure(err).Detail, "put the key into that variable of the environment")
 	}
-}
-
-func signInHint(agent string) string {
-	switch agent {
-	case agents.Claude:
-		return "claude auth login"
-	case agents.Codex:
-		return "codex login"
-	}
-	return agent + " auth login"
 }

@@ -73,7 +73,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	if len(wide) == len(trellis.Roles) {
 		return
 	}
-	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
+	for _, name := range agents.Programs() {
 		if d.console.Caller().LookPath(name) == nil {
 			d.add(stateOK, "sandbox", name+" reaches "+text.Some(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 		}

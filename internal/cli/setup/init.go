@@ -331,7 +331,7 @@ func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
 
 // installedAgent is the first agent program on the search path.
 func (cmd setups) installedAgent() string {
-	for _, name := range append([]string{agents.Claude, agents.Codex, agents.OpenCode}, agents.Known()...) {
+	for _, name := range append(agents.Programs(), agents.Known()...) {
 		if cmd.Caller().LookPath(name) == nil {
 			return name
 		}

@@ -1,0 +1,63 @@
+package agents
+
+import (
+	"context"
+	"slices"
+)
+
+// Names of the built-in agents.
+const (
+	Claude    = "claude"
+	Codex     = "codex"
+	OpenCode  = "opencode"
+	Rehearsal = "rehearsal"
+)
+
+// builtIn is an agent whose program has an adapter here.
+type builtIn struct {
+	name    string
+	account string // command by which a person signs in
+
+	begin   func(Options, Request) (*start, error)
+	reader  func(Request) reader // of what the program printed in a run
+	signIn  func(o Options, ctx context.Context, path string) SignIn
+	reaches func(Options, Own) Own // adds the hosts that it needs
+}
+
+// builtIns have all of them, in the order of preference.
+func builtIns() []builtIn {
+	return []builtIn{
+		{Claude, "claude auth login", func(o Options, r Request) (*start, error) { return claude{o}.begin(r) },
+			func(Request) reader { return &claudeStream{spent: map[string]claudeSpent{}} }, Options.claudeSignIn, Options.claudeReaches},
+		{Codex, "codex login", func(o Options, r Request) (*start, error) { return codex{o}.begin(r) },
+			func(r Request) reader { return newCodexStream("", Request{Schema: r.Schema}) }, Options.codexSignIn, Options.codexReaches},
+		{OpenCode, "opencode auth login", func(o Options, r Request) (*start, error) { return openCode{o}.begin(r) },
+			func(Request) reader { return &openCodeStream{} }, Options.openCodeSignIn, func(o Options, own Own) Own { return openCode{o}.reaches(own, "") }},
+	}
+}
+
+// builtInNamed finds one by its name.
+func builtInNamed(name string) (builtIn, bool) {
+	all := builtIns()
+	i := slices.IndexFunc(all, func(b builtIn) bool { return b.name == name })
+	if i < 0 {
+		return builtIn{}, false
+	}
+	return all[i], true
+}
+
+// Programs are the names of the built-in agents that need a program, in the order of preference.
+func Programs() (names []string) {
+	for _, b := range builtIns() {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// SignInCommand is what a person types to sign in to an agent: that of a built-in one, else what most programs call it.
+func SignInCommand(name string) string {
+	if b, ok := builtInNamed(name); ok {
+		return b.account
+	}
+	return name + " auth login"
+}
