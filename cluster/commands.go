@@ -176,7 +176,7 @@ func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) 
 	if err != nil {
 		return err
 	}
-	return handedOut{Task: t.ID, Waits: append([]string{}, res.Waits...)}.print(a, c)
+	return handedOut{Task: t.ID, Waits: waitsOf(res.Waits)}.print(a, c)
 }
 
 // handedOut is a task that a machine is to look at, as JSON.

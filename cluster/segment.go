@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -124,13 +125,19 @@ func (s *serving) rests(ctx context.Context, l runner.Assessment) (Standing, err
 		return st, again(later, err)
 	}
 	st.Status, st.Outcome, st.Stopped = t.Status, t.Pipeline.Outcome, pipeline.Stopped(t)
-	if l.Waits != "" {
-		st.Waits = append(st.Waits, l.Waits)
-	}
+	st.Waits = waitsOf(l.Waits)
 	for _, p := range l.Problems {
 		st.Waits = append(st.Waits, p.Error())
 	}
 	return st, nil
+}
+
+// waitsOf are what a task waits for, as people read it; not nil, since it is JSON.
+func waitsOf(w bases.Waits) []string {
+	if len(w) == 0 {
+		return []string{}
+	}
+	return []string{w.String()}
 }
 
 // run goes on with the task where it stands.
@@ -155,7 +162,7 @@ func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error
 	case res.Interrupted:
 		return Standing{}, again(time.Second, errors.New("this machine was told to end"))
 	}
-	st := Standing{Status: res.Status, Outcome: res.Outcome, Waits: res.Waits, Until: res.Until, Host: s.host}
+	st := Standing{Status: res.Status, Outcome: res.Outcome, Waits: waitsOf(res.Waits), Until: res.Until, Host: s.host}
 	t, err := s.site.Store.Load(l.Dir)
 	if err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 		return st, again(later, err)

@@ -74,7 +74,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	if err != nil {
 		return Job{}, err
 	}
-	if waits != "" {
+	if len(waits) > 0 {
 		return Job{}, &bases.UnmetError{Waits: waits}
 	}
 	if err := cl.trust.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {

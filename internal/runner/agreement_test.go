@@ -54,7 +54,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 			res := w.Start(dir)
 			switch {
 			case c.wait != "":
-				if res.Status != trellis.Waiting || !strings.Contains(strings.Join(res.Waits, ""), c.wait) || w.Task(dir).Status != trellis.Waiting {
+				if res.Status != trellis.Waiting || !strings.Contains(res.Waits.String(), c.wait) || w.Task(dir).Status != trellis.Waiting {
 					t.Errorf("got %s, %v, waits for %q", res.Status, res.Failure, res.Waits)
 				}
 			case c.code != "":

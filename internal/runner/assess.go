@@ -43,12 +43,12 @@ type Assessment struct {
 	Adopt    bool              // a person gives it the branch that is there
 	Run      bool              // it can run now
 	At       time.Time         // not before
-	Waits    string            // for what else
+	Waits    bases.Waits       // for what else
 	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
 	Problems []trellis.Problem // why it can't; a person has to do something
 	Warnings []trellis.Problem // what its author is to be told although it can; of one that was looked at for that
 
-	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is pulse.Trust
+	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is for pulse.Trust
 	Elsewhere *ElsewhereError       // which other machine has it; then nothing else was looked at
 	journal   *journal.History      // nil without one
 }
@@ -193,14 +193,14 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	}
 	asked, step, err := as.approvals.openStep(l.Dir, h)
 	if step != "" {
-		l.Waits = fmt.Sprintf("approval of the step %s; next: trellis approve %s --step %s", step, trellis.ShellWord(l.Task.ID), trellis.ShellWord(step))
+		l.Waits = bases.Waits{{For: "approval of the step " + step, Next: "trellis approve " + trellis.ShellWord(l.Task.ID) + " --step " + trellis.ShellWord(step)}}
 	} else if err == nil && !asked {
 		l.Waits, err = as.waits(ctx, l.Task, h)
 	}
 	if err != nil {
 		return l, err
 	}
-	if l.Waits != "" {
+	if len(l.Waits) > 0 {
 		l.From, l.To = trellis.Ready, trellis.Waiting
 		return l, nil
 	}
@@ -246,27 +246,27 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	return l.WithProblem("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
 }
 
-// waits says what a ready task has to wait for, a person's yes or other tasks, "" for nothing. h is its journal, nil without one.
-func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
+// waits says what a ready task has to wait for, a person's yes or other tasks, none for nothing. h is its journal, nil without one.
+func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Waits, error) {
 	why, next, err := as.approvals.missingApproval(t, h)
 	if err == nil && why != "" {
-		return why + "; next: " + next, nil
+		return bases.Waits{{For: why, Next: next}}, nil
 	}
 	if err != nil || len(t.Pipeline.DependsOn) == 0 {
-		return "", err
+		return nil, err
 	}
-	_, why, err = beginsAt(ctx, as.bases, t, h)
+	_, waits, err := beginsAt(ctx, as.bases, t, h)
 	if errors.As(err, new(*flow.Failure)) {
-		return "", nil // there is no base: the run will say so
+		return nil, nil // there is no base: the run will say so
 	}
-	return why, err
+	return waits, err
 }
 
 // beginsAt is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
-func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, string, error) {
+func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, bases.Waits, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
-		return bases.Base{}, "", err
+		return bases.Base{}, nil, err
 	}
 	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
 }

@@ -13,5 +13,5 @@ var Forward = forward
 // AppendLine is how each process writes to the ledger of a day.
 var AppendLine = appendLine
 
-// InWords is what a run that has parked waits for.
-var InWords = inWords
+// StillFor is what a run that has parked waits for.
+var StillFor = stillFor

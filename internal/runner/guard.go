@@ -185,7 +185,7 @@ func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
 // awaiting has a task that could run, or waits for something else, wait until somebody here trusts it. Nothing is written
 // into its directory for that.
 func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
-	if !l.Run && l.Waits == "" {
+	if !l.Run && len(l.Waits) == 0 {
 		return l, nil
 	}
 	var err error
@@ -201,7 +201,7 @@ func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, err
 	if !errors.As(err, &l.Untrusted) {
 		return l, err
 	}
-	l.Run, l.Waits, l.From, l.To = false, pulse.Trust, "", ""
+	l.Run, l.Waits, l.From, l.To = false, bases.Waits{{For: pulse.Trust}}, "", ""
 	return l, nil
 }
 

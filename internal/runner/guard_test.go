@@ -101,7 +101,7 @@ func TestEveryPlanWaits(t *testing.T) {
 	w := newWorld(t, runnertest.ByPlan("true"))
 	dir := w.handPlanned()
 	w.Site.Config.Planning.Approval = "plan"
-	if got := w.Start(dir); got.Status != trellis.Waiting || len(got.Waits) != 1 || !strings.Contains(got.Waits[0], "approval of the plan") {
+	if got := w.Start(dir); got.Status != trellis.Waiting || len(got.Waits) != 1 || !strings.Contains(got.Waits.String(), "approval of the plan") {
 		t.Fatalf("got %+v", got)
 	}
 	if _, err := w.Site.Approvals().Approve(dir, "ann", ""); err != nil {

@@ -133,7 +133,7 @@ func (n next) runnable(ctx context.Context) (string, error) {
 		return n.say("logs -f"), nil
 	case l.Untrusted != nil:
 		return l.Untrusted.Next(), nil
-	case l.Waits != "":
+	case len(l.Waits) > 0:
 		return n.waits()
 	case len(l.Problems) == 0:
 		return n.say("start"), nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
@@ -84,7 +83,7 @@ func TestRejectedByHand(t *testing.T) {
 	said := ".trellis/tasks/02-01-bye/approvals.jsonl"
 	w.Write(said, `{"step": "", "decision": "reject", "by": "Ada", "reason": "too risky"}`+"\n")
 	const next = "trellis edit 02-01-bye prd"
-	if res := w.Start(dir); res.Status != trellis.Waiting || strings.Join(res.Waits, "") != "another plan: this one was rejected by Ada: too risky; next: "+next {
+	if res := w.Start(dir); res.Status != trellis.Waiting || res.Waits.String() != "another plan: this one was rejected by Ada: too risky; next: "+next {
 		t.Errorf("got %s, %q", res.Status, res.Waits)
 	}
 	if got, err := w.Site.Assessor().Next(t.Context(), dir); err != nil || got != next {

@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -20,7 +21,7 @@ type Result struct {
 	Failure     *flow.Failure // of a run that failed or was paused by a budget
 	Report      pipeline.Report
 	Warnings    []trellis.Problem // what start says of it before it begins
-	Waits       []string          // what a parked run, or a task that is not begun, waits for
+	Waits       bases.Waits       // what a parked run, or a task that is not begun, waits for
 	Until       time.Time         // when that has passed, zero if nobody knows
 	Interrupted bool              // this process was told to end; the run goes on later
 	Progress    bool              // the run ended, or did some of its work

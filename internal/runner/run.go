@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
@@ -276,10 +277,10 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled):
 		err = nil
 	case errors.As(err, &parked):
-		r.Waits, r.Until = parked.For, parked.Until
+		r.Waits, r.Until = bases.Waits{{For: strings.Join(parked.For, ", ")}}, parked.Until
 		err = s.states().asleep(dir, parked)
 	case errors.As(err, &unmet):
-		r.Waits = []string{unmet.Waits}
+		r.Waits = unmet.Waits
 		err = s.states().unmet(dir)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
@@ -298,21 +299,22 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	}
 	if parked != nil && r.Status == trellis.Waiting && err == nil {
 		if l, lerr := s.Assessor().Assess(ctx, dir); lerr == nil {
-			r.Waits = []string{inWords(l)}
+			r.Waits = stillFor(l)
 		}
 	}
 	return r, err
 }
 
-// inWords is what a run that has parked waits for. Meanwhile it may have been answered, or a file broken.
-func inWords(l Assessment) string {
+// stillFor is what a run that has parked waits for. Meanwhile it may have been answered, or a file broken.
+func stillFor(l Assessment) bases.Waits {
+	id := filepath.Base(l.Dir)
 	switch {
-	case l.Waits != "":
+	case len(l.Waits) > 0:
 		return l.Waits
 	case len(l.Problems) > 0:
-		return "somebody: " + l.Problems[0].Error() + "; next: trellis validate " + trellis.ShellWord(filepath.Base(l.Dir))
+		return bases.Waits{{For: "somebody: " + l.Problems[0].Error(), Next: "trellis validate " + trellis.ShellWord(id)}}
 	}
-	return "nothing any more; next: trellis start " + trellis.ShellWord(filepath.Base(l.Dir))
+	return bases.Waits{{For: "nothing any more", Next: "trellis start " + trellis.ShellWord(id)}}
 }
 
 // gone says that the directory of a run, or its run/, is not where it was.

@@ -71,7 +71,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	if err := w.Site.Orders().Retry(context.Background(), b, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled; next: trellis retry 02-01-a, or take it out of pipeline.depends_on" {
+	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits.String() != "02-01-a, which is cancelled; next: trellis retry 02-01-a, or take it out of pipeline.depends_on" {
 		t.Errorf("afresh: %+v", res)
 	}
 	w.Edit(a, `"cancelled"`, `"completed"`)
@@ -89,7 +89,7 @@ func TestOtherBaseBranch(t *testing.T) {
 	a, b := w.Depends("02-01-a"), w.Depends("02-02-b", "02-01-a")
 	w.Edit(b, `"ready",`, `"ready", "base_branch": "release",`)
 	w.Start(a)
-	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.HasPrefix(res.Waits[0], "02-01-a to be merged into release") {
+	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.HasPrefix(res.Waits.String(), "02-01-a to be merged into release") {
 		t.Fatalf("got %+v", res)
 	}
 	w.Git("update-ref", "refs/heads/release", w.Tip("a"))

@@ -29,7 +29,7 @@ func (w *world) waits(res runner.Result, about ...string) {
 	if res.Status != trellis.Waiting || len(res.Waits) != 1 {
 		w.Fatalf("got %s, %v, %q; want it to wait", res.Status, res.Failure, res.Waits)
 	}
-	w.holds("what it waits for", res.Waits[0], append(about, "trellis approve 02-01-bye")...)
+	w.holds("what it waits for", res.Waits.String(), append(about, "trellis approve 02-01-bye")...)
 }
 
 // Edge A2: what an agent changes of what judges its work counts only once a person agrees to it, wherever it writes.
@@ -131,10 +131,10 @@ func TestBrokenWhileTheRunParks(t *testing.T) {
 		}
 	}
 	want := "somebody: .trellis/tasks/02-01-bye/prd.md: is blank; next: trellis validate 02-01-bye"
-	if res := w.Start(dir); len(res.Waits) != 1 || res.Waits[0] != want {
+	if res := w.Start(dir); len(res.Waits) != 1 || res.Waits.String() != want {
 		t.Errorf("got %q, want %s", res.Waits, want)
 	}
-	if got, want := runner.InWords(runner.Assessment{Dir: dir, Run: true}), "nothing any more; next: trellis start 02-01-bye"; got != want {
+	if got, want := runner.StillFor(runner.Assessment{Dir: dir, Run: true}).String(), "nothing any more; next: trellis start 02-01-bye"; got != want {
 		t.Errorf("put back: got %s, want %s", got, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -236,10 +237,10 @@ func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adop
 		return nil, res, st.unplannedYet(ctx, t, err)
 	}
 	l := Assessment{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
-	if l.Waits, err = st.assessor.waits(ctx, t, nil); err != nil || l.Waits == "" {
+	if l.Waits, err = st.assessor.waits(ctx, t, nil); err != nil || len(l.Waits) == 0 {
 		return t, res, err
 	}
-	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
+	res.Status, res.Waits = trellis.Waiting, l.Waits
 	return nil, res, st.assessor.applyStatus(l)
 }
 
@@ -268,8 +269,8 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 		return nil, res, l.Elsewhere
 	case l.Untrusted != nil:
 		return nil, res, l.Untrusted
-	case l.Waits != "":
-		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
+	case len(l.Waits) > 0:
+		res.Status, res.Waits = trellis.Waiting, l.Waits
 		return nil, res, st.assessor.applyStatus(l)
 	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retryOf(t.Dir):
 		return nil, res, &RefusedError{l.Problems[0].Message, retryOf(t.Dir)}
@@ -357,10 +358,10 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 		res.Failure = nil // what the watcher noted of a ready one keeps it from starting
 	}
 	switch {
-	case l.Waits != "":
-		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
+	case len(l.Waits) > 0:
+		res.Status, res.Waits = trellis.Waiting, l.Waits
 	case l.Run && l.At.Sub(st.now()) > takenWithin:
-		res.Waits, res.Until = []string{"its time: " + l.At.Format(time.RFC3339)}, l.At
+		res.Waits, res.Until = bases.Waits{{For: "its time: " + l.At.Format(time.RFC3339)}}, l.At
 	}
 	return res, nil
 }

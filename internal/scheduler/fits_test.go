@@ -127,7 +127,7 @@ func TestTouchesOfOthers(t *testing.T) {
 	}
 	b, c := w.with("02-02-b", `"pipeline": {"touches": ["api/x.go"]}`), w.with("02-03-c", `"pipeline": {"touches": ["api"]}`)
 	got := w.watchOnce(2)
-	if r := got[b]; r.Status != trellis.Waiting || w.Task(b).Status != trellis.Ready || len(r.Waits) != 1 || !strings.HasPrefix(r.Waits[0], "02-01-a, ") {
+	if r := got[b]; r.Status != trellis.Waiting || w.Task(b).Status != trellis.Ready || len(r.Waits) != 1 || !strings.HasPrefix(r.Waits.String(), "02-01-a, ") {
 		t.Errorf("beside another process: %+v", r)
 	}
 	if res := w.Start(c); res.Status != trellis.Review {
@@ -187,7 +187,7 @@ func TestLimitedAgent(t *testing.T) {
 	c := w.with("02-03-c", `"pipeline": {"agent": "other"}`)
 	for range 2 {
 		got := w.watchOnce(1)
-		if r := got[b]; w.Task(a).Status != trellis.Paused || w.Task(b).Status != trellis.Ready || r.Status != trellis.Waiting || !r.Until.Equal(at) || r.Waits[0] != "the provider of rehearsal" {
+		if r := got[b]; w.Task(a).Status != trellis.Paused || w.Task(b).Status != trellis.Ready || r.Status != trellis.Waiting || !r.Until.Equal(at) || r.Waits.String() != "the provider of rehearsal" {
 			t.Fatalf("got %+v", got)
 		}
 		if w.Task(c).Status != trellis.Review {

@@ -97,9 +97,9 @@ func (w *watch) waits() []pulse.Wait {
 		switch {
 		case w.admission.tasks[dir] || queued[dir]:
 		case w.waiting[dir]:
-			add(dir, strings.Join(r.Waits, ", "), time.Time{})
+			add(dir, r.Waits.String(), time.Time{})
 		case r.Until.After(w.s.Clock()):
-			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
+			add(dir, cmp.Or(r.Waits.String(), "its time"), r.Until)
 		case w.stalls[dir].over():
 		case (r.Status == trellis.Ready || r.Status == "") && w.notices.said[dir] != "": // "": its task.json can't be read
 			why, _, _ := strings.Cut(w.notices.said[dir], "\n")

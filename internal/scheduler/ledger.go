@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -18,7 +19,7 @@ func (w *watch) awaits(dir string, err *trust.UntrustedError) {
 	if !strings.HasSuffix(w.notices.said[dir], next) { // what is left to agree to may become less
 		w.notices.warn(dir, err.Error()+next)
 	}
-	w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: []string{pulse.Trust}})
+	w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: bases.Waits{{For: pulse.Trust}}})
 }
 
 // ledgerPause is how long after a look at a task a change of the ledger has it looked at again: the look may have made it.
@@ -27,7 +28,7 @@ const ledgerPause = time.Second
 // ledgerChanged has all looked at again that waits for trust.
 func (w *watch) ledgerChanged() {
 	for dir, r := range w.results.last {
-		if slices.Contains(r.Waits, pulse.Trust) {
+		if slices.Contains(r.Waits, bases.Wait{For: pulse.Trust}) {
 			w.schedule.after(dir, ledgerPause)
 			delete(w.stalls, dir)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -119,7 +120,7 @@ func (o *objectives) spent(at step) bool {
 	}
 	o.notices.inform(at.key(), at.String()+" is planned tomorrow: "+h.why)
 	o.backoff[at] = backoff{until: o.real(h.until)}
-	o.results.put(at.key(), runner.Result{Dir: o.file(at), Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
+	o.results.put(at.key(), runner.Result{Dir: o.file(at), Status: trellis.Waiting, Waits: bases.Waits{{For: h.why}}, Until: h.until})
 	return true
 }
 
@@ -234,7 +235,7 @@ func (o *objectives) end(p planned) {
 	case len(res.Waits) > 0:
 		until := o.real(res.Until)
 		o.backoff[p.step] = backoff{until: until, stay: time.Until(until) <= runner.ParkAfter}
-		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: trellis.Paused, Waits: res.Waits, Until: res.Until, Failure: res.Failure})
+		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: trellis.Paused, Waits: bases.Waits{{For: strings.Join(res.Waits, ", ")}}, Until: res.Until, Failure: res.Failure})
 	case res.Failure != nil:
 		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: res.Status, Failure: res.Failure})
 		o.notices.warn(p.key(), fmt.Sprintf("%v: planning %s failed: %v", p.step, res.Task, res.Failure))

@@ -48,7 +48,7 @@ func (p *promotion) waits(dir string, l runner.Assessment) {
 		}
 	}
 	delete(p.wants, dir)
-	if l.Waits == "" {
+	if len(l.Waits) == 0 {
 		return
 	}
 	p.wants[dir] = l.Task.Pipeline.DependsOn

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -59,10 +60,10 @@ func (w *watch) place(f inspected) {
 		w.notices.inform(dir, l.Elsewhere.Error())
 	case l.Untrusted != nil:
 		w.awaits(dir, l.Untrusted)
-	case l.Waits != "":
+	case len(l.Waits) > 0:
 		w.waiting[dir] = true
-		w.notices.inform(dir, filepath.Base(dir)+" waits for "+l.Waits)
-		w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}})
+		w.notices.inform(dir, filepath.Base(dir)+" waits for "+l.Waits.String())
+		w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: l.Waits})
 	case l.Run && l.At.After(w.s.Clock()):
 		w.schedule.put(dir, w.real(l.At), l.Task.Status == trellis.Paused)
 		w.results.put(dir, runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At})
@@ -226,7 +227,7 @@ func (w *watch) postpone(l runner.Assessment, h hold) {
 		w.admission.waits[l.Dir], w.heartbeat.news = h.why, true
 		w.notices.task(l.Dir, "waits for "+h.why)
 	}
-	w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Waiting, Waits: []string{h.why}, Until: h.until})
+	w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: h.why}}, Until: h.until})
 	if !h.until.IsZero() {
 		w.schedule.put(l.Dir, w.real(h.until), false)
 	}

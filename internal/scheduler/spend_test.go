@@ -46,7 +46,7 @@ func TestDayBudget(t *testing.T) {
 	if p := b.Pipeline; p.Failure.Code != trellis.BudgetTokens || !strings.Contains(p.Failure.Detail, "day") || !p.ResumeAt.Equal(midnight) || p.Usage.Tokens() != 2400 {
 		t.Errorf("task.json says %+v", p)
 	}
-	if c := got[dirs[2]]; c.Status != trellis.Waiting || !c.Until.Equal(midnight) || len(c.Waits) != 1 || !strings.Contains(c.Waits[0], "day") {
+	if c := got[dirs[2]]; c.Status != trellis.Waiting || !c.Until.Equal(midnight) || len(c.Waits) != 1 || !strings.Contains(c.Waits.String(), "day") {
 		t.Errorf("what was not begun: %+v", c)
 	}
 	if got := w.watchOnce(1); got[dirs[1]].Status != trellis.Paused || strings.Count(w.Read("../calls.log"), "\n") != 6 {

@@ -84,7 +84,7 @@ esac
 			if got := w.status("02-03-both"); got != trellis.Waiting || w.Heard("all but one of 02-01-a and 02-02-b to be merged") != 1 {
 				t.Fatalf("it is %s; said %q", got, w.Said)
 			}
-			if res := w.Start(both); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.Contains(res.Waits[0], "all but one") {
+			if res := w.Start(both); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.Contains(res.Waits.String(), "all but one") {
 				t.Errorf("started: %+v", res)
 			}
 			w.Git("checkout", "-q", "main")
@@ -134,7 +134,7 @@ func TestArchivedWithoutWork(t *testing.T) {
 		t.Fatalf("the archive makes it %s", got)
 	}
 	const why = "02-01-a, which is failed and in the archive: take it out of pipeline.depends_on"
-	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != why {
+	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits.String() != why {
 		t.Errorf("got %s, %q", res.Status, res.Waits)
 	}
 	if next, err := w.Site.Assessor().Next(t.Context(), b); err != nil || next != "trellis edit 02-02-b task" {
@@ -166,7 +166,7 @@ func TestDependencyGoesBackAtTheClaim(t *testing.T) {
 				}
 				return nil
 			}
-			if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a" || w.Task(b).Status != trellis.Waiting {
+			if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits.String() != "02-01-a" || w.Task(b).Status != trellis.Waiting {
 				t.Fatalf("got %+v", res)
 			}
 			w.Site.Available = func(context.Context, string) error { return nil }

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/runner"
@@ -69,8 +69,11 @@ func (s stalls) ran(r ran) {
 	last.until = time.Now().Add(time.Second << (last.times - 1))
 	last.left, last.why = r.files, ""
 	if len(r.res.Waits) > 0 {
-		waits, _, _ := strings.Cut(strings.Join(r.res.Waits, ", "), "; next: ") // which was of no use
-		last.why = ": it waits for " + waits
+		waits := slices.Clone(r.res.Waits)
+		for i := range waits {
+			waits[i].Next = "" // which was of no use
+		}
+		last.why = ": it waits for " + waits.String()
 	} else if r.err != nil {
 		last.why = ": " + errorText(r.err)
 	}

@@ -50,7 +50,7 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	}
 	w.Start(dir)
 	say("begin")
-	if res := w.Start(dir); res.Status != trellis.Waiting || !strings.Contains(strings.Join(res.Waits, ""), "step end") {
+	if res := w.Start(dir); res.Status != trellis.Waiting || !strings.Contains(res.Waits.String(), "step end") {
 		t.Fatalf("got %s, %v, %q", res.Status, res.Failure, res.Waits)
 	}
 	if err := os.Remove(filepath.Join(dir, "approvals.jsonl")); err != nil {

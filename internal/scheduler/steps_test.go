@@ -29,11 +29,11 @@ func TestWatchLeavesWaitingSteps(t *testing.T) {
 	}
 	const how = "approval of the step ask; next: trellis approve 02-01-bye --step ask"
 	for range 2 {
-		if res := watch(); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how || w.Task(dir).Pipeline.Revision > 5 {
+		if res := watch(); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits.String() != how || w.Task(dir).Pipeline.Revision > 5 {
 			t.Fatalf("got %s, %q, revision %d", res.Status, res.Waits, w.Task(dir).Pipeline.Revision)
 		}
 	}
-	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how {
+	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits.String() != how {
 		t.Errorf("start: %s, %q", res.Status, res.Waits)
 	}
 	if _, _, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -387,13 +388,13 @@ func (w *watch) end(r ran) {
 		w.notices.inform(r.Dir, elsewhere.Error())
 		w.schedule.settled(r.Dir) // its directory is brought
 	case errors.As(r.err, &crowded): // another machine was quicker
-		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: []string{crowded.Why}})
+		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: crowded.Why}}})
 		w.notices.inform(r.Dir, crowded.Error())
 		w.schedule.put(r.Dir, time.Now().Add(crowdedPause), false)
 	case errors.As(r.err, &refused):
 		w.results.drop(r.Dir) // it is left to others
 		if !w.options.Once {
-			w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready, Waits: []string{refused.Why}})
+			w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready, Waits: bases.Waits{{For: refused.Why}}})
 		}
 		w.notices.inform(r.Dir, refused.Error()+"\nnext: "+refused.Hint)
 	case runlock.Busy(r.err):

@@ -36,10 +36,14 @@ func EndRun(ctx context.Context, a *command.Console, p *app.Project, res runner.
 	return cmp.Or(a.PrintTask(p, res.Dir), exitOf(res))
 }
 
-// afterWait is the command that comes next for a task that waits for another one. What waits for people names theirs itself.
+// afterWait is the command that comes next for a task that waits: for the first of what it waits for that does not name its own.
 func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
-	if res.Status != trellis.Waiting || strings.Contains(strings.Join(res.Waits, " "), "; next: ") {
+	wait, unsaid := res.Waits.Unsaid()
+	switch {
+	case res.Status != trellis.Waiting || !unsaid:
 		return ""
+	case wait.Task != "":
+		return "trellis status " + trellis.ShellWord(wait.Task)
 	}
 	next, _ := p.Next(ctx, res.Dir) // without it there is still what it waits for
 	return next
@@ -146,8 +150,8 @@ func RunLines(p *app.Project, res runner.Result) []string {
 		s.noted(res.Report.Notes, nil)
 		return s
 	case trellis.Waiting, trellis.Ready:
-		for _, w := range res.Waits {
-			s.say("%s waits for %s", id, w)
+		if len(res.Waits) > 0 {
+			s.say("%s waits for %v", id, res.Waits)
 		}
 	case trellis.Paused:
 		if s.paused(id, res) {

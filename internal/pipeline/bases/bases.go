@@ -31,32 +31,63 @@ type Base struct {
 	On     string // the task on whose branch that commit is, "" when it is on Branch
 }
 
-// UnmetError suspends a run that can't be claimed: what it depends on changed since it was begun.
-type UnmetError struct{ Waits string }
+// Wait is one thing that a task has to wait for before it can begin.
+type Wait struct {
+	For  string
+	Next string // what a person does about it, and reads behind it; "" when that is for others
+	Task string // the one that has to go on, when a person only follows it
+}
 
-func (e *UnmetError) Error() string { return "the task has to wait for " + e.Waits }
+// Waits are all of them, as people read them in one line.
+type Waits []Wait
+
+func (w Waits) String() string {
+	var list []string
+	for _, one := range w {
+		if one.Next != "" {
+			one.For += "; next: " + one.Next
+		}
+		list = append(list, one.For)
+	}
+	return strings.Join(list, "; ")
+}
+
+// Unsaid is the first behind which nobody reads what to do about it, false when there is none; the zero Wait when nothing is known.
+func (w Waits) Unsaid() (Wait, bool) {
+	for _, one := range w {
+		if one.Next == "" {
+			return one, true
+		}
+	}
+	return Wait{}, len(w) == 0
+}
+
+// UnmetError suspends a run that can't be claimed: what it depends on changed since it was begun.
+type UnmetError struct{ Waits Waits }
+
+func (e *UnmetError) Error() string { return "the task has to wait for " + e.Waits.String() }
 
 // Is makes the run go on later.
 func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended }
 
-// Of is the base of a task, and in words what it has to wait for before it can begin there. One that has begun keeps
+// Of is the base of a task, and what it has to wait for before it can begin there. One that has begun keeps
 // its earlier base as long as its branch stands, whatever became of what it depends on, unless it is to begin afresh.
-func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits string, err error) {
+func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits Waits, err error) {
 	if base, err = b.named(ctx, t); err != nil {
-		return base, "", err
+		return base, nil, err
 	}
 	tip := ""
 	if !fresh {
 		if tip, err = b.Repo.Refs().Branch(ctx, t.BranchName()); err != nil {
-			return base, "", err
+			return base, nil, err
 		}
 	}
 	if tip != "" && earlier.Commit != "" {
 		base.Commit, base.On = earlier.Commit, earlier.On
-		return base, "", nil
+		return base, nil, nil
 	}
 	if base.Commit, err = b.Repo.Refs().Resolve(ctx, base.Branch); err != nil {
-		return base, "", flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", base.Branch, err)
+		return base, nil, flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", base.Branch, err)
 	}
 	if waits, err = b.stack(ctx, t, &base); err == nil && tip != "" {
 		err = b.under(ctx, &base, tip)
@@ -90,31 +121,30 @@ func (b Finder) under(ctx context.Context, base *Base, tip string) error {
 type open struct{ id, tip string }
 
 // stack puts the base on the branch of the one dependency that is not merged yet, if there is one.
-func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits string, err error) {
-	var missing []string
+func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits Waits, err error) {
 	var list []open
 	for _, id := range t.Pipeline.DependsOn {
 		on, why, err := b.dependency(ctx, id, *base)
 		switch {
 		case err != nil:
-			return "", err
-		case why != "":
-			missing = append(missing, why)
+			return nil, err
+		case why.For != "":
+			waits = append(waits, why)
 		case on.tip != "":
 			list = append(list, on)
 		}
 	}
-	if len(missing) > 0 {
-		return strings.Join(missing, "; "), nil
+	if len(waits) > 0 {
+		return waits, nil
 	}
 	if list, err = b.tops(ctx, list); err != nil || len(list) == 0 {
-		return "", err
+		return nil, err
 	}
 	if len(list) > 1 {
-		return several(list), nil
+		return Waits{several(list)}, nil
 	}
 	base.Commit, base.On = list[0].tip, list[0].id
-	return "", nil
+	return nil, nil
 }
 
 // tops leaves out the dependencies whose work is on the branch of another.
@@ -136,57 +166,60 @@ func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) 
 	return tops, nil
 }
 
-func several(list []open) string {
+func several(list []open) Wait {
 	var ids []string
 	for _, d := range list {
 		ids = append(ids, d.id)
 	}
 	last := len(ids) - 1
-	return fmt.Sprintf("all but one of %s and %s to be merged (they are in review, and a branch can begin on one of them)", strings.Join(ids[:last], ", "), ids[last])
+	return Wait{Task: ids[0], For: fmt.Sprintf("all but one of %s and %s to be merged (they are in review, and a branch can begin on one of them)", strings.Join(ids[:last], ", "), ids[last])}
 }
 
-// dependency says why a task that begins at base has to wait for another, "" when it hasn't; then on is that one's
+// dependency says why a task that begins at base has to wait for another, the zero Wait when it hasn't; then on is that one's
 // branch, zero when base has its work already.
-func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, why string, err error) {
-	t, why := b.Find(id)
+func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, why Wait, err error) {
+	t, wrong := b.Find(id)
 	switch {
-	case why != "":
-		return on, why, nil
+	case wrong != "":
+		return on, Wait{For: wrong}, nil
 	case t.Status.Lost():
 		return on, b.dead(t), nil
 	case t.Status == trellis.Completed, b.archived(t):
-		return on, "", nil
+		return on, why, nil
 	case t.Status != trellis.Review:
-		return on, t.ID, nil
+		return on, Wait{For: t.ID, Task: t.ID}, nil
 	}
 	tip, err := b.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
-		return on, "", err
+		return on, why, err
 	}
 	merged, err := b.Holds(ctx, t, tip, base)
 	switch {
 	case err != nil || merged:
-		return on, "", err
+		return on, why, err
 	case b.OnlyMerged:
-		return on, t.ID + " to be merged (it is in review)", nil
+		why.For = t.ID + " to be merged (it is in review)"
 	case tip == "":
-		return on, t.ID + " to be merged (it is in review, but its branch " + t.BranchName() + " is gone)", nil
+		why.For = t.ID + " to be merged (it is in review, but its branch " + t.BranchName() + " is gone)"
 	case t.BaseBranch != "" && t.BaseBranch != base.Branch:
-		return on, fmt.Sprintf("%s to be merged into %s (it is in review, and was made for %s)", t.ID, base.Branch, t.BaseBranch), nil
+		why.For = fmt.Sprintf("%s to be merged into %s (it is in review, and was made for %s)", t.ID, base.Branch, t.BaseBranch)
+	default:
+		return open{t.ID, tip}, why, nil
 	}
-	return open{t.ID, tip}, "", nil
+	why.Task = t.ID
+	return on, why, nil
 }
 
 // dead says that a dependency won't come to a good end by itself, and what people can do about it.
-func (b Finder) dead(t *taskdir.Task) string {
+func (b Finder) dead(t *taskdir.Task) Wait {
 	const out = "take it out of pipeline.depends_on"
 	switch {
 	case b.archived(t):
-		return fmt.Sprintf("%s, which is %s and in the archive: %s", t.ID, t.Status, out)
+		return Wait{For: fmt.Sprintf("%s, which is %s and in the archive: %s", t.ID, t.Status, out)}
 	case t.Status == trellis.Rejected:
-		return fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)
+		return Wait{For: fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)}
 	}
-	return fmt.Sprintf("%s, which is %s; next: trellis retry %s, or %s", t.ID, t.Status, trellis.ShellWord(t.ID), out)
+	return Wait{For: fmt.Sprintf("%s, which is %s", t.ID, t.Status), Next: "trellis retry " + trellis.ShellWord(t.ID) + ", or " + out}
 }
 
 func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }

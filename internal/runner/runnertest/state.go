@@ -18,7 +18,7 @@ func EditedWhile(t *testing.T, base string) (w *World, dir string) {
 	dir = w.Hand("02-01-bye", ProvenPRD)
 	w.Write(".trellis/tasks/02-01-bye/task.json", fmt.Sprintf(`{"status": "ready", "base_branch": %q, "pipeline": {"approval": {"required": true}}}`, base))
 	w.Approve(dir, "ann")
-	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.Contains(res.Waits[0], "trellis approve") {
+	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.Contains(res.Waits.String(), "trellis approve") {
 		t.Fatalf("got %s, %v, %q", res.Status, res.Failure, res.Waits)
 	}
 	return w, dir
