@@ -1,6 +1,7 @@
 package contextfiles
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 // Checker tells which rows can be used in a repository.
 type Checker struct {
 	Root   string                          // main checkout
+	Git    string                          // how a command of git about Root begins that a person is told; "" is git
 	InBase func(path string) (bool, error) // is path, a file or a directory without its last /, in the commit that a worktree begins at? nil: not checked
 }
 
@@ -117,11 +119,12 @@ func (k *checking) inBase(r *Row, clean string) {
 	if k.InBase == nil || ours(clean) || clean == "." {
 		return
 	}
+	git := cmp.Or(k.Git, "git")
 	switch ok, err := k.InBase(clean); {
 	case err != nil:
 		k.warn(r, "", "looking for %s in the base commit: %v", clean, err)
 	case !ok:
-		k.warn(r, "git add -- "+trellis.ShellWord(":/"+clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
+		k.warn(r, git+" add -- "+trellis.ShellWord(":/"+clean)+" && "+git+" commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
 	}
 }
 

@@ -121,13 +121,13 @@ func bringBack(ctx context.Context, repo *git.Repo, path string) string {
 	set := func(key string) bool { return say("config", "--type=bool", "--get", key) == "true" }
 	switch {
 	case !strings.HasPrefix(say("ls-files", "-t", "--", path), "S "):
-		return "git checkout HEAD -- :/" + path
+		return repo.Typed() + " checkout HEAD -- :/" + path
 	case !set("core.sparseCheckout"): // git was told to leave out this file alone
-		return "git checkout --ignore-skip-worktree-bits HEAD -- :/" + path
+		return repo.Typed() + " checkout --ignore-skip-worktree-bits HEAD -- :/" + path
 	case set("core.sparseCheckoutCone"):
-		return "git sparse-checkout add " + filepath.Dir(path)
+		return repo.Typed() + " sparse-checkout add " + filepath.Dir(path)
 	}
-	return "git sparse-checkout add /" + path
+	return repo.Typed() + " sparse-checkout add /" + path
 }
 
 // CheckedConfig is p.Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.

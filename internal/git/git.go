@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 var (
@@ -54,6 +55,7 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
+	linked   bool           // it was opened in a linked worktree
 	hardened atomic.Bool    // see Harden
 	files    memo[bool]     // by commit, colon and path
 	diffs    memo[[]Change] // by commit, colon and tree
@@ -128,7 +130,20 @@ func openAt(dir string) (*Repo, error) {
 	if common == gitDir {
 		return withMain(dir, common)
 	}
-	return fromCommon(common)
+	r, err := fromCommon(common)
+	if r != nil {
+		r.linked = true
+	}
+	return r, err
+}
+
+// Typed is how a person begins a git command about the main checkout, of a repository that may be nil: in a linked worktree git has
+// to be led there.
+func (r *Repo) Typed() string {
+	if r == nil || !r.linked {
+		return "git"
+	}
+	return "git -C " + trellis.ShellWord(r.Main)
 }
 
 func withMain(main, common string) (*Repo, error) {

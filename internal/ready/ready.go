@@ -243,7 +243,7 @@ func (c *check) contexts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checker := contextfiles.Checker{Root: c.Store.Root, InBase: c.inBase(ctx)}
+	checker := contextfiles.Checker{Root: c.Store.Root, Git: c.Repo.Typed(), InBase: c.inBase(ctx)}
 	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
 		if slices.Contains(names, name) {
 			continue

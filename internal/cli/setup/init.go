@@ -136,7 +136,7 @@ func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (mad
 			continue
 		}
 		if name == "config.yaml" && len(app.SettingsGone(p)) > 0 {
-			cmd.Say("%[1]s is made anew; the last commit has another one: git checkout HEAD -- :/%[1]s", p.Store.Rel(path))
+			cmd.Say("%[1]s is made anew; the last commit has another one: %[2]s checkout HEAD -- :/%[1]s", p.Store.Rel(path), p.Repo.Typed())
 		}
 		at := path
 		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
