@@ -58,6 +58,9 @@ func (r *reader) problem(v gjson.Result, format string, args ...any) *trellis.Pr
 	return &r.t.Problems[len(r.t.Problems)-1]
 }
 
+// stray is a key that is no field, with its value.
+type stray struct{ key, value gjson.Result }
+
 // members are what is done with the values of an object, by their keys. The name of a value is that of problems.
 type members map[string]func(name string, v gjson.Result)
 
@@ -65,12 +68,12 @@ type members map[string]func(name string, v gjson.Result)
 // passed over, and told when they look like a slip.
 func (r *reader) object(path string, v gjson.Result, known members) {
 	var seen []string
-	var unknown []gjson.Result
+	var unknown []stray
 	defer func() { r.misspelled(path, unknown, seen) }()
 	v.ForEach(func(key, v gjson.Result) bool {
 		take, ok := known[key.Str]
 		if !ok {
-			unknown = append(unknown, key)
+			unknown = append(unknown, stray{key, v})
 			return true
 		}
 		take(strings.TrimPrefix(path+"."+key.Str, "."), v)
@@ -89,18 +92,23 @@ var others = map[string][]string{
 	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
 }
 
+// guards are the fields by which a task waits, or is asked about.
+var guards = []string{"depends_on", "not_before", "touches", "protected", "approval", "required", "approvers"}
+
 // misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there. A field of pipeline outside of it keeps work from being begun: whoever wrote it counts on it.
-func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
+// one that is not there. A field of pipeline outside of it keeps work from being begun, and so does one that is clearly a guard:
+// whoever wrote it counts on it.
+func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
 	}
 	known := slices.DeleteFunc(keysOf(path), func(key string) bool { return slices.Contains(seen, key) })
-	for _, key := range unknown {
+	for _, m := range unknown {
+		key := m.key
 		if slices.Contains(others[path], key.Str) {
 			if path == "" {
 				p := r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str)
-				p.Warning, p.Hint = !r.keepsBack(key.Str), r.edit()
+				p.Warning, p.Hint = !r.keepsBack(m.value), r.edit()
 				continue
 			}
 			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
@@ -115,14 +123,18 @@ func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) 
 			default:
 				p.Hint += ", outside of " + strconv.Quote(path)
 			}
+			if slices.Contains(guards, near) && trellis.Slip(key.Str, near) && r.keepsBack(m.value) {
+				p.Warning, p.Message, p.Hint = false, p.Message+": "+p.Hint, r.edit()
+			}
 		}
 	}
 }
 
-// keepsBack reports whether a field that stands outside of pipeline says something of work that is still to begin.
-func (r *reader) keepsBack(key string) bool {
-	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, r.t.Status)
-	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}"}, gjson.Get(r.doc, key).Raw)
+// keepsBack reports whether the value of a field that nobody reads says something of work that is still to begin. The status may stand
+// behind it.
+func (r *reader) keepsBack(value gjson.Result) bool {
+	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, trellis.Status(gjson.Get(r.doc, "status").Str))
+	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, value.Raw)
 }
 
 // into puts what read makes of a value into a field.

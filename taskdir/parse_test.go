@@ -131,7 +131,7 @@ func TestNamesOfOtherTools(t *testing.T) {
 // Edge C12: a key that is nearly one of ours is told, with its line; others, and those of fields that are there, are not.
 func TestMisspelledKeysAreTold(t *testing.T) {
 	text := `{
-  "priorty": "P1", "status": "ready", "state": "wip", "current_phase": 0, "labels": [], "commits": [],
+  "priorty": "P1", "status": "in_progress", "state": "wip", "current_phase": 0, "labels": [], "commits": [],
   "pipeline": {"dependsOn": ["02-01-auth"],
     "usage": {"inputTokens": 3}}, "commit": null}`
 	task, err := taskdir.Parse("task.json", []byte(text))
@@ -185,6 +185,40 @@ func TestMisplacedKeysAreTold(t *testing.T) {
 		`3 true "priority" is no field here, and is passed over → write it outside of "pipeline"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A field by which a task would wait keeps it from being begun when it is clearly meant, wherever its status stands.
+func TestMisspelledGuardsStopWork(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"status": "ready", "pipeline": {"dependsOn": ["02-01-auth"]}}`:                     "depends_on",
+		`{"status": "ready", "depend_on": ["02-01-auth"]}`:                                   `depends_on, in "pipeline"`,
+		`{"pipeline": {"DEPENDS-ON": ["02-01-auth"]}, "status": "planning"}`:                 "depends_on",
+		`{"pipeline": {"depends on": ["02-01-auth"]}}`:                                       "depends_on",
+		`{"notBefore": "2026-02-01"}`:                                                        `not_before, in "pipeline"`,
+		`{"pipeline": {"NotBefor": "2026-02-01"}}`:                                           "not_before",
+		`{"pipeline": {"touchs": ["a"]}}`:                                                    "touches",
+		`{"pipeline": {"approvals": {"required": true}}}`:                                    "approval",
+		`{"pipeline": {"approval": {"requird": true}}}`:                                      "required",
+		`{"pipeline": {"Protected": ["a"]}}`:                                                 "protected",
+		`{"pipeline": {"dependsOn": ["02-01-auth"]}, "status": "in_progress"}`:               "",
+		`{"pipeline": {"dependsOn": ["02-01-auth"]}, "status": "waiting"}`:                   "",
+		`{"pipeline": {"dependsOn": ["02-01-auth"]}, "status": "completed"}`:                 "",
+		`{"status": "ready", "pipeline": {"dependsOn": [], "approval": {"requird": false}}}`: "",
+		`{"status": "ready", "pipeline": {"dependencies_on": ["a"]}}`:                        "",
+		`{"status": "ready", "pipeline": {"agnet": "claude", "Verify": ["true"]}}`:           "",
+	} {
+		task, err := taskdir.Parse(".trellis/tasks/02-01-a/task.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := trellis.Errors(task.Problems)
+		if want == "" && (len(wrong) > 0 || strings.Contains(text, "ependsOn") && len(task.Problems) == 0) {
+			t.Errorf("%s: got %v", text, task.Problems)
+		}
+		if want != "" && (len(wrong) != 1 || !strings.HasSuffix(wrong[0].Message, " is no field, and is passed over: did you mean: "+want) || wrong[0].Hint != "trellis edit 02-01-a task") {
+			t.Errorf("%s: got %+v", text, task.Problems)
+		}
 	}
 }
 

@@ -95,6 +95,8 @@ func TestCheck(t *testing.T) {
 		{"taskspec.json of a task in progress (edge C6)", map[string]string{"taskspec.json": "{", "task.json": `{"status": "in_progress"}`}, "~taskspec.json:1:2: "},
 		{"a depends_on beside pipeline", map[string]string{"task.json": "{\"status\": \"ready\",\n \"depends_on\": [\"02-02-other\"]}"},
 			`task.json:2:2: "depends_on" belongs in "pipeline": nothing reads it here`},
+		{"a depends_on in other words", map[string]string{"task.json": "{\"status\": \"ready\",\n \"pipeline\": {\"dependsOn\": [\"02-02-other\"]}}"},
+			`task.json:2:15: "dependsOn" is no field, and is passed over: did you mean: depends_on`},
 		{"a good taskspec.json", map[string]string{"taskspec.json": `{"user_intent": "x"}`}, ""},
 		{"prd in another encoding", map[string]string{"prd.md": "caf\xe9"}, "prd.md:1: is not UTF-8 text"},
 		{"prd with NUL bytes", map[string]string{"prd.md": "# Say\nh\x00i\x00"}, "prd.md:2: is not UTF-8 text"},

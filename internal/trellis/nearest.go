@@ -2,17 +2,25 @@ package trellis
 
 import "strings"
 
-// Nearest is the candidate that is word but for capitals, or else takes the fewest edits to come from it, or "" when every one is
-// more than a third of its length away, or shares no letter with it, as b and a.
+// Slip reports whether word is another word but for capitals, what stands between its parts, and one letter.
+func Slip(word, other string) bool { return edits(bare(word), bare(other)) <= 1 }
+
+// bare are the letters of a word of several parts, as of depends_on and dependsOn.
+func bare(word string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(word))
+}
+
+// Nearest is the candidate that is word but for capitals and what stands between its parts, or else takes the fewest edits to come from
+// it, or "" when every one is more than a third of its length away and no slip, or shares no letter with it, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
-		if strings.EqualFold(word, c) {
+		if bare(word) == bare(c) {
 			return c
 		}
 		d := edits(word, c)
 		most := max(len(word), len(c))
-		if d <= max(1, most/3) && d < most && (best == "" || d < at) {
+		if (d <= max(1, most/3) || Slip(word, c)) && d < most && (best == "" || d < at) {
 			best, at = c, d
 		}
 	}
