@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -70,6 +71,7 @@ func (k *checking) row(r *Row) bool {
 	if r.Unread != "" {
 		k.warn(r, "give it a row of its own", "%s is not read, since the row names %s", printable(r.Unread), clean)
 	}
+	k.conflict(r.Path)
 	k.seen[clean] = r.Line
 	k.inBase(r, clean)
 	return true
@@ -110,8 +112,21 @@ func (k *checking) directory(r *Row, clean string) bool {
 		if _, wrong := k.tree.look(f); wrong != "" {
 			k.warn(r, "", "%s %s", f, wrong)
 		}
+		k.conflict(f)
 	}
 	return true
+}
+
+// conflict warns of a merge conflict that git left in a document of .trellis: agents are shown both of its sides.
+func (k *checking) conflict(name string) {
+	if !ours(name) || path.Ext(name) != ".md" {
+		return
+	}
+	content, _, _ := k.tree.read(name, DefaultCaps().File) // what is wrong with the file is told
+	if p := criteria.Conflict(name, content); p != nil {
+		p.Warning = true
+		k.problems = append(k.problems, *p)
+	}
 }
 
 // inBase warns of what a worktree will not have. Paths below .trellis are read from the main checkout.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"go.yaml.in/yaml/v3"
 )
@@ -39,6 +40,9 @@ type roleFront struct {
 // "permission" with a letter wrong, and so is front matter that would not be read, or an agent that is none of
 // agents; nil are those that are not known. The role must not be used, then.
 func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Role, *trellis.Problem) {
+	if p := criteria.Conflict(name, data); p != nil {
+		return Role{}, p
+	}
 	var front roleFront
 	body, lines, problem := frontMatter(name, data, known, &front)
 	if problem != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -32,7 +33,7 @@ type Spec struct {
 	Description string // from the front matter, else the page's title
 	ReadWhen    string // when an agent should read it
 	Globs       []string
-	Problem     *trellis.Problem // what of the front matter could not be used; a warning
+	Problem     *trellis.Problem // what of the front matter could not be used, or a merge conflict; a warning
 }
 
 // List are the pages below .trellis/spec of the repository at root, sorted by path. A page with bad
@@ -83,7 +84,7 @@ func parse(name string, data []byte) Spec {
 		Paths       patterns `yaml:"paths"` // as Trellis 0.7 calls them
 	}
 	body, lines, problem := frontMatter(name, data, pageKeys, &front)
-	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: problem}
+	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: cmp.Or(criteria.Conflict(name, data), problem)}
 	for _, said := range []struct {
 		key   string
 		globs patterns

@@ -72,6 +72,7 @@ func TestBadFrontMatter(t *testing.T) {
 		{"globs: {a: b}\n", "p.md:2: front matter: cannot unmarshal !!map into []string"},
 		{"description: x\n\ndescription: y\n", `p.md:4: front matter: mapping key "description" already defined at line 2`},
 		{"description: x\nglobs: ['a[']\n", `p.md:3: glob "a[" is not a pattern`},
+		{"<<<<<<< HEAD\nglobs: [a]\n=======\nglobs: [b]\n>>>>>>> x\n", "p.md:2: git left a merge conflict here"},
 		{"- a\n", "p.md:1: the front matter is no list of keys and values"},
 	} {
 		root := t.TempDir()
@@ -142,6 +143,8 @@ func TestParseRoleRefuses(t *testing.T) {
 		{"permission: ''", "judge.md:2: permission says nothing (none, read, edit)"},
 		{"model: x\npermission: edit", "judge.md:3: permission edit is more than the role judge has (none): a role file can only narrow it"},
 		{"model: x\nagent: cloude", `judge.md:3: there is no agent "cloude" (one of claude, codex)`},
+		{"<<<<<<< HEAD\nmodel: x\n=======\nmodel: y\n>>>>>>> x", "judge.md:2: git left a merge conflict here"},
+		{"model: x\n---\n<<<<<<< HEAD\n=======\nLook.\n>>>>>>> x\n", "judge.md:4: git left a merge conflict here"},
 		{"model: x\n...", "judge.md:3: the front matter is not ended by ..."},
 		{"\tpermission: none", "judge.md:2: front matter: found character that cannot start any token"},
 	} {

@@ -1,12 +1,19 @@
 package templates
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/criteria"
+)
 
 // override takes a project's own file in and sees to it that nothing gets lost: every placeholder of the
 // embedded template has its place, where only its own blank value makes it vanish.
 func (t *template) override(file string, src []byte) error {
 	if !utf8.Valid(src) {
 		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
+	}
+	if p := criteria.Conflict(file, src); p != nil {
+		return p
 	}
 	_, fences := t.places()["nonce"]
 	embedded := t.sections[system]

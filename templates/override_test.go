@@ -68,6 +68,7 @@ func TestOverridesThatAreWrong(t *testing.T) {
 		{"{{instructions}}{{name}}\n{{if feedback}}{{if project}}{{data project}}{{end}}{{end}}{{data requirement}}{{dev_type}}{{data feedback}}{{data constraints}}", 2, "{{data project}} would get lost with {{if feedback}}"},
 		{"{{if dev_type}}\n{{instructions}}\n{{end}}", 2, "{{instructions}} would get lost with {{if dev_type}}"},
 		{"=== instructions ===\n{{name}}\n=== prompt ===\n{{instructions}}{{data requirement}}", 2, "{{name}} would get lost with the instructions"},
+		{"{{instructions}}{{name}}\n<<<<<<< HEAD\n{{data requirement}}\n=======\n>>>>>>> x", 2, "git left a merge conflict here"},
 		{"\xff", 0, "not UTF-8"},
 	} {
 		err := templates.Check("evaluate", templates.Override{Frame: []byte(tt.frame)})

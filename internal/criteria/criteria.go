@@ -39,6 +39,15 @@ func Conflicts(file string, document []byte) []trellis.Problem {
 	return conflicts(file, lines)
 }
 
+// Conflict is the merge conflict that git left in the text of a document, nil without one.
+func Conflict(file string, document []byte) *trellis.Problem {
+	wrong := trellis.Errors(Conflicts(file, document))
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &wrong[0]
+}
+
 // document is a prd.md that is being read.
 type document struct {
 	file     string
@@ -105,7 +114,7 @@ func conflicts(file string, lines []line) (list []trellis.Problem) {
 		if met < len(marks) {
 			continue
 		}
-		if begin.kind == text && l.kind == text {
+		if begin.kind != code && l.kind != code {
 			return append(list, trellis.Problem{File: file, Line: begin.number, Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict})
 		}
 		list = append(list, trellis.Problem{File: file, Line: begin.number, Message: "a merge conflict stands here, in code", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,12 +91,12 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	return c.problems, err
 }
 
-// Overlooked are the warnings of what somebody wrote and nobody reads: in task.json and prd.md, and files with names that
-// are nearly those of others. Who begins the work says them, since it may be other work than was meant.
+// Overlooked are the warnings of what somebody wrote and nobody reads, or does not mean: in task.json and documents, and files with
+// names that are nearly those of others. Who begins the work says them, since it may be other work than was meant.
 func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
 	for _, p := range problems {
 		name := filepath.Base(p.File)
-		written := p.Line > 0 && (name == taskdir.TaskJSON || name == taskdir.PRD)
+		written := p.Line > 0 && (name == taskdir.TaskJSON || path.Ext(name) == ".md")
 		if p.Warning && (written || contextfiles.Misspelled(name) != "") {
 			list = append(list, p)
 		}
@@ -272,7 +273,11 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 	}
 	rows, wrong := contextfiles.Parse(c.file(name), data)
 	_, found := checker.Check(c.file(name), rows)
-	c.problems = append(append(c.problems, wrong...), found...)
+	for _, p := range append(wrong, found...) {
+		if !slices.Contains(c.problems, p) { // as of a page that each phase reads
+			c.problems = append(c.problems, p)
+		}
+	}
 	if len(rows)+len(wrong) == 0 && (name == taskdir.ImplementContext || name == taskdir.CheckContext) {
 		c.missing(name, c.fill(name), "names no file yet")
 	}

@@ -27,6 +27,7 @@ func repository(t *testing.T) (taskdir.Store, *git.Repo) {
 		}
 	}
 	write(t, root, ".trellis/spec/style.md", "# Style\n")
+	write(t, root, ".trellis/spec/torn/a.md", "# Torn\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n")
 	repo, err := git.Open(root)
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +105,8 @@ func TestCheck(t *testing.T) {
 		{"merge conflicts in what agents are shown", map[string]string{"info.md": "# How\n" + conflict, "design.md": "```\n" + conflict + "```\n", "check.jsonl": "<<<<<<< HEAD\n{\"file\": \"main.go\"}\n||||||| 1\n=======\n>>>>>>> x\n"},
 			"info.md:2: git left a merge conflict here\n~design.md:2: a merge conflict stands here, in code\n" +
 				"check.jsonl:1: git left a merge conflict here\ncheck.jsonl:3: git left a merge conflict here\ncheck.jsonl:4: git left a merge conflict here\ncheck.jsonl:5: git left a merge conflict here"},
+		{"merge conflicts in guidelines", map[string]string{"check.jsonl": `{"file": ".trellis/spec/torn/", "type": "directory"}`, "implement.jsonl": `{"file": ".trellis/spec/torn/a.md"}`},
+			"~.trellis/spec/torn/a.md:2: git left a merge conflict here"},
 		{"a merge conflict of what people said", map[string]string{"approvals.jsonl": conflict},
 			"approvals.jsonl:1: git left a merge conflict here\napprovals.jsonl:2: git left a merge conflict here\napprovals.jsonl:3: git left a merge conflict here"},
 		{"no context", map[string]string{"implement.jsonl": "", "check.jsonl": ""}, "implement.jsonl: there is no implement.jsonl\ncheck.jsonl: there is no check.jsonl"},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	letters "github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/yuin/goldmark/ast"
@@ -29,6 +30,9 @@ func unreadable(src []byte) *trellis.Problem {
 		return &trellis.Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", maxBytes>>20)}
 	case !utf8.Valid(src):
 		return &trellis.Problem{Line: 1 + bytes.Count(src[:letters.InvalidUTF8(string(src))], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+	}
+	if p := criteria.Conflict("", src); p != nil {
+		return p
 	}
 	at := 0
 	for line := range bytes.Lines(src) {

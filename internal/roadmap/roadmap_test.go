@@ -74,6 +74,18 @@ func TestParse(t *testing.T) {
 }
 
 // A file with many mistakes is one line of a log. All of them are told by Check.
+// Of a merge conflict nobody can say which side counts, and what else is wrong comes of it.
+func TestMergeConflict(t *testing.T) {
+	r, err := roadmap.Parse("x", []byte("# X\n\n| Step | PR |\n|-|-|\n<<<<<<< HEAD\n| 1 | |\n=======\n| 2 | |\n>>>>>>> y\n"))
+	var p *trellis.Problem
+	if !errors.As(err, &p) || p.Line != 5 || p.Message != trellis.MergeConflict || len(r.Check()) != 1 {
+		t.Errorf("got %v, %v", err, r.Check())
+	}
+	if _, err := roadmap.Parse("x", []byte("# X\n\n```\n<<<<<<< HEAD\n=======\n>>>>>>> y\n```\n\n| Step | PR |\n|-|-|\n| 1 | |\n")); err != nil {
+		t.Errorf("an example: %v", err)
+	}
+}
+
 func TestSeveralProblems(t *testing.T) {
 	r, err := roadmap.Parse("x", []byte("| Step | PR |\n|-|-|\n| 1 | soon |\n| 2 | later |\n| 2 | |\n"))
 	var p *trellis.Problem

@@ -85,12 +85,14 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
 	dir := w.Hand("02-01-bye", runnertest.ProvenPRD+"\n  verfy: `false`\n")
+	w.Write(".trellis/tasks/02-01-bye/design.md", "```\n<<<<<<< HEAD\n=======\n>>>>>>> x\n```\n")
 	w.Write(".trellis/tasks/02-01-bye/task.json", "{\"status\": \"ready\",\n\"priorty\": \"P1\"}")
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	for _, said := range []string{
 		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"priorty\" is no field, and is passed over\nnext: did you mean: priority",
+		"design.md:2: a merge conflict stands here, in code",
 		"is read as a part of the criterion, and no command is run for it\nnext: did you mean: verify",
 	} {
 		if w.Heard(said) != 1 {

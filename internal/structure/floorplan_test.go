@@ -32,7 +32,8 @@ var floors = [][]string{
 	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text", "internal/yamledit", "internal/prices"},
 	// changelog is what a release says of itself, and roff what its manual is written in.
 	// frontmatter is the YAML at the beginning of roles, guidelines and objectives.
-	{"internal/changelog", "internal/roff", "internal/frontmatter"},
+	// criteria is what is asked for in a document, and what git left there of a merge.
+	{"internal/changelog", "internal/roff", "internal/frontmatter", "internal/criteria"},
 	// events is what every face is told of what happens, and how it is put into words.
 	// diffview takes a difference apart for those who show it.
 	// mcpclients puts the MCP server into the settings of the programs that start it.
@@ -41,7 +42,7 @@ var floors = [][]string{
 	{"internal/upgrade"},
 	// rest is what trackers and forges are asked through.
 	{"internal/rest", "internal/forge"},
-	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/gitlab", "internal/criteria"},
+	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/gitlab"},
 	{"internal/git/snapshot"},
 	{"internal/git/update", "internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust", "internal/tracker"},
 	// taskref is the state of tasks on a remote, for those that run them on several machines.
