@@ -154,13 +154,13 @@ func TestPushesForgotten(t *testing.T) {
 	h.Git("clone", "-q", "--bare", h.Dir, module)
 	for _, id := range []string{"02-01-merged", "02-01-merged-too", "02-01-open"} {
 		for _, dir := range []string{h.Dir, module} {
-			h.At(dir, "update-ref", "refs/trellis/pushed/"+id+"/"+h.Git("rev-parse", "feature/"+id[6:]), "feature/"+id[6:])
+			h.GitIn(dir, "update-ref", "refs/trellis/pushed/"+id+"/"+h.Git("rev-parse", "feature/"+id[6:]), "feature/"+id[6:])
 		}
 	}
 	h.remove("02-01-merged", true)
 	h.remove("02-01-open", false)
 	for _, dir := range []string{h.Dir, module} {
-		got := h.At(dir, "for-each-ref", "--format=%(refname)", "refs/trellis/pushed")
+		got := h.GitIn(dir, "for-each-ref", "--format=%(refname)", "refs/trellis/pushed")
 		if strings.Contains(got, "/02-01-merged/") || !strings.Contains(got, "/02-01-merged-too/") || !strings.Contains(got, "/02-01-open/") {
 			t.Errorf("remembered in %s is\n%s", dir, got)
 		}
@@ -172,11 +172,11 @@ func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	dir := h.Done("02-01-work")
-	h.At(dir, "update-index", "--add", "--cacheinfo", "160000,"+h.Git("rev-parse", "HEAD")+",lib") // a submodule that is not checked out
-	h.At(dir, "commit", "-qm", "with lib")
+	h.GitIn(dir, "update-index", "--add", "--cacheinfo", "160000,"+h.Git("rev-parse", "HEAD")+",lib") // a submodule that is not checked out
+	h.GitIn(dir, "commit", "-qm", "with lib")
 	h.Write(dir+"/lib/mine.txt", "git sees none\n")
 	h.Write(dir+"/staged.txt", "staged\n")
-	h.At(dir, "add", "staged.txt")
+	h.GitIn(dir, "add", "staged.txt")
 	h.Write(dir+"/staged.txt", "then changed\n")
 	h.Write(dir+"/a.txt", "changed\n")
 	h.Write(dir+"/new/file.txt", "untracked\n")
@@ -250,7 +250,7 @@ func TestCheckoutThatGoesMeanwhile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h.Cleaner.Repo.Env = append(h.Env(), "PATH="+bin+":"+os.Getenv("PATH"))
+	h.Cleaner.Repo.Env = append(h.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 	l := h.look("02-01-work")
 	if h.There(final) {
 		t.Fatal("nothing took the checkout away")
@@ -291,9 +291,9 @@ func TestDetachedWithoutBranch(t *testing.T) {
 	if l := h.look("02-01-work"); l.Trees[0].Loose {
 		t.Errorf("got %+v", l.Trees)
 	}
-	h.At(dir, "checkout", "-q", "--detach")
-	h.At(dir, "commit", "-q", "--allow-empty", "-m", "more")
-	only := h.At(dir, "rev-parse", "HEAD")
+	h.GitIn(dir, "checkout", "-q", "--detach")
+	h.GitIn(dir, "commit", "-q", "--allow-empty", "-m", "more")
+	only := h.GitIn(dir, "rev-parse", "HEAD")
 	if l := h.look("02-01-work"); !l.Saves() || !l.Trees[0].Loose || l.Trees[0].Dirty {
 		t.Errorf("got %+v", l)
 	}
@@ -313,7 +313,7 @@ func TestUnbornBelowIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	dir := h.Done("02-01-work")
-	h.At(dir, "init", "-q", "node_modules/mine")
+	h.GitIn(dir, "init", "-q", "node_modules/mine")
 	if l := h.look("02-01-work"); len(l.Trees[0].Nested) != 0 {
 		t.Errorf("an empty one is taken for work: %+v", l.Trees)
 	}
@@ -354,7 +354,7 @@ func TestLeftAlone(t *testing.T) {
 	for id, where := range map[string]string{"02-01-inner": "inner", "02-01-ignored": "node_modules/dep"} {
 		inner := filepath.Join(h.Done(id), where)
 		h.Git("init", "-q", inner)
-		h.At(inner, "commit", "-q", "--allow-empty", "-m", "only here")
+		h.GitIn(inner, "commit", "-q", "--allow-empty", "-m", "only here")
 		h.Keeps(id, false, where)
 	}
 	h.Done("02-01-elsewhere")
@@ -559,7 +559,7 @@ func TestOrphanWithWork(t *testing.T) {
 				t.Fatalf("got %+v, %v", orphans, err)
 			}
 			cmd := exec.Command("sh", "-c", orphans[0].Next)
-			cmd.Dir, cmd.Env = h.Dir, h.Env()
+			cmd.Dir, cmd.Env = h.Dir, h.Env
 			if out, err := cmd.CombinedOutput(); err != nil || durable.Exists(dir) {
 				t.Fatalf("%s: %v\n%s", orphans[0].Next, err, out)
 			}

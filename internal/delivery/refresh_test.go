@@ -56,7 +56,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 		}
 		prs = append(prs, pr)
 	}
-	gh := &delivery.Forges{Env: append(h.Env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
+	gh := &delivery.Forges{Env: append(h.Env, githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
 	for range 2 {
 		out := h.refresh(gh)
 		if len(out.Notes) > 0 {
@@ -98,7 +98,7 @@ func TestRefreshByMergeRequest(t *testing.T) {
 				"pipeline": map[string]any{"id": i + 1, "status": "running"}})
 		})
 	}
-	env := append(h.Env(), labVar+"="+lab.URL)
+	env := append(h.Env, labVar+"="+lab.URL)
 	none := forges(h.Dir, env)
 	if out := h.refresh(&none); len(out.Notes) > 0 || len(lab.State(t).Calls) > 0 {
 		t.Errorf("without a token: %+v, asked %q", out, lab.State(t).Calls)
@@ -133,12 +133,12 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
 	}
-	signedOut := &delivery.Forges{Env: append(h.Env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
+	signedOut := &delivery.Forges{Env: append(h.Env, githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}
 	h.Git("config", "branch.main.remote", "gone") // which nobody has: of the pull request nothing is known, and all else is
-	known := forges(h.Dir, append(h.Env(), labVar+"=https://gitlab.example"))
+	known := forges(h.Dir, append(h.Env, labVar+"=https://gitlab.example"))
 	if out := h.refresh(&known); len(out.Notes) == 0 || h.Load("02-01-open").Status != "review" {
 		t.Errorf("a remote that is not configured: got %+v", out)
 	}
@@ -187,7 +187,7 @@ func onLab(t *testing.T, names ...string) (house, *gitlabtest.Lab, []string) {
 				"pipeline": map[string]any{"id": i + 1, "status": "failed"}})
 		})
 	}
-	return h, lab, append(h.Env(), labVar+"="+lab.URL)
+	return h, lab, append(h.Env, labVar+"="+lab.URL)
 }
 
 // What one remote can't be asked about says nothing of the others.
@@ -301,7 +301,7 @@ func TestRefreshLeavesGitHubAlone(t *testing.T) {
 		h.Done("02-01-" + name)
 	}
 	gh := githubtest.Install(t, githubtest.State{})
-	f := &delivery.Forges{Env: append(h.Env(), gh.Env...)}
+	f := &delivery.Forges{Env: append(h.Env, gh.Env...)}
 	for _, c := range []struct {
 		fault string
 		notes int
