@@ -65,7 +65,11 @@ func (r History) Says(ctx context.Context, base, tip, text string) (string, erro
 
 // Ahead is how many commits tip has that other has not.
 func (r History) Ahead(ctx context.Context, other, tip string) (int, error) {
-	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"rev-list", "--count", "--end-of-options", tip, "^" + other, "--"}})
+	return r.count(ctx, "--end-of-options", tip, "^"+other, "--")
+}
+
+func (r History) count(ctx context.Context, args ...string) (int, error) {
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: append([]string{"rev-list", "--count"}, args...)})
 	if err != nil {
 		return 0, err
 	}
@@ -276,11 +280,7 @@ func (r History) Authors(ctx context.Context, other, tip string) (names []string
 
 // OnlyIn counts the commits that are in the history of a commit, and in that of no branch, remote one or tag.
 func (r History) OnlyIn(ctx context.Context, commit string) (int, error) {
-	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"rev-list", "--count", commit, "--not", "--branches", "--remotes", "--tags"}})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(out)
+	return r.count(ctx, commit, "--not", "--branches", "--remotes", "--tags")
 }
 
 // Merged reports whether base has the work between the commits from and tip: the commits themselves, their patches
@@ -296,11 +296,7 @@ func (r History) Merged(ctx context.Context, base, from, tip string) (bool, erro
 	if own == 1 {
 		return false, nil
 	}
-	whole, err := r.squashed(ctx, from, tip)
-	if err != nil {
-		return false, err
-	}
-	_, missing, err = r.cherry(ctx, base, from, whole)
+	_, missing, err = r.cherrySquashed(ctx, base, from, tip)
 	return missing == 0 && err == nil, err
 }
 
@@ -316,13 +312,17 @@ func (r History) cherry(ctx context.Context, base, from, tip string) (own, missi
 	return own, missing, err
 }
 
-// squashed is a commit of all that lies between from and tip, always the same one. No ref names it.
-func (r History) squashed(ctx context.Context, from, tip string) (string, error) {
+// cherrySquashed is cherry of one commit of all that lies between from and tip, always the same one. No ref names it.
+func (r History) cherrySquashed(ctx context.Context, base, from, tip string) (own, missing int, err error) {
 	var env []string
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
 		env = append(env, "GIT_"+who+"_NAME=trellis", "GIT_"+who+"_EMAIL=trellis@localhost", "GIT_"+who+"_DATE=@0 +0000")
 	}
-	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Env: env, Args: []string{"commit-tree", "--no-gpg-sign", tip + "^{tree}", "-p", from, "-m", "squashed"}})
+	whole, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Env: env, Args: []string{"commit-tree", "--no-gpg-sign", tip + "^{tree}", "-p", from, "-m", "squashed"}})
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.cherry(ctx, base, from, whole)
 }
 
 // MergeBase is the best commit that is in the history of both, "" when there is none.
@@ -422,11 +422,7 @@ func (r History) inOne(ctx context.Context, base, from, tip string) (bool, error
 	if after, err := r.refs.TreeAt(ctx, tip); err != nil || after == before { // nothing at all is in every base
 		return false, err
 	}
-	whole, err := r.squashed(ctx, from, tip)
-	if err != nil {
-		return false, err
-	}
-	own, missing, err := r.cherry(ctx, base, from, whole)
+	own, missing, err := r.cherrySquashed(ctx, base, from, tip)
 	return own == 1 && missing == 0 && err == nil, err
 }
 
