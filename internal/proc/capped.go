@@ -65,12 +65,12 @@ func (c *Capped) String() string {
 	if c.total == int64(len(head)+len(tail)) {
 		return head + tail
 	}
-	head, tail = cutEnd(head), cutStart(tail)
+	head, tail = CutEnd(head), cutStart(tail)
 	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", head, c.total-int64(len(head)+len(tail)), tail)
 }
 
-// cutEnd drops the beginning of a character at the end of s.
-func cutEnd(s string) string {
+// CutEnd drops the beginning of a character at the end of s.
+func CutEnd(s string) string {
 	for i := len(s) - 1; i >= 0 && i >= len(s)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
 			if !utf8.FullRuneInString(s[i:]) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
@@ -47,22 +46,9 @@ func (s *mergedStream) Write(p []byte) (int, error) {
 		s.show(end)
 	}
 	if len(s.line) > maxLine {
-		s.show(wholeRunes(s.line))
+		s.show(len(proc.CutEnd(string(s.line))))
 	}
 	return s.m.tail.Write(p)
-}
-
-// wholeRunes is how many bytes of a line don't end within a character.
-func wholeRunes(line []byte) int {
-	for n := len(line) - 1; n >= 0 && n >= len(line)-utf8.UTFMax; n-- {
-		if utf8.RuneStart(line[n]) {
-			if !utf8.FullRune(line[n:]) {
-				return n
-			}
-			break
-		}
-	}
-	return len(line)
 }
 
 // show tells the first n bytes of what was not told.
