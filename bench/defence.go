@@ -73,10 +73,7 @@ func (s *site) defended(name string, under float64) error {
 
 // spentRun is the processor time of a whole `trellis start` of a fresh task, with all that it starts, in milliseconds.
 func (s *site) spentRun() (float64, error) {
-	id, at, err := s.task()
-	if err == nil {
-		err = os.Rename(at, filepath.Join(s.tasks(), id))
-	}
+	id, err := s.placed()
 	if err != nil {
 		return 0, err
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -32,11 +30,8 @@ func (b *bench) life(s *site) error {
 
 // taskLife runs a fresh task, merges what came of it, and cleans up.
 func (s *site) taskLife() (run, cleanup float64, err error) {
-	id, at, err := s.task()
+	id, err := s.placed()
 	if err != nil {
-		return 0, 0, err
-	}
-	if err := os.Rename(at, filepath.Join(s.tasks(), id)); err != nil {
 		return 0, 0, err
 	}
 	var r row

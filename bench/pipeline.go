@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -107,11 +106,8 @@ func (s *site) beside(name string, n int, sample func() (float64, error)) ([]row
 
 // startSample is a whole `trellis start` of a fresh task, without a watcher.
 func (s *site) startSample() (float64, error) {
-	id, at, err := s.task()
+	id, err := s.placed()
 	if err != nil {
-		return 0, err
-	}
-	if err := os.Rename(at, filepath.Join(s.tasks(), id)); err != nil {
 		return 0, err
 	}
 	time.Sleep(breath)

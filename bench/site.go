@@ -105,6 +105,15 @@ func (s *site) task() (id, at string, err error) {
 	return id, at, errors.Join(s.lay(at, "ready"), s.run("git", "commit", "-q", "--allow-empty", "-m", "before "+id))
 }
 
+// placed makes a ready task in the folder of tasks.
+func (s *site) placed() (id string, err error) {
+	id, at, err := s.task()
+	if err == nil {
+		err = os.Rename(at, filepath.Join(s.tasks(), id))
+	}
+	return id, err
+}
+
 // lay writes a whole task directory.
 func (s *site) lay(dir, status string) error {
 	id := filepath.Base(dir)
