@@ -13,14 +13,14 @@ import (
 
 // member is one key and value of an object, as byte offsets into its text.
 type member struct {
-	key                string
-	keyAt, valAt, ends int
+	key         string
+	keyAt, ends int
 }
 
 func membersOf(object string) []member {
 	var list []member
 	gjson.Parse(object).ForEach(func(k, v gjson.Result) bool {
-		list = append(list, member{k.Str, k.Index, v.Index, v.Index + len(v.Raw)})
+		list = append(list, member{k.Str, k.Index, v.Index + len(v.Raw)})
 		return true
 	})
 	return list

@@ -29,7 +29,6 @@ type ObjectiveStep struct {
 	State       roadmap.State
 	Task        string         // directory name of its task, also while that is planned; "": there is none
 	Status      trellis.Status // of that task; "" when nobody can tell
-	PRs         []string
 	DependsOn   []string
 	Stated      bool // DependsOn is what the row says, and not the order of the rows
 }
@@ -77,7 +76,7 @@ func objective(root, name string, works *roadmap.Works) Objective {
 }
 
 func objectiveStep(objective string, s roadmap.Step, works *roadmap.Works) ObjectiveStep {
-	step := ObjectiveStep{ID: s.ID, Description: s.Description, State: s.State, PRs: s.PRs, DependsOn: s.DependsOn, Stated: s.Stated}
+	step := ObjectiveStep{ID: s.ID, Description: s.Description, State: s.State, DependsOn: s.DependsOn, Stated: s.Stated}
 	if work, ok := works.Of(objective, s.ID); ok {
 		step.Task = work.Name()
 	}

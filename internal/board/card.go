@@ -31,7 +31,6 @@ type card struct {
 	Runs      bool   // a process is at work on it: time goes by
 	Tokens    int64
 	Cost      string
-	Broken    bool // its files have problems
 
 	dependsOn []string
 	order     string
@@ -47,7 +46,7 @@ type segment struct {
 
 func newCard(t *status.Task) card {
 	c := card{ID: strings.TrimPrefix(t.ID, taskdir.DraftPrefix), Title: clip(t.Title, 160), Status: t.Status, Priority: clip(t.Priority, 4), Who: clip(t.Assignee, 40), Phase: clip(t.Phase, 40), Round: t.Round,
-		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), Broken: len(t.Problems) > 0, dependsOn: slices.Clone(t.DependsOn)}
+		Runs: t.HeldBy != nil, Since: t.Since, Tokens: t.Usage.Tokens(), dependsOn: slices.Clone(t.DependsOn)}
 	c.Title = cmp.Or(c.Title, c.ID)
 	if t.Usage.CostUSD != nil {
 		c.Cost = text.Cost(t.Usage)

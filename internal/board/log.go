@@ -2,7 +2,6 @@ package board
 
 import (
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -88,13 +87,13 @@ type timeline struct {
 
 // span is a phase of a run.
 type span struct {
-	Run, Phase, Agent string
-	Round             int
-	Began             string
-	Seconds           float64
-	Took              string
-	State             string // now, done, bad
-	Why               string
+	Phase, Agent string
+	Round        int
+	Began        string
+	Seconds      float64
+	Took         string
+	State        string // now, done, bad
+	Why          string
 }
 
 // keptSpans is how many phases are kept.
@@ -117,7 +116,7 @@ func (t *timeline) add(l status.Line) {
 			t.spans, t.at = nil, map[string]int{}
 		}
 		t.at[key] = len(t.spans)
-		t.spans = append(t.spans, span{Run: l.Run[strings.LastIndexByte(l.Run, '/')+1:], Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: clock(l.At), State: "now"})
+		t.spans = append(t.spans, span{Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: clock(l.At), State: "now"})
 	case status.KindDone:
 		if i, there := t.at[key]; there {
 			t.spans[i].end(l)

@@ -132,7 +132,7 @@ func hiddenHeading(l line) bool {
 // section reads the section whose heading stands at index i, and returns the index after it.
 func (d *document) section(i int, h heading) int {
 	end, before := d.end(i, h), len(d.items)+len(d.problems)
-	r := &reader{document: d, section: h}
+	r := &reader{document: d}
 	if h.rest != "" {
 		r.text(line{number: d.lines[i].number, indent: d.lines[i].indent + 1, bare: h.rest})
 	}

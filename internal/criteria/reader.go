@@ -9,12 +9,11 @@ import (
 // reader reads the lines of one section.
 type reader struct {
 	*document
-	section heading
-	list    []*open // the items of the section so far
-	lead    []lead  // what belongs to the item that follows
-	want    *open   // its verify line names no command yet
-	wantAt  line    // that line
-	gap     bool    // a blank line stands before this one
+	list   []*open // the items of the section so far
+	lead   []lead  // what belongs to the item that follows
+	want   *open   // its verify line names no command yet
+	wantAt line    // that line
+	gap    bool    // a blank line stands before this one
 }
 
 // lead is a line before an item that belongs to it: a heading, an introduction, the head of a table, an example.

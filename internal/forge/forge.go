@@ -18,11 +18,9 @@ type PR struct {
 	State   string
 	Draft   bool
 	HeadSHA string
-	HeadRef string
 	BaseRef string
 	Title   string
 	Body    string
-	Fork    bool // its branch is not of this repository
 }
 
 // NewPR is a pull request to be made.

@@ -117,7 +117,7 @@ func (p *pull) checked() (*forge.PR, error) {
 	case p.State != forge.Open && p.State != forge.Closed && p.State != forge.Merged:
 		return nil, fmt.Errorf("%q is no state", p.State)
 	}
-	return &forge.PR{Number: p.Number, URL: p.URL, State: p.State, Draft: p.IsDraft, HeadSHA: p.HeadRefOid, HeadRef: p.HeadRefName, BaseRef: p.BaseRefName, Title: p.Title, Body: p.Body, Fork: p.IsCrossRepository}, nil
+	return &forge.PR{Number: p.Number, URL: p.URL, State: p.State, Draft: p.IsDraft, HeadSHA: p.HeadRefOid, BaseRef: p.BaseRefName, Title: p.Title, Body: p.Body}, nil
 }
 
 func address(s string) bool {
@@ -137,7 +137,7 @@ func (gh *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) 
 	}
 	if err == nil {
 		if url, number := createdPR(out); number > 0 {
-			return &forge.PR{Number: number, URL: url, State: forge.Open, Draft: n.Draft, HeadRef: n.Head, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
+			return &forge.PR{Number: number, URL: url, State: forge.Open, Draft: n.Draft, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
 		}
 	}
 	pr, findErr := gh.Find(ctx, n.Head)

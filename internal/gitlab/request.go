@@ -50,8 +50,8 @@ func (r *request) checked() (*forge.PR, error) {
 	if _, _, err := parsePullURL(r.WebURL); err != nil {
 		return nil, err
 	}
-	return &forge.PR{Number: r.IID, URL: r.WebURL, State: state, Draft: r.Draft, HeadSHA: r.SHA, HeadRef: r.SourceBranch, BaseRef: r.TargetBranch,
-		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description, Fork: r.SourceProjectID != r.TargetProjectID}, nil
+	return &forge.PR{Number: r.IID, URL: r.WebURL, State: state, Draft: r.Draft, HeadSHA: r.SHA, BaseRef: r.TargetBranch,
+		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description}, nil
 }
 
 // Find is the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.

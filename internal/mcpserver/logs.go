@@ -19,8 +19,6 @@ const keptLogs = 8
 
 // logs are those of the tasks that the client looks at.
 type logs struct {
-	p *app.Project
-
 	mu   sync.Mutex
 	open []*taskLog // that was looked at last: the last one
 }

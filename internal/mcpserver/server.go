@@ -88,7 +88,7 @@ func (s *Server) project(ctx context.Context) (*app.Project, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.opened, s.logs.p = p, p
+		s.opened = p
 	}
 	return s.opened, nil
 }
