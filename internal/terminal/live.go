@@ -41,9 +41,8 @@ type working struct {
 	phase  string
 	round  int
 	began  time.Time
-	since  time.Time
 	used   trellis.Usage // by what is finished
-	calls  []*call       // of agents since then
+	calls  []*call       // of agents in this phase
 	last   string        // that is done, or was done last
 	notice string        // the last one
 	wait   *events.Wait  // nil: somebody is at work on it
@@ -133,7 +132,7 @@ func (l *Live) phase(t *working, s pipeline.TaskState) {
 	if t.phase == s.Phase && t.round == s.Round {
 		return
 	}
-	t.phase, t.round, t.since, t.last = s.Phase, s.Round, l.now(), ""
+	t.phase, t.round, t.last = s.Phase, s.Round, ""
 	if !l.live {
 		l.print(t.name + ": " + phase)
 	}
@@ -203,7 +202,7 @@ func (l *Live) find(name string) *working {
 			return t
 		}
 	}
-	t := &working{name: name, since: l.now(), began: l.now()}
+	t := &working{name: name, began: l.now()}
 	l.tasks = append(l.tasks, t)
 	return t
 }

@@ -78,31 +78,30 @@ func (s *screen) tick() {
 
 // change does something and draws what came of it.
 func (s *screen) change(do func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	do()
-	s.draw()
-	s.wake()
+	s.update(func() {
+		do()
+		s.draw()
+	})
 }
 
 // note does something that is seen when the clock ticks, or when something is printed.
 func (s *screen) note(do func()) {
+	s.update(func() {
+		do()
+		if s.stale = true; s.out.Len() > 0 || !s.live {
+			s.draw()
+		}
+	})
+}
+
+// update does something unless the screen is closed, and has tick look when to draw next.
+func (s *screen) update(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	do()
-	if s.stale = true; s.out.Len() > 0 || !s.live {
-		s.draw()
-	}
-	s.wake()
-}
-
-func (s *screen) wake() {
 	select {
 	case s.poke <- struct{}{}:
 	default:
