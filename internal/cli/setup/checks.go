@@ -55,9 +55,8 @@ func (m manifest) runs(name string) bool {
 
 // nodeScripts are those of the usual scripts that package.json has, run by the project's package manager.
 func nodeScripts(root string) (list []string) {
-	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
 	var m manifest
-	if err != nil || json.Unmarshal(data, &m) != nil {
+	if !readFile(root, "package.json", json.Unmarshal, &m) {
 		return nil
 	}
 	for _, name := range []string{"lint", "test", "build"} {

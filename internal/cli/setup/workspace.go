@@ -80,15 +80,11 @@ func goWorkspace(root string) workspace {
 
 // nodeWorkspace is that of package.json or pnpm-workspace.yaml. A script of the top is run instead of those of its packages.
 func nodeWorkspace(root string) workspace {
-	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
-	if err != nil {
-		return workspace{}
-	}
 	var m struct {
 		manifest
 		Workspaces json.RawMessage
 	}
-	if json.Unmarshal(data, &m) != nil {
+	if !readFile(root, "package.json", json.Unmarshal, &m) {
 		return workspace{}
 	}
 	var globs []string
@@ -96,7 +92,7 @@ func nodeWorkspace(root string) workspace {
 	if json.Unmarshal(m.Workspaces, &globs) != nil && json.Unmarshal(m.Workspaces, &under) == nil {
 		globs = under.Packages
 	}
-	if data, err := durable.ReadBelow(root, "pnpm-workspace.yaml", durable.MaxRecords); err == nil && yaml.Unmarshal(data, &under) == nil {
+	if readFile(root, "pnpm-workspace.yaml", yaml.Unmarshal, &under) {
 		globs = under.Packages
 	}
 	if len(globs) == 0 {
@@ -130,16 +126,15 @@ func inAll(manager, script string, berry bool) string {
 }
 
 func hasScript(dir, script string) bool {
-	data, err := durable.ReadBelow(dir, "package.json", durable.MaxRecords)
 	var m manifest
-	return err == nil && json.Unmarshal(data, &m) == nil && m.runs(script)
+	return readFile(dir, "package.json", json.Unmarshal, &m) && m.runs(script)
 }
 
 func cargoWorkspace(root string) workspace {
 	var m struct {
 		Workspace *struct{ Members []string }
 	}
-	if !readTOML(root, "Cargo.toml", &m) || m.Workspace == nil {
+	if !readFile(root, "Cargo.toml", toml.Unmarshal, &m) || m.Workspace == nil {
 		return workspace{}
 	}
 	return workspace{tool: "cargo", packages: named(matching(root, m.Workspace.Members, "Cargo.toml")), verify: []string{"cargo test --workspace"}}
@@ -154,7 +149,7 @@ func uvWorkspace(root string) workspace {
 			}
 		}
 	}
-	if !readTOML(root, "pyproject.toml", &m) || m.Tool.UV.Workspace == nil {
+	if !readFile(root, "pyproject.toml", toml.Unmarshal, &m) || m.Tool.UV.Workspace == nil {
 		return workspace{}
 	}
 	w := workspace{tool: "uv", packages: named(matching(root, m.Tool.UV.Workspace.Members, "pyproject.toml"))}
@@ -164,13 +159,10 @@ func uvWorkspace(root string) workspace {
 	return w
 }
 
-func readTOML(root, name string, into any) bool {
+// readFile reads a file into a value, in the form that unmarshal knows, and reports whether it is there and has that form.
+func readFile(root, name string, unmarshal func([]byte, any) error, into any) bool {
 	data, err := durable.ReadBelow(root, name, durable.MaxRecords)
-	if err != nil {
-		return false
-	}
-	_, err = toml.Decode(string(data), into)
-	return err == nil
+	return err == nil && unmarshal(data, into) == nil
 }
 
 // matching are the folders below root that globs of a workspace name and that have a manifest. A glob with a ! leaves out.
