@@ -181,7 +181,7 @@ func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOption
 		return nil, r.orNested(ctx, dir, o.Exclude, err)
 	}
 	staged, err := r.staged(ctx, dir, gitDir)
-	own := within(o.Exclude)
+	own := func(c Change) bool { return Covers(o.Exclude, c.Path) }
 	as := "HEAD"
 	if o.Merge != "" && o.Merged != "" {
 		as = o.Merged
@@ -209,14 +209,12 @@ func (r Committer) merged(ctx context.Context, dir, gitDir string) error {
 	return err
 }
 
-// within tells changes in the given paths, files or folders.
-func within(paths []string) func(Change) bool {
-	return func(c Change) bool {
-		return slices.ContainsFunc(paths, func(p string) bool {
-			p = strings.TrimRight(p, "/")
-			return c.Path == p || strings.HasPrefix(c.Path, p+"/")
-		})
-	}
+// Covers reports whether a path is one of those, files or folders, or below one.
+func Covers(paths []string, path string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool {
+		p = strings.TrimRight(p, "/")
+		return path == p || strings.HasPrefix(path, p+"/")
+	})
 }
 
 // staged is what the index has and HEAD has not.

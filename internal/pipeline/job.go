@@ -2,10 +2,10 @@ package pipeline
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -138,15 +138,7 @@ func Outside(j Job) []string { return append(slices.Clone(ownPaths), j.Setup.Cop
 var ownPaths = []string{".trellis/tasks", runtimeDir, currentTask}
 
 // isOwn reports whether a path is one of them, or below one.
-func isOwn(path string) bool { return leftOut(ownPaths, path) }
-
-// leftOut reports whether a path is one of those, or below one.
-func leftOut(paths []string, path string) bool {
-	return slices.ContainsFunc(paths, func(out string) bool {
-		out = strings.TrimRight(out, "/")
-		return path == out || strings.HasPrefix(path, out+"/")
-	})
-}
+func isOwn(path string) bool { return git.Covers(ownPaths, path) }
 
 // Folders of a worktree that are for agents to read and never committed.
 const (

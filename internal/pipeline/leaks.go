@@ -47,7 +47,7 @@ func (s *search) note(texts ...string) {
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
 	err = s.repo.History().Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
-		if to == "" && leftOut(s.kept, t.Path) {
+		if to == "" && git.Covers(s.kept, t.Path) {
 			return
 		}
 		found = append(found, s.Scan(t.Path, t.First, t.Text)...)

@@ -436,7 +436,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 		return err
 	}
 	out.Unchanged = len(changes) == 0
-	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return leftOut(Outside(j), ch.Path) })
+	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(Outside(j), ch.Path) })
 	out.Stat = stat(changes)
 	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
