@@ -40,11 +40,11 @@ func firstOf(f flow.Flow, r agentcall.Request) (e early) {
 	return e
 }
 
-// begun is what was called ahead of the verdict, nil what was not.
-type begun struct{ research, taskspec *early }
+// aheadCalls is what was called ahead of the verdict, nil what was not.
+type aheadCalls struct{ research, taskspec *early }
 
-// begin asks for a verdict, and ahead of it for what an accepted requirement needs.
-func (p *planning) begin(f flow.Flow) (b begun, err error) {
+// evaluateAhead asks for a verdict, and ahead of it for what an accepted requirement needs.
+func (p *planning) evaluateAhead(f flow.Flow) (b aheadCalls, err error) {
 	var evaluated tally
 	if p.in.Code < 3 || !p.sv.Speculate {
 		err := p.evaluate(f, &evaluated)

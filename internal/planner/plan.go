@@ -61,9 +61,10 @@ const (
 	byJudge  = "judge"
 )
 
-// plan asks for a plan until the code checks and the judge find nothing wrong with it. Each further try sees
-// what all earlier ones were sent back for, and the last of them. A plan that the judge still refuses in the
-// end is kept, and a person decides; one that the checks refuse is none.
+// plan asks for a plan until the code checks and the judge find nothing wrong with it. The code checks don't run here, but
+// when an answer comes: agentcall.Policy.Call has prompts.check ask drafter.faults, and what these find comes back as the
+// problems of the reply. Each further try sees what all earlier ones were sent back for, and the last of them. A plan that
+// the judge still refuses in the end is kept, and a person decides; one that the checks refuse is none.
 func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 	a := p.brief(e)
 	a.Plan = p.sv.Previous
@@ -91,7 +92,7 @@ func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 			return d, nil
 		}
 		if refused++; refused > maxRefused {
-			p.waits(fmt.Sprintf("the judge refused it %d times: %s", refused, text.OneLine(p.rep.Judge.Feedback)))
+			p.addReason(fmt.Sprintf("the judge refused it %d times: %s", refused, text.OneLine(p.rep.Judge.Feedback)))
 			return d, nil
 		}
 		a = p.back(a, byJudge, fmt.Sprintf("%d of %d", refused, maxRefused), []string{p.rep.Judge.Feedback}, &d.Plan)

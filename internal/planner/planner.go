@@ -99,7 +99,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 	if p.sv, err = survey.Do(f, p.in); err != nil {
 		return err
 	}
-	b, err := p.begin(f)
+	b, err := p.evaluateAhead(f)
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (p *planning) run(f flow.Flow) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.publish(f, p.planned(found, d))
+	return p.finishDirectory(f, p.planned(found, d))
 }
 
 // takeShortWay is for work that is too small for a plan of its own, or that a person wants quickly.
-func (p *planning) takeShortWay(f flow.Flow, b begun) error {
+func (p *planning) takeShortWay(f flow.Flow, b aheadCalls) error {
 	why := "the work is tiny"
 	if p.in.Quick {
 		why = "--quick"
@@ -141,9 +141,10 @@ func (p *planning) takeShortWay(f flow.Flow, b begun) error {
 	if err != nil {
 		return err
 	}
-	return p.publish(f, writeIn{Findings: found, Document: doc})
+	return p.finishDirectory(f, writeIn{Findings: found, Document: doc})
 }
 
 func (p *planning) skip(what string) { p.rep.Skipped = append(p.rep.Skipped, what) }
 
-func (p *planning) waits(why string) { p.rep.Why = append(p.rep.Why, why) }
+// addReason adds a reason why the plan has to wait for a person.
+func (p *planning) addReason(why string) { p.rep.Why = append(p.rep.Why, why) }

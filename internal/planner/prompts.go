@@ -208,7 +208,7 @@ func (r researcher) previewed(in Input) (a about, err error) {
 		report = research.Parse([]byte(text))
 	}
 	var found Findings
-	r.confirm(r.decided(in.Verify), report, &found)
+	r.confirm(r.decidingCommands(in.Verify), report, &found)
 	a.Ground.Commands, a.Ground.Protected = found.Commands, found.Protected
 	return a, nil
 }

@@ -51,7 +51,7 @@ type finishIn struct {
 func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, error) {
 	return r.update(func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status == trellis.Planning { // else an attempt that was cut off did it
-			decided, err := r.decided()
+			decided, err := r.hasDecisions()
 			if err != nil {
 				return err
 			}
@@ -73,8 +73,8 @@ func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, erro
 	})
 }
 
-// decided reports whether people said anything to a plan of the task.
-func (r record) decided() (bool, error) {
+// hasDecisions reports whether anybody approved or rejected a plan of the task.
+func (r record) hasDecisions() (bool, error) {
 	list, _, err := proof.Read(r.dir) // a broken line is no decision; validate names it
 	return slices.ContainsFunc(list, func(a proof.Approval) bool { return a.Step == "" }), err
 }

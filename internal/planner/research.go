@@ -46,7 +46,7 @@ type explored struct {
 }
 
 // explore looks at the code base and, at the same time, puts the requirement into a fixed form.
-func (p *planning) explore(f flow.Flow, b begun) (explored, error) {
+func (p *planning) explore(f flow.Flow, b aheadCalls) (explored, error) {
 	var e explored
 	looked, specified := tally{first: b.research}, tally{first: b.taskspec}
 	branches := []flow.Branch{{Name: "research", Run: func(f flow.Flow) (err error) {
@@ -146,7 +146,7 @@ func (r researcher) digest(_ context.Context, c flow.Call, in digestIn) (f Findi
 	if f.Scope == "" || len(f.Scope) > trellis.MaxName {
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
-	r.confirm(r.decided(in.Input.Verify), res, &f)
+	r.confirm(r.decidingCommands(in.Input.Verify), res, &f)
 	f.Warnings = agentcall.TruncateList(f.Warnings, maxNoted)
 	return f, nil
 }
@@ -165,8 +165,8 @@ func kindOf(res research.Report) string {
 	return trellis.KindOfFiles(paths)
 }
 
-// decided are the commands that a person says decide: of the task, or else of the configuration.
-func (r researcher) decided(task []string) []string {
+// decidingCommands returns the verify commands that a person named: those of the task, or else those of the configuration.
+func (r researcher) decidingCommands(task []string) []string {
 	if len(task) > 0 {
 		return task
 	}

@@ -54,7 +54,7 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
 	if len(d.Guarded) > 0 {
-		p.waits(agentcall.Truncate("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
+		p.addReason(agentcall.Truncate("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
 	}
 	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
 	if e.spec != nil {
@@ -64,13 +64,13 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	return in
 }
 
-// publish writes the directory, checks it as everyone will, and sets its status.
-func (p *planning) publish(f flow.Flow, in writeIn) error {
+// finishDirectory writes the files of the task directory, checks them as `trellis validate` does, and sets the status.
+func (p *planning) finishDirectory(f flow.Flow, in writeIn) error {
 	if p.sv.Approval {
-		p.waits(config.EveryPlan)
+		p.addReason(config.EveryPlan)
 	}
 	if p.rep.Verdict.Size == trellis.Large {
-		p.waits("the work is large")
+		p.addReason("the work is large")
 	}
 	in.Input, in.Verdict, in.Waits = p.in, Verdict{Size: p.rep.Verdict.Size}, len(p.rep.Why) > 0
 	in.Findings.Warnings = nil // the report has them
@@ -143,7 +143,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 			return w, err
 		}
 	}
-	return w, wr.decided(in, branch, base)
+	return w, wr.writeDecisions(in, branch, base)
 }
 
 // leaveOutMissing takes commands that were to prove a criterion and can't be run out of a document, and says which.
@@ -160,8 +160,8 @@ func (wr writer) leaveOutMissing(d *Document) (warnings []string) {
 	return agentcall.TruncateList(warnings, maxNoted)
 }
 
-// decided writes into task.json what planning decides.
-func (wr writer) decided(in writeIn, branch, base string) error {
+// writeDecisions sets the fields of task.json that planning decides.
+func (wr writer) writeDecisions(in writeIn, branch, base string) error {
 	_, err := wr.store.Update(wr.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		e.Set("title", title(in.Document.Title))
 		e.Set("description", text.OneLine(in.Document.Summary))
