@@ -94,7 +94,7 @@ func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, 
 	if err != nil {
 		return nil, nil, err
 	}
-	judged, err = merge(judged, reply, why)
+	judged, err = fillVerdicts(judged, reply, why)
 	return judged, speechless, err
 }
 
@@ -117,8 +117,9 @@ func pending(judged []CriterionResult) (ids []string) {
 	return ids
 }
 
-// merge fills in what was asked; what was not answered is unknown, and why says so.
-func merge(judged []CriterionResult, reply agentcall.Reply, why string) ([]CriterionResult, error) {
+// fillVerdicts fills in the verdicts of the accept agent on the criteria that it was asked; one that it did not answer is unknown, and
+// why says so.
+func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) ([]CriterionResult, error) {
 	var said verdicts
 	if len(reply.Answer) > 0 && reply.Failure == nil {
 		var err error

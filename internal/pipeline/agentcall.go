@@ -47,7 +47,7 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 func (r *run) asker(wall time.Duration) agentcall.Policy {
 	a := agentcall.Policy{
 		Repairs: 1,
-		Again:   func(*flow.Failure) bool { return r.again() },
+		Again:   func(*flow.Failure) bool { return r.countAttempt() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
 			s := r.taskState(trellis.Paused)
 			s.Failure, s.ResumeAt = fail, fail.ResumeAt
@@ -73,8 +73,8 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 	return a
 }
 
-// again reports whether there is one more attempt, and counts it.
-func (r *run) again() bool {
+// countAttempt reports whether there is an attempt left, and counts it.
+func (r *run) countAttempt() bool {
 	if r.rep.Attempts+1 >= r.job.Limits.Attempts*(1+r.in.Retries) {
 		return false
 	}

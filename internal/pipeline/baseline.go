@@ -18,42 +18,13 @@ import (
 
 const baseline flow.Act[checksIn, Checks] = "baseline"
 
-// beginning is the part of a run before its rounds: the baseline and, after it or beside it, the work of the first agents.
-type beginning struct{ *run }
-
-func (r beginning) do(f flow.Flow) error {
-	if r.in.Baseline != nil {
-		r.rep.Baseline = *r.in.Baseline
-		return r.work(f)
-	}
-	if !r.job.Baseline || len(r.job.Verify) == 0 {
-		return r.work(f)
-	}
-	if r.in.Code > 7 && r.baselineBeside {
-		return r.beside(f)
-	}
-	begun := r.in.Code > 7 && r.in.Begun // so that the worktree may hold work
-	if err := r.alone(f, checksIn{Job: r.job, Fresh: begun && r.job.verifiesFresh()}); err != nil {
-		return err
-	}
-	return r.work(f)
-}
-
-// work is what agents do before the rounds.
-func (r beginning) work(f flow.Flow) error {
-	if err := r.heed(f); err != nil {
-		return err
-	}
-	return r.implement(f)
-}
-
-// beside runs the verify commands in a checkout of base while the first agents work. What failed there may have failed since
+// baselineBesideWork runs the verify commands in a checkout of base while the first agents work. What failed there may have failed since
 // an agent ran the same beside it, so it is asked again, alone, before it is forgiven.
-func (r beginning) beside(f flow.Flow) error {
+func (r *run) baselineBesideWork(f flow.Flow) error {
 	var said Checks
 	in := checksIn{Job: r.job, Fresh: true}
 	err := f.All(0,
-		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.work},
+		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.heedAndImplement},
 		flow.Branch{Name: strings.TrimSuffix(besideWork, "/"), Run: func(f flow.Flow) (err error) {
 			said, err = baseline.Do(f, in)
 			return err
@@ -61,8 +32,8 @@ func (r beginning) beside(f flow.Flow) error {
 	if err != nil {
 		return err
 	}
-	if in.Passed = said.passed(); len(in.Passed.Results) < len(r.job.Verify) {
-		return r.alone(f, in)
+	if in.Passed = said.passedCommands(); len(in.Passed.Results) < len(r.job.Verify) {
+		return r.baselineAlone(f, in)
 	}
 	r.rep.Baseline = said
 	return nil
@@ -75,13 +46,13 @@ func (c Checks) settled(id string) bool {
 	return !slices.ContainsFunc(c.Results, func(c CommandResult) bool { return !canRun(c) || beside && c.Code != 0 })
 }
 
-// passed are the commands that passed.
-func (c Checks) passed() *Passed {
+// passedCommands are the commands that passed.
+func (c Checks) passedCommands() *Passed {
 	return &Passed{Results: slices.DeleteFunc(slices.Clone(c.Results), func(c CommandResult) bool { return c.Code != 0 })}
 }
 
-// alone runs the verify commands at base while no agent works: what fails already is known, and counts as failing later only if the task names it.
-func (r beginning) alone(f flow.Flow, in checksIn) (err error) {
+// baselineAlone runs the verify commands at base while no agent works: what fails already is known, and counts as failing later only if the task names it.
+func (r *run) baselineAlone(f flow.Flow, in checksIn) (err error) {
 	if r.rep.Baseline, err = baseline.Do(f, in); err != nil {
 		return err
 	}
@@ -120,7 +91,7 @@ func (r *run) forgiven() (list []string) {
 }
 
 // baseline is [verifier.baseline], or runs the commands in a fresh checkout of base, whatever stands in the worktree by now.
-func (fv *finalVerifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+func (fv *freshVerifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if !in.Fresh {
 		return fv.verifier.baseline(ctx, c, in)
 	}

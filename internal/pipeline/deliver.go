@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -82,7 +81,7 @@ func (r *run) deliver(f flow.Flow) error {
 			r.rep.Delivery = done
 			r.rep.note(done.Notes)
 			return nil
-		case !errors.As(err, &fail) || !fail.Retryable || fail.ResumeAt.Sub(fail.At) > maxBackoff || !r.again():
+		case !errors.As(err, &fail) || !fail.Retryable || fail.ResumeAt.Sub(fail.At) > maxBackoff || !r.countAttempt():
 			return err
 		}
 		if err := f.Sleep(max(wait, fail.ResumeAt.Sub(fail.At))); err != nil {
@@ -97,36 +96,6 @@ const (
 	backoff    = 10 * time.Second
 	maxBackoff = 5 * time.Minute
 )
-
-// verified takes up what an earlier run verified and could not deliver, unless something was changed since.
-func (r *run) verified(f flow.Flow) (bool, error) {
-	was := r.in.Undelivered
-	if was == nil || r.in.Feedback != nil { // with what people say to it, it is worked on in any case
-		return false, nil
-	}
-	f = f.In("verified")
-	content, err := r.observe(f, "deliver")
-	if err != nil || content.Hash != was.Content {
-		return false, err
-	}
-	now, err := changed.Do(f, checksIn{Job: r.job})
-	if err != nil || now.Tree != was.Checks.Tree {
-		return false, err
-	}
-	rep := *was
-	rep.Usage, rep.Attempts, rep.Worktree, rep.Delivery = r.rep.Usage, r.rep.Attempts, r.rep.Worktree, Delivery{}
-	r.rep, r.round = rep, rep.Rounds
-	return true, nil
-}
-
-// undelivered reports whether a run ended with a verified commit that could not be delivered.
-func undelivered(in concludeIn) bool {
-	if in.Failure == nil || in.Report.Commit == "" {
-		return false
-	}
-	code := trellis.Code(in.Failure.Code)
-	return code == trellis.PushFailed || code == trellis.PRFailed
-}
 
 // deliverer is the effect of deliver.
 type deliverer struct {

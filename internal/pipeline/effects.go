@@ -64,33 +64,33 @@ type Deps struct {
 
 // Effects are what a run does, and what is asked for without one.
 type Effects struct {
-	Prompts   *prompts   // of its agents' calls
-	Calls     *callWatch // around those
-	Bundles   *inputs    // the plans that it took in
-	Preview   *previewer
-	Report    *reporter
-	Upstream  *upstream
-	Delivery  *deliverer
-	Leaks     *leaks
-	status    *statusWriter
-	claimer   *claimer
-	preparer  *preparer
-	worktrees *worktrees
-	verifier  *verifier
-	prover    *prover
-	final     *finalVerifier
-	sealer    *sealer
-	committer *committer
-	updater   *updater
-	observer  *observer
-	steps     *stepRunner
-	guard     *worktreeGuard
-	standards *standardsWatch
+	Prompts       *prompts   // of its agents' calls
+	Calls         *callWatch // around those
+	Bundles       *inputs    // the plans that it took in
+	Preview       *previewer
+	Report        *reporter
+	Upstream      *upstream
+	Delivery      *deliverer
+	Leaks         *leaks
+	status        *statusWriter
+	claimer       *claimer
+	preparer      *preparer
+	worktrees     *worktrees
+	verifier      *verifier
+	prover        *prover
+	freshVerifier *freshVerifier
+	sealer        *sealer
+	committer     *committer
+	updater       *updater
+	observer      *observer
+	steps         *stepRunner
+	guard         *worktreeGuard
+	standards     *standardsWatch
 }
 
-// Begin tells what is known before the run goes on: the highest revision of task.json that earlier runs wrote, and what
+// LoadProgress takes in what is known before the run goes on: the highest revision of task.json that earlier runs wrote, and what
 // the journal says.
-func (e *Effects) Begin(revision int64, p Progress) {
+func (e *Effects) LoadProgress(revision int64, p Progress) {
 	e.status.Seen(revision)
 	e.guard.Made(p.Made)
 	e.guard.Hooks(p.Hooks)
@@ -100,15 +100,18 @@ func (e *Effects) Begin(revision int64, p Progress) {
 // Activities are all that a run does besides its agents' calls. A step of the flow, its activity and the effect have one name,
 // but for these, whose names are in journals (the string) or had to differ:
 //
-//	run.enter       writeStatus "status"            statusWriter.write
-//	run.accept      prove "criteria", ground        prover
-//	run.verify      verify                          finalVerifier.verify, verifier.verify
-//	run.final       final "final-verify"            finalVerifier.final
-//	run.update      unresolvedConflicts "unmended"  updater
-//	run.end         conclude "report"               reporter.conclude
+//	run.enter                 writeStatus "status"            statusWriter.write
+//	run.baselineAndImplement  baseline                        freshVerifier.baseline, verifier.baseline
+//	run.accept                prove "criteria", ground        prover
+//	run.verify                verify                          freshVerifier.verify, verifier.verify
+//	run.final                 final "final-verify", seal      freshVerifier.final, sealer.seal
+//	run.unresolvedConflicts   unresolvedConflicts "unmended"  updater.unresolvedConflicts
+//	run.finish                discard                         worktrees.discard
+//	run.end                   conclude "report"               reporter.conclude
+//	silent, resumeVerified …  changed                         verifier.changed
 func (e *Effects) Activities() []flow.Activity {
-	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.final.baseline), observe.With(e.observer.observe),
-		verify.With(e.final.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
+	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.freshVerifier.baseline), observe.With(e.observer.observe),
+		verify.With(e.freshVerifier.verify), final.With(e.freshVerifier.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
 		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
 		update.With(e.updater.update), unresolvedConflicts.With(e.updater.unresolvedConflicts), probe.With(e.Upstream.probe)}
 	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
@@ -159,7 +162,7 @@ func New(d Deps) *Effects {
 	verifier := &verifier{passes: passed, commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
 	fresh := &freshCheckout{warm: warm, commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
-	final := &finalVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
+	freshVerifier := &freshVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
 	committer := &committer{committed: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
 	upstream := &upstream{bases: finder, repo: d.Repo, store: d.Store, trust: trust}
 	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
@@ -168,7 +171,7 @@ func New(d Deps) *Effects {
 	checkout := &mainWatch{repo: d.Repo, task: task, look: agentcall.Checkout{Repo: d.Repo}}
 	calls := &callWatch{checkout: checkout, guard: guard, readOnly: readOnly, repo: d.Repo, standards: standards, task: task}
 	return &Effects{Prompts: prompts, Calls: calls, Bundles: inputs, Preview: preview, Report: report, Upstream: upstream, Delivery: delivery, Leaks: leaks,
-		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, final: final, sealer: sealer,
+		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, freshVerifier: freshVerifier, sealer: sealer,
 		committer: committer, updater: updater, observer: observer, steps: steps, guard: guard, standards: standards}
 }
 

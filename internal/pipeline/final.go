@@ -45,7 +45,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if found := forbidden(res, tree); found != nil {
 		return found, nil
 	}
-	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
+	if err := failedOffline(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
 	if found := r.failedCommands(res, nil); found != nil {
@@ -88,78 +88,8 @@ func (t *trouble) alone(c Checks) *trouble {
 	return t
 }
 
-// finalVerifier is the effect of final verify, and of a verify in a fresh checkout.
-type finalVerifier struct {
-	repo     *git.Repo
-	fresh    *freshCheckout
-	inputs   *inputs
-	leaks    *leaks
-	prover   *prover
-	restorer *restorer
-	verifier *verifier
-}
-
-// verify is [verifier.verify] in a fresh checkout: of a commit, which no ref names, of what the worktree holds. What the commands
-// do there does not touch the worktree. When they pass, the criteria's commands run there too.
-func (fv *finalVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if !in.Fresh {
-		return fv.verifier.verify(ctx, c, in)
-	}
-	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
-		return out, err
-	}
-	said := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
-	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, said, Outside(in.Job)...)
-	if err != nil {
-		return out, err
-	}
-	changes, err := fv.repo.History().ChangesBetween(ctx, in.Job.BaseCommit, commit)
-	if err != nil {
-		return out, err
-	}
-	out.Tree = tree
-	if err := fv.verifier.describe(ctx, in, changes, &out); err != nil || len(out.Stray) > 0 {
-		return out, err
-	}
-	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
-		return out, err
-	}
-	if err := fv.run(ctx, c, in, commit, &out); err != nil {
-		return out, err
-	}
-	for _, ch := range changes {
-		if ch.Submodule() && ch.Kind == 'A' && !passed(out) {
-			out.Unseen = append(out.Unseen, ch.Path+" (a repository within the work tree)")
-		}
-	}
-	return out, nil
-}
-
-// run runs the commands in a fresh checkout of a commit.
-func (fv *finalVerifier) run(ctx context.Context, c flow.Call, in checksIn, commit string, out *Checks) error {
-	err := fv.fresh.do(ctx, c, in.Job, commit, func(fresh Job, broken *CommandResult) error {
-		out.Fresh = true
-		if broken != nil {
-			out.Results = []CommandResult{*broken}
-			return nil
-		}
-		there := in
-		there.Job = fresh
-		err := fv.verifier.runAll(ctx, c, there, out)
-		if err != nil || failing(out.Results) {
-			return err
-		}
-		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria, Judged: in.Passed.judged()})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return fv.nameIgnored(ctx, in.Job, out)
-}
-
-// passed reports whether nothing of what ran has failed.
-func passed(out Checks) bool {
+// allPassed reports whether nothing of what ran has failed.
+func allPassed(out Checks) bool {
 	return !failing(out.Results) && !slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
 }
 
@@ -170,7 +100,7 @@ func failing(results []CommandResult) bool {
 // final judges the commit and nothing else: what it does not hold is named, and the commands run in a checkout
 // of it that no agent was in. What only git's ignore rules, or the index of the worktree, kept out of sight is
 // not there. What passed in such a checkout of the same files, in the same environment, is not run again.
-func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if in.Job.InPlace {
 		return fv.verifier.baseline(ctx, c, in)
 	}
@@ -208,7 +138,7 @@ func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 }
 
 // unsavedModules are the submodules of which the commit names a commit that is in the worktree alone: nobody could check it out.
-func (fv *finalVerifier) unsavedModules(ctx context.Context, j Job) (list []string, err error) {
+func (fv *freshVerifier) unsavedModules(ctx context.Context, j Job) (list []string, err error) {
 	if !durable.Exists(filepath.Join(j.Worktree, ".gitmodules")) {
 		return nil, nil
 	}
@@ -228,7 +158,7 @@ func (fv *finalVerifier) unsavedModules(ctx context.Context, j Job) (list []stri
 	return list, err
 }
 
-func (fv *finalVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
+func (fv *freshVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	head, err := fv.repo.Refs().Head(ctx, in.Job.Worktree)
 	if err != nil {
 		return err
@@ -262,7 +192,7 @@ func (p *Passed) all(commands []string, criteria []Criterion) bool {
 
 // inspectCommit reports whether the commit holds what was verified, and finds what it holds besides: a hook, or a process that was
 // still running, may have changed it.
-func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
+func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
 	j := in.Job
 	if in.Tree == "" {
 		return false, nil
@@ -286,7 +216,7 @@ func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 
 // committed reports whether the commit of a worktree is what was verified, the tree known, and if not what it changes of
 // the base, submodules as what is in them. The worktree of a job with submodules holds nothing else.
-func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
+func (fv *freshVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
 		tree, err := fv.repo.Refs().TreeAt(ctx, j.Branch)
 		if err != nil || tree == known {
@@ -307,8 +237,8 @@ func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (sa
 }
 
 // nameIgnored names the files that git ignores in the worktree when something fails without them.
-func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
-	if passed(*out) {
+func (fv *freshVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
+	if allPassed(*out) {
 		return nil
 	}
 	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)

@@ -1,6 +1,6 @@
 // Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree, baseline, implement,
 // rounds of check, verify and accept with debug between them, commit, update, final verify, push and pull request where
-// they are wanted, report. This file is the whole flow.
+// they are wanted, report. This file is the spine of the flow: which phase follows which, and how a run ends.
 //
 // Each phase has a file of its name. It holds the phase's activity with what that is given and returns, its step of the
 // flow, its effect (a struct with the few things that it needs), and what its agent's prompt is made of. What phases share
@@ -37,10 +37,10 @@ const Flow = "pipeline"
 // Run is what takes one task from its claim to its report. A Failure has been written to task.json and report.md
 // when it is returned. bundle is the plan of a hash: always the same, whenever it is asked for.
 func Run(bundle func(hash string) (*plan.Bundle, error)) func(flow.Flow, Input) (Report, error) {
-	return func(f flow.Flow, in Input) (Report, error) { return begin(f, in, bundle) }
+	return func(f flow.Flow, in Input) (Report, error) { return runFlow(f, in, bundle) }
 }
 
-func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Report, error) {
+func runFlow(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Report, error) {
 	if in.Code > Code {
 		return Report{}, flow.Fail(string(trellis.JournalDamaged), "the run was begun by a newer trellis (code %d, this one has %d)", in.Code, Code)
 	}
@@ -96,7 +96,7 @@ func (r *run) work(f flow.Flow) (err error) {
 	if err := r.prepare(f); err != nil {
 		return err
 	}
-	if done, err := r.verified(f); err != nil {
+	if done, err := r.resumeVerified(f); err != nil {
 		return err
 	} else if done {
 		if done, err = r.updateVerified(f); err != nil {
@@ -105,7 +105,7 @@ func (r *run) work(f flow.Flow) (err error) {
 			return r.finish(f)
 		}
 	}
-	if err := (beginning{r}).do(f); err != nil {
+	if err := r.baselineAndImplement(f); err != nil {
 		return err
 	}
 	if err := r.rounds(f); err != nil {
@@ -114,7 +114,35 @@ func (r *run) work(f flow.Flow) (err error) {
 	return r.finish(f)
 }
 
-// rounds goes on until a round ends in a verified commit, or there are none left.
+// baselineAndImplement is the part of a run before its rounds: the baseline and, after it or beside it, the work of the first agents.
+func (r *run) baselineAndImplement(f flow.Flow) error {
+	if r.in.Baseline != nil {
+		r.rep.Baseline = *r.in.Baseline
+		return r.heedAndImplement(f)
+	}
+	if !r.job.Baseline || len(r.job.Verify) == 0 {
+		return r.heedAndImplement(f)
+	}
+	if r.in.Code > 7 && r.baselineBeside {
+		return r.baselineBesideWork(f)
+	}
+	begun := r.in.Code > 7 && r.in.Begun // so that the worktree may hold work
+	if err := r.baselineAlone(f, checksIn{Job: r.job, Fresh: begun && r.job.verifiesFresh()}); err != nil {
+		return err
+	}
+	return r.heedAndImplement(f)
+}
+
+// heedAndImplement is what agents do before the rounds.
+func (r *run) heedAndImplement(f flow.Flow) error {
+	if err := r.heed(f); err != nil {
+		return err
+	}
+	return r.implement(f)
+}
+
+// rounds goes on until a round ends in a verified commit, or there are none left. What else ends a run is counted elsewhere: attempts by
+// countAttempt, steps that are mended by planSteps.mend, and budgets by left.
 func (r *run) rounds(f flow.Flow) error {
 	last, err := r.initialTrouble(f)
 	if err != nil {
@@ -196,18 +224,6 @@ func (r *run) initialTrouble(f flow.Flow) (*trouble, error) {
 		return r.in.React.trouble(), nil
 	}
 	return r.unresolvedConflicts(f.In("opening"))
-}
-
-// updateVerified brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
-// the rounds begin with.
-func (r *run) updateVerified(f flow.Flow) (done bool, err error) {
-	f = f.In("follow")
-	moved, found, err := r.update(f)
-	if err == nil && moved && found == nil {
-		found, err = r.final(f)
-	}
-	r.metByDelivery = found
-	return found == nil, err
 }
 
 // finish ends a run whose commit is verified, with push and pull request when they are wanted.

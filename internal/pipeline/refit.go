@@ -79,7 +79,7 @@ func (pp *preparer) refill(ctx context.Context, c flow.Call, j Job) error {
 	return pp.setup.runCommands(ctx, c, j)
 }
 
-// Settle takes in what holds on this machine for a run whose worktree was brought. It comes after [Effects.Begin].
+// Settle takes in what holds on this machine for a run whose worktree was brought. It comes after [Effects.LoadProgress].
 func (e *Effects) Settle(run string, p Progress) error {
 	data, err := durable.ReadBelow(e.preparer.task.runDir, RefitFile, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {

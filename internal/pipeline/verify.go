@@ -107,7 +107,7 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if found := forbidden(res, res.Tree); found != nil {
 		return found, nil
 	}
-	if err := cutOff(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
+	if err := failedOffline(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
 	return r.failedCommands(res, missing).inFresh(res), nil
@@ -149,9 +149,9 @@ func (p *Passed) judged() []CriterionResult {
 	return p.Judged
 }
 
-// cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
+// failedOffline returns a failure when a command fails without the network that it had when it was run at base: a run goes on after
 // settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
-func cutOff(task string, base, now []CommandResult) error {
+func failedOffline(task string, base, now []CommandResult) error {
 	for _, c := range now {
 		if c.Code == 0 || c.Forgiven || !c.isolated(true) {
 			continue
@@ -216,7 +216,7 @@ func forbidden(c Checks, tree string) *trouble {
 	return nil
 }
 
-// verifier is the effect of verify and baseline.
+// verifier runs the commands in the worktree.
 type verifier struct {
 	repo        *git.Repo
 	commands    *commands
@@ -251,6 +251,77 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 	return out.undone(pathsOf(undone)), err
 }
 
+// freshVerifier is the effect of baseline, verify and final verify: it runs the commands in a fresh checkout, and leaves to its
+// verifier what runs in the worktree.
+type freshVerifier struct {
+	repo     *git.Repo
+	fresh    *freshCheckout
+	inputs   *inputs
+	leaks    *leaks
+	prover   *prover
+	restorer *restorer
+	verifier *verifier
+}
+
+// verify is [verifier.verify] in a fresh checkout: of a commit, which no ref names, of what the worktree holds. What the commands
+// do there does not touch the worktree. When they pass, the criteria's commands run there too.
+func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if !in.Fresh {
+		return fv.verifier.verify(ctx, c, in)
+	}
+	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+		return out, err
+	}
+	said := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, said, Outside(in.Job)...)
+	if err != nil {
+		return out, err
+	}
+	changes, err := fv.repo.History().ChangesBetween(ctx, in.Job.BaseCommit, commit)
+	if err != nil {
+		return out, err
+	}
+	out.Tree = tree
+	if err := fv.verifier.describe(ctx, in, changes, &out); err != nil || len(out.Stray) > 0 {
+		return out, err
+	}
+	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
+		return out, err
+	}
+	if err := fv.run(ctx, c, in, commit, &out); err != nil {
+		return out, err
+	}
+	for _, ch := range changes {
+		if ch.Submodule() && ch.Kind == 'A' && !allPassed(out) {
+			out.Unseen = append(out.Unseen, ch.Path+" (a repository within the work tree)")
+		}
+	}
+	return out, nil
+}
+
+// run runs the commands in a fresh checkout of a commit.
+func (fv *freshVerifier) run(ctx context.Context, c flow.Call, in checksIn, commit string, out *Checks) error {
+	err := fv.fresh.do(ctx, c, in.Job, commit, func(fresh Job, broken *CommandResult) error {
+		out.Fresh = true
+		if broken != nil {
+			out.Results = []CommandResult{*broken}
+			return nil
+		}
+		there := in
+		there.Job = fresh
+		err := fv.verifier.runAll(ctx, c, there, out)
+		if err != nil || failing(out.Results) {
+			return err
+		}
+		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria, Judged: in.Passed.judged()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return fv.nameIgnored(ctx, in.Job, out)
+}
+
 // checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
 func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
 	if out.Environment, out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
@@ -261,8 +332,9 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 	return err
 }
 
-// unseen are submodules that are not checked out, into which an agent wrote: git sees nothing of that.
-func (v *verifier) unseen(ctx context.Context, in checksIn) (list []string, err error) {
+// unseenSubmodules returns the submodules that are not checked out and hold files nevertheless, which git does not see: an agent
+// wrote them.
+func (v *verifier) unseenSubmodules(ctx context.Context, in checksIn) (list []string, err error) {
 	filled, err := v.repo.Index().Filled(ctx, in.Job.Worktree)
 	for _, path := range filled {
 		if !slices.Contains(in.Filled, path) {
@@ -281,7 +353,7 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	r := &checksRun{verifier: v, call: c, in: in, of: len(commands), results: make([]*CommandResult, len(commands))}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, in.Job.VerifyParallel))
-	for _, i := range in.beginning(commands) {
+	for _, i := range in.runOrder(commands) {
 		g.Go(func() error { return r.run(ctx, i, commands[i]) })
 	}
 	if err := g.Wait(); err != nil {
@@ -297,9 +369,9 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	return nil
 }
 
-// beginning are the places of commands as they begin: in order, since one may need what another made. Where several run at once
+// runOrder returns the places of commands in the order in which they begin: as they stand, since one may need what another made. Where several run at once
 // none does, and those that need not be run once another one failed come last.
-func (in checksIn) beginning(commands []string) (places []int) {
+func (in checksIn) runOrder(commands []string) (places []int) {
 	var later []int
 	for i, line := range commands {
 		if in.Job.VerifyParallel > 1 && slices.Contains(in.Later, line) {
@@ -446,7 +518,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 	}
 	out.Defining = few(out.Defining)
 	if in.Filled != nil {
-		out.Stray, err = v.unseen(ctx, in)
+		out.Stray, err = v.unseenSubmodules(ctx, in)
 	}
 	return err
 }

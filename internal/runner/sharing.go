@@ -170,7 +170,7 @@ func saved(l lease, list []flow.Activity) []flow.Activity {
 // bring tells the effects of a run what is known before it goes on. A worktree that was brought from another machine is made fit
 // to work in first.
 func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
-	e.Begin(revision, p)
+	e.LoadProgress(revision, p)
 	if l.Brought() {
 		err := e.Refit(ctx, run, s.Clock(), p)
 		if err == nil {
