@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// answer keeps what the agent said and, unless it failed, takes the answer out of it.
-func (a *Caller) answer(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
+// keepAndParse writes what the agent said into its file and, unless the call failed, parses the answer in it.
+func (a *Caller) keepAndParse(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
 	text := ""
 	if res != nil {
 		if text = res.Text; text == "" && res.Answer != nil {

@@ -112,7 +112,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	if session != "" {
 		r.Session = session
 	}
-	again, err := a.watch(ctx, c, r)
+	recheck, err := a.watch(ctx, c, r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -121,9 +121,9 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 		err = a.keepUnsynced(dir, PromptFile, []byte(a.mask(prompt.Text)))
 	}
 	if err != nil {
-		return Reply{}, drop(ctx, again, err)
+		return Reply{}, drop(ctx, recheck, err)
 	}
-	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
+	reply, err := a.run(ctx, c, r, prompt, dir, before, recheck)
 	reply.Usage = lost.Add(reply.Usage)
 	bound.explain(reply.Failure)
 	r.explain(reply.Failure)
@@ -283,7 +283,7 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 
 // run runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
-func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, again Watcher) (reply Reply, err error) {
+func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, recheck Watcher) (reply Reply, err error) {
 	reply.Prompt = sizeOf(p)
 	reply.ToolCalls = -1
 	agent, err := a.Agents.Open(r.Agent)
@@ -292,7 +292,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		req.Schema, err = templates.Native(r.Schema)
 	}
 	if err != nil {
-		return reply, drop(ctx, again, err)
+		return reply, drop(ctx, recheck, err)
 	}
 	began := a.now()
 	shared, end := context.WithCancelCause(ctx)
@@ -302,7 +302,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	if fail != nil {
 		fail.At = began.UTC()
 		reply.Failure = fail
-		return reply, drop(ctx, again, nil)
+		return reply, drop(ctx, recheck, nil)
 	}
 	defer share.done()
 	m := &meter{caller: a, call: c, dir: dir, began: began, share: share}
@@ -312,16 +312,16 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	switch off := errors.Is(context.Cause(ctx), flow.ErrCancelled); {
 	case ctx.Err() == nil || err == nil:
 	case off:
-		return cancelled(reply, res, m), drop(ctx, again, nil)
+		return cancelled(reply, res, m), drop(ctx, recheck, nil)
 	default:
 		m.note(nil)
-		return reply, drop(ctx, again, err)
+		return reply, drop(ctx, recheck, err)
 	}
 	if err != nil && shared.Err() != nil {
 		err = context.Cause(shared) // the calls beside it used up what was left, or it is not needed any more
 	}
 	reply = reply.with(res, m)
-	notes, undue, werr := again(ctx)
+	notes, undue, werr := recheck(ctx)
 	reply.Notes = append(reply.Notes, notes...)
 	if werr != nil {
 		return reply, werr
@@ -342,10 +342,10 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		if reply.Failure.At.IsZero() {
 			reply.Failure.At = a.now().UTC()
 		}
-		return a.answer(r, res, dir, reply, true)
+		return a.keepAndParse(r, res, dir, reply, true)
 	}
 	reply.Failure = undue
-	return a.answer(r, res, dir, reply, undue != nil)
+	return a.keepAndParse(r, res, dir, reply, undue != nil)
 }
 
 // with is the reply with what an agent's program told, nil for nothing.
@@ -366,7 +366,7 @@ func cancelled(r Reply, res *agents.Result, m *meter) Reply {
 	return r
 }
 
-// Watcher looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.
+// Watcher checks after a call what the call left behind, and undoes what it can. A change is noted, or fails the call.
 type Watcher = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
 // drop ends the watch of a call that came to nothing because of err, also after the end of ctx.
