@@ -121,8 +121,12 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 
 // createUnique makes a file that is going to become path, under a name that no other writer uses.
 func createUnique(path string, perm os.FileMode) (*os.File, error) {
-	name := fmt.Sprintf("%s-%d-%x", filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path)), os.Getpid(), rand.Uint64())
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	return os.OpenFile(uniqueName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+}
+
+// uniqueName is a name beside path that nobody else uses.
+func uniqueName(path string) string {
+	return fmt.Sprintf("%s-%d-%x", filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path)), os.Getpid(), rand.Uint64())
 }
 
 // removeAbandoned removes the temporary file of a writer that is gone: one that nobody has locked.
@@ -226,11 +230,7 @@ func (d *Disk) Rename(from, to string) error {
 	if err := d.Step("rename", to); err != nil {
 		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
 	}
-	err := renameExclusive(from, to)
-	if noExchange(err) {
-		err = renameChecked(from, to)
-	}
-	if err != nil {
+	if err := renameFree(from, to); err != nil {
 		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
 	}
 	if err := d.SyncDir(filepath.Dir(to)); err != nil {
@@ -240,6 +240,15 @@ func (d *Disk) Rename(from, to string) error {
 		return nil
 	}
 	return d.SyncDir(filepath.Dir(from))
+}
+
+// renameFree renames, with EEXIST when the new name is taken.
+func renameFree(from, to string) error {
+	err := renameExclusive(from, to)
+	if noExchange(err) {
+		return renameChecked(from, to)
+	}
+	return err
 }
 
 // renameChecked is for file systems that can't refuse to replace by themselves. What appears at the

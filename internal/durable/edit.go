@@ -25,7 +25,8 @@ var ErrChanged = errors.New("it was changed meanwhile")
 
 // Edit changes a file that people edit too. change is given its content, nil when there is no file, and returns what it
 // is to be; the same leaves it alone, and so does nil where there is none. It is called again with what somebody else
-// saved meanwhile, so that both changes are in the file in the end. See Replace for what is promised.
+// saved meanwhile, so that both changes are in the file in the end. See Replace for what is promised. A change that
+// takes the file away by Remove is called again in the same way.
 func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error {
 	for range editTries {
 		old, err := ReadSettled(path)
@@ -33,10 +34,10 @@ func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error 
 			return fmt.Errorf("editing %s: %w", path, err)
 		}
 		data, err := change(old)
-		if err != nil || bytes.Equal(data, old) && (old != nil || data == nil) {
-			return err
+		if err == nil && !(bytes.Equal(data, old) && (old != nil || data == nil)) {
+			err = d.Replace(path, old, data)
 		}
-		if err = d.Replace(path, old, data); !errors.Is(err, ErrChanged) {
+		if !errors.Is(err, ErrChanged) {
 			return err
 		}
 	}
@@ -70,6 +71,53 @@ func (d *Disk) replace(path string, old, data []byte) error {
 		return err
 	}
 	return d.place(path, data, 0o644, createUnique, func(temp *os.File) error { return d.swap(temp, path, old, data) })
+}
+
+// Remove is Replace with nothing: the file goes only where it still has the content old. It is moved aside and looked at there, so
+// that a save that came in between is moved back.
+func (d *Disk) Remove(path string, old []byte) error {
+	if err := d.remove(path, old); err != nil {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *Disk) remove(path string, old []byte) error {
+	if err := waitUnchanged(path, old); err != nil {
+		return asChanged(err)
+	}
+	if err := d.Step("remove", path); err != nil {
+		return err
+	}
+	unlock, err := lockSwaps(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	aside := uniqueName(path)
+	err = os.Rename(path, aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrChanged
+	}
+	if err != nil {
+		return err
+	}
+	if err := unchanged(aside, old); err != nil {
+		return errors.Join(asChanged(err), moveBack(aside, path))
+	}
+	return errors.Join(os.Remove(aside), d.SyncDir(filepath.Dir(path)))
+}
+
+// moveBack gives a file that was moved aside its name again. What has that name since then was saved later: that stays.
+func moveBack(aside, path string) error {
+	err := renameFree(aside, path)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Remove(aside)
+	}
+	if err != nil {
+		return fmt.Errorf("moving back what was saved, which is in %s: %w", aside, err)
+	}
+	return nil
 }
 
 // moveNew gives the file temp the name path, if nothing has it.

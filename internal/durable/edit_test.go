@@ -320,6 +320,32 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
+// A file goes only as it was when that was decided: what is saved on the way, in every manner, stays.
+func TestRemoveKeepsASaveWithinEachStep(t *testing.T) {
+	for style, save := range editors {
+		path := editedFile(t)
+		disk := &durable.Disk{Fault: func(step, _ string) error {
+			if step != "remove" {
+				return nil
+			}
+			return save(path, []byte(after))
+		}}
+		if err := disk.Remove(path, []byte(document)); !errors.Is(err, durable.ErrChanged) || read(t, path) != after {
+			t.Errorf("%s: got %q, error %v", style, read(t, path), err)
+		}
+		if got := names(t, filepath.Dir(path)); got != "elsewhere task.json" {
+			t.Errorf("%s: left %q", style, got)
+		}
+		err := new(durable.Disk).Edit(path, func(old []byte) ([]byte, error) { return old, new(durable.Disk).Remove(path, old) })
+		if got := names(t, filepath.Dir(path)); err != nil || got != "elsewhere" {
+			t.Errorf("%s: then left %q, error %v", style, got, err)
+		}
+	}
+	if err := new(durable.Disk).Remove(editedFile(t)+"-not", nil); !errors.Is(err, durable.ErrChanged) {
+		t.Errorf("got %v of a file that is not there", err)
+	}
+}
+
 // A file that nobody had is made only where still nobody has it.
 func TestEditOfAMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "implement.jsonl")

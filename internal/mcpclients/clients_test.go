@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 )
 
@@ -168,6 +169,25 @@ func TestMadeAndEdited(t *testing.T) {
 	write(t, e.File, "model = \"m\"\n"+read(t, e.File))
 	if c, err := e.Remove(); err != nil || c.Gone || read(t, e.File) != "model = \"m\"\n" {
 		t.Errorf("got %+v, %v, %q", c, err, read(t, e.File))
+	}
+}
+
+// A file that was made for the server stays too when another program puts something into it at the moment it goes.
+func TestMadeAndEditedMeanwhile(t *testing.T) {
+	e := entry(t, "codex", t.TempDir())
+	if _, err := e.Add(command); err != nil {
+		t.Fatal(err)
+	}
+	saved := false
+	e.Disk = &durable.Disk{Fault: func(string, string) error {
+		if !saved {
+			saved = true
+			write(t, e.File, "model = \"m\"\n"+read(t, e.File))
+		}
+		return nil
+	}}
+	if c, err := e.Remove(); err != nil || !saved || c.Gone || read(t, e.File) != "model = \"m\"\n" {
+		t.Errorf("got %+v, %v, saved: %v", c, err, saved)
 	}
 }
 

@@ -103,13 +103,10 @@ func (e Entry) Remove() (c Change, err error) {
 	err = e.Disk.Edit(e.File, func(old []byte) (now []byte, err error) {
 		now, c, err = e.taken(old)
 		if c.Gone {
-			return old, nil
+			return old, e.removeFile(old)
 		}
 		return now, err
 	})
-	if err == nil && c.Gone {
-		err = e.removeFile()
-	}
 	if err == nil && e.Note != "" {
 		if err = os.Remove(e.Note); errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -118,13 +115,12 @@ func (e Entry) Remove() (c Change, err error) {
 	return c, err
 }
 
-// removeFile takes the file away with the folders that were made for it and hold nothing else.
-func (e Entry) removeFile() error {
-	n := e.noted()
-	if err := os.Remove(e.File); err != nil {
-		return fmt.Errorf("removing %s: %w", e.File, err)
+// removeFile takes the file away, where it still is old, with the folders that were made for it and hold nothing else.
+func (e Entry) removeFile(old []byte) error {
+	if err := e.Disk.Remove(e.File, old); err != nil {
+		return err
 	}
-	for _, dir := range n.Dirs {
+	for _, dir := range e.noted().Dirs {
 		if os.Remove(dir) != nil {
 			break // there is something in it
 		}

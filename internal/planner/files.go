@@ -68,14 +68,17 @@ func (f files) rewrite(c flow.Call, name string, text []byte) error {
 // discard removes a file that the planning has not got, and keeps what it had.
 func (f files) discard(c flow.Call, name string) error {
 	path := filepath.Join(f.dir, name)
-	old, err := durable.ReadSettled(path)
-	if err == nil {
-		err = f.keepOther(c, name, old, nil)
-	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := f.disk.Edit(path, func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, nil
+		}
+		err := f.keepOther(c, name, old, nil)
+		if err == nil {
+			err = f.disk.Remove(path, old)
+		}
+		return old, err
+	})
+	if err != nil {
 		return fmt.Errorf("removing %s of an earlier planning: %w", name, err)
 	}
 	return nil
