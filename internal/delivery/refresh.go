@@ -245,6 +245,9 @@ func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 		out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 	} else if pr.State == forge.Open {
 		out.Open = append(out.Open, OpenPR{l.Dir, pr, status})
+		if status.Unread != "" {
+			out.Notes = append(out.Notes, l.ID+": "+status.Unread)
+		}
 	}
 	p := Pull{PRState: state, At: r.Cleaner.Now().UTC().Format(time.RFC3339)}
 	if p.Modules, err = r.modules(ctx, l, out); err != nil {

@@ -114,6 +114,16 @@ func TestRefreshByMergeRequest(t *testing.T) {
 	if out := h.refresh(&wrong); len(out.Notes) != 1 || !strings.HasSuffix(out.Notes[0], "does not take the token of GITLAB_TOKEN: pull requests were not looked at; next: export GITLAB_TOKEN=…") || !out.Silent {
 		t.Errorf("with a wrong token: %+v", out)
 	}
+	lab.Change(t, func(s *githubtest.State) {
+		jobs := make([]any, 2001)
+		for i := range jobs {
+			jobs[i] = map[string]any{"id": i + 1, "name": "test", "status": "success"}
+		}
+		s.PRs[2]["jobs"] = jobs
+	})
+	if out := h.refresh(&f); len(out.Notes) != 1 || !strings.HasPrefix(out.Notes[0], "02-01-open: GitLab has more than 2000 checks of commit ") {
+		t.Errorf("with more checks than are read: %+v", out)
+	}
 }
 
 // Without gh, an account or a remote git alone tells, and what can't be asked is a note.

@@ -49,6 +49,7 @@ type PRStatus struct {
 	Failed  []Check  // those of Failing in which a command failed: a change of the code may mend them
 	Wanted  []Review // that ask for changes: of each reviewer the last word
 	Waits   bool     // some check is not at its end, whatever the others said
+	Unread  string   // that there are more checks than were read, which wait; "": all were
 }
 
 // Note takes in a check: what all say together is the worst of it, and pending before passed.

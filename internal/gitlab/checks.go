@@ -15,7 +15,7 @@ import (
 )
 
 // maxChecks is of how many checks of a commit one hears.
-const maxChecks = 500
+const maxChecks = 2000
 
 // pipeline is a run of a project's CI.
 type pipeline struct {
@@ -64,11 +64,13 @@ func (c *Client) checks(ctx context.Context, project string, r *request, s *forg
 		p = nil
 	}
 	known := map[int]bool{}
+	unread := false
 	if p != nil {
-		jobs, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
+		jobs, cut, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
 		if err != nil {
 			return err
 		}
+		unread = cut
 		for _, j := range jobs {
 			known[j.ID] = true
 			if j.Status == "created" && p.Status == "manual" { // it comes after a job that waits until somebody starts it
@@ -77,9 +79,13 @@ func (c *Client) checks(ctx context.Context, project string, r *request, s *forg
 			s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.WebURL}, j.fixable())
 		}
 	}
-	others, err := c.outside(ctx, project, r.SHA, p, known)
+	others, cut, err := c.outside(ctx, project, r.SHA, p, known)
 	if err != nil {
 		return err
+	}
+	if unread || cut {
+		s.Unread = fmt.Sprintf("GitLab has more than %d checks of commit %.12s: the rest was not read, and counts as pending", maxChecks, r.SHA)
+		s.Note(forge.Pending, forge.Check{}, false)
 	}
 	for _, j := range others {
 		s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.TargetURL}, j.fixable())
@@ -119,23 +125,23 @@ func (c *Client) isNow(ctx context.Context, project string, p *pipeline, sha str
 }
 
 // outside is what others say of a commit, each by its last word. GitLab tells of the jobs of all pipelines of the commit as well: where one is
-// its newest, those that are not known to be of that one are no others.
-func (c *Client) outside(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) ([]job, error) {
+// its newest, those that are not known to be of that one are no others. cut: they say more than was read.
+func (c *Client) outside(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) (list []job, cut bool, err error) {
 	if sha == "" {
-		return nil, nil
+		return nil, false, nil
 	}
-	list, err := all[job](ctx, c, project, "/repository/commits/"+sha+"/statuses", maxChecks)
+	list, cut, err = all[job](ctx, c, project, "/repository/commits/"+sha+"/statuses", maxChecks)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
-		return nil, err
+		return nil, false, err
 	}
 	list = slices.DeleteFunc(list, func(j job) bool { return known[j.ID] })
 	if newest == nil {
-		return list, nil
+		return list, cut, nil
 	}
 	for _, j := range list {
 		if verdict(j.Status, j.AllowFailure) != forge.Passed {
 			if err := c.jobsOf(ctx, project, sha, list, known); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			break
 		}
@@ -145,7 +151,7 @@ func (c *Client) outside(ctx context.Context, project, sha string, newest *pipel
 	for _, j := range list {
 		last[j.Name] = max(last[j.Name], j.ID)
 	}
-	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), nil
+	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), cut, nil
 }
 
 // jobsOf makes known what of a list of statuses are jobs of pipelines, those that begin other pipelines too.
@@ -155,7 +161,7 @@ func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, kn
 		ids[j.PipelineID] = true
 	}
 	if ids[0] {
-		pipelines, err := all[pipeline](ctx, c, project, "/pipelines?sha="+sha, pageSize)
+		pipelines, _, err := all[pipeline](ctx, c, project, "/pipelines?sha="+sha, pageSize)
 		if err != nil {
 			return err
 		}
@@ -166,7 +172,7 @@ func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, kn
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		for _, kind := range []string{"jobs", "bridges"} {
-			jobs, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/%s", id, kind), maxChecks)
+			jobs, _, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/%s", id, kind), maxChecks)
 			if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 				return err
 			}

@@ -35,7 +35,7 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 	if err != nil {
 		return d, err
 	}
-	threads, err := all[struct{ Notes []note }](ctx, c, project, path+"/discussions", maxNotes)
+	threads, _, err := all[struct{ Notes []note }](ctx, c, project, path+"/discussions", maxNotes)
 	if err != nil {
 		return d, err
 	}

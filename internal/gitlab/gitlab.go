@@ -155,22 +155,23 @@ func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
 
 const pageSize = 100
 
-// all are the things at a path of the project, page by page, at least most of them where there are so many.
-func all[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, err error) {
+// all are the things at a path of the project, page by page, at least most of them where there are so many. cut: there are more.
+func all[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, cut bool, err error) {
 	mark := "?"
 	if strings.Contains(path, "?") {
 		mark = "&"
 	}
-	for page := "1"; page != "" && len(list) < most; {
+	page := "1"
+	for page != "" && len(list) < most {
 		var some []T
 		h, err := c.about(ctx, project, http.MethodGet, fmt.Sprintf("%s%sper_page=%d&page=%s", path, mark, pageSize, url.QueryEscape(page)), nil, &some)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		list = append(list, some...)
 		page = h.Get("X-Next-Page")
 	}
-	return list, nil
+	return list, page != "", nil
 }
 
 // SignedIn is nil when the server knows the project, takes the token for all that is needed, and has merge requests there. Else it is an error of package forge, or

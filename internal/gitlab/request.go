@@ -56,7 +56,7 @@ func (r *request) checked() (*forge.PR, error) {
 
 // Find is the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.
 func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
-	list, err := all[request](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
+	list, _, err := all[request](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
 	if err != nil {
 		return nil, c.unseen(err)
 	}

@@ -45,7 +45,7 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 	if _, err := c.about(ctx, project, http.MethodGet, path+"/approvals", nil, &a); err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
-	asked, err := all[reviewer](ctx, c, project, path+"/reviewers", pageSize)
+	asked, _, err := all[reviewer](ctx, c, project, path+"/reviewers", pageSize)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 // wanted is the last word of somebody who asks for changes: what they wrote to the merge request as a whole since they did not. It is named by
 // the note in which GitLab says that they ask, so that another one is news.
 func (c *Client) wanted(ctx context.Context, project, path string, who person) (forge.Review, error) {
-	notes, err := all[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
+	notes, _, err := all[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
 	if err != nil {
 		return forge.Review{}, err
 	}

@@ -130,6 +130,39 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
+// Nobody says that all passed of checks of which some were not read.
+func TestTooManyChecks(t *testing.T) {
+	t.Parallel()
+	var many []any
+	for i := range 2001 {
+		many = append(many, job(i+10, fmt.Sprint("test ", i+10), "success"))
+	}
+	for name, of := range map[string]m{
+		"jobs":    {"pipeline": m{"id": 7, "status": "success"}, "jobs": many},
+		"outside": {"statuses": many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, githubtest.State{})
+			pr := w.create()
+			w.Change(t, func(s *githubtest.State) { maps.Copy(s.PRs[0], of) })
+			if got, err := w.Status(t.Context(), pr); err != nil || got.Checks != forge.Pending || !got.Waits || !strings.Contains(got.Unread, "more than 2000 checks") {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			w.Change(t, func(s *githubtest.State) {
+				for kind, list := range of {
+					if list, ok := list.([]any); ok {
+						s.PRs[0][kind] = append([]any{job(9, "lint", "failed")}, list...)
+					}
+				}
+			})
+			if got, err := w.Status(t.Context(), pr); err != nil || got.Checks != forge.Failed || !got.Waits {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 // Of reviewers only those count who belong to the project, and what each said last.
 func TestReviews(t *testing.T) {
 	t.Parallel()
