@@ -21,7 +21,7 @@ type about struct {
 
 // ask makes one call of a role within what is left of the task's budgets.
 func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (agentcall.Reply, error) {
-	a.Job, a.Baseline = r.job, r.forgiven()
+	a.Job, a.Baseline = r.job, r.rep.Baseline.forgiven(r.named)
 	data, err := agentcall.Encode(a)
 	if err != nil {
 		return agentcall.Reply{}, err

@@ -24,7 +24,7 @@ func (r *run) baselineBesideWork(f flow.Flow) error {
 	var said Checks
 	in := checksIn{Job: r.job, Fresh: true}
 	err := f.All(0,
-		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.heedAndImplement},
+		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.implement},
 		flow.Branch{Name: strings.TrimSuffix(besideWork, "/"), Run: func(f flow.Flow) (err error) {
 			said, err = baseline.Do(f, in)
 			return err
@@ -80,10 +80,10 @@ func canRun(c CommandResult) bool {
 	return !slices.ContainsFunc(lacks, func(words string) bool { return strings.Contains(c.Tail, words) })
 }
 
-// forgiven are the commands that failed at base and are not asked to be mended.
-func (r *run) forgiven() (list []string) {
-	for _, c := range r.rep.Baseline.Results {
-		if c.Code != 0 && !slices.Contains(r.named, c.Command) {
+// forgiven are the commands that failed at base, but for those that a task names to be mended.
+func (c Checks) forgiven(named []string) (list []string) {
+	for _, c := range c.Results {
+		if c.Code != 0 && !slices.Contains(named, c.Command) {
 			list = append(list, c.Command)
 		}
 	}

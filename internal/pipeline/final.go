@@ -23,7 +23,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 		return nil, err
 	}
 	tree := r.rep.Checks.Tree
-	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
+	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.named), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
 	if r.in.Code > 6 {
 		in.Later = r.job.slow(r.rep.Baseline)
 	}

@@ -17,8 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// implement runs the steps of the plan, or has one agent do all the work when there are none.
+// implement is what agents do before the rounds: they are told what people said to the work, and the steps of the plan are run, or one
+// agent does all the work when there are none.
 func (r *run) implement(f flow.Flow) error {
+	if err := r.heed(f); err != nil {
+		return err
+	}
 	content, err := r.observe(f, "implement")
 	if err != nil || content.Hash == r.in.Implemented {
 		return err
@@ -35,19 +39,17 @@ func (r *run) implement(f flow.Flow) error {
 		if err := steps.do(f, b); err != nil {
 			return err
 		}
-	} else if err := r.atOnce(f, content); err != nil {
-		return err
+	} else {
+		reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
+		if err != nil {
+			return err
+		}
+		if err := silent(f, r.job, reply, ""); err != nil {
+			return err
+		}
 	}
 	r.rep.Implemented = content.Hash
 	return nil
-}
-
-func (r *run) atOnce(f flow.Flow, content Content) error {
-	reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
-	if err != nil {
-		return err
-	}
-	return silent(f, r.job, reply, "")
 }
 
 // silent is the failure of an agent that said and did nothing, before being the tree that it found ("": the base). A program that does not report its tools

@@ -99,11 +99,7 @@ func (r *run) work(f flow.Flow) (err error) {
 	if done, err := r.resumeVerified(f); err != nil {
 		return err
 	} else if done {
-		if done, err = r.updateVerified(f); err != nil {
-			return err
-		} else if done {
-			return r.finish(f)
-		}
+		return r.finish(f)
 	}
 	if err := r.baselineAndImplement(f); err != nil {
 		return err
@@ -118,24 +114,16 @@ func (r *run) work(f flow.Flow) (err error) {
 func (r *run) baselineAndImplement(f flow.Flow) error {
 	if r.in.Baseline != nil {
 		r.rep.Baseline = *r.in.Baseline
-		return r.heedAndImplement(f)
+		return r.implement(f)
 	}
 	if !r.job.Baseline || len(r.job.Verify) == 0 {
-		return r.heedAndImplement(f)
+		return r.implement(f)
 	}
 	if r.in.Code > 7 && r.baselineBeside {
 		return r.baselineBesideWork(f)
 	}
 	begun := r.in.Code > 7 && r.in.Begun // so that the worktree may hold work
 	if err := r.baselineAlone(f, checksIn{Job: r.job, Fresh: begun && r.job.verifiesFresh()}); err != nil {
-		return err
-	}
-	return r.heedAndImplement(f)
-}
-
-// heedAndImplement is what agents do before the rounds.
-func (r *run) heedAndImplement(f flow.Flow) error {
-	if err := r.heed(f); err != nil {
 		return err
 	}
 	return r.implement(f)

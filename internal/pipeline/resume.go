@@ -7,30 +7,25 @@ import (
 
 // Resume: a commit that an earlier run verified and could not deliver is not made once more.
 
-// resumeVerified goes on with the commit that an earlier run verified and could not deliver, unless something was changed since.
-func (r *run) resumeVerified(f flow.Flow) (bool, error) {
+// resumeVerified goes on with the commit that an earlier run verified and could not deliver, unless something was changed since: brings
+// it up to its base, and has it verified there. What is wrong then is what the rounds begin with.
+func (r *run) resumeVerified(f flow.Flow) (done bool, err error) {
 	was := r.in.Undelivered
 	if was == nil || r.in.Feedback != nil { // with what people say to it, it is worked on in any case
 		return false, nil
 	}
-	f = f.In("verified")
-	content, err := r.observe(f, "deliver")
+	in := f.In("verified")
+	content, err := r.observe(in, "deliver")
 	if err != nil || content.Hash != was.Content {
 		return false, err
 	}
-	now, err := changed.Do(f, checksIn{Job: r.job})
+	now, err := changed.Do(in, checksIn{Job: r.job})
 	if err != nil || now.Tree != was.Checks.Tree {
 		return false, err
 	}
 	rep := *was
 	rep.Usage, rep.Attempts, rep.Worktree, rep.Delivery = r.rep.Usage, r.rep.Attempts, r.rep.Worktree, Delivery{}
 	r.rep, r.round = rep, rep.Rounds
-	return true, nil
-}
-
-// updateVerified brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
-// the rounds begin with.
-func (r *run) updateVerified(f flow.Flow) (done bool, err error) {
 	f = f.In("follow")
 	moved, found, err := r.update(f)
 	if err == nil && moved && found == nil {

@@ -90,7 +90,7 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	in := checksIn{Job: r.job, Forgiven: r.forgiven(), Content: r.rep.Content, Fingerprint: r.fingerprint, Filled: r.filled}
+	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.named), Content: r.rep.Content, Fingerprint: r.fingerprint, Filled: r.filled}
 	if r.in.Code > 6 {
 		in.Later = r.job.slow(r.rep.Baseline)
 	}

@@ -25,7 +25,7 @@ var replacesWhole = map[string]string{
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/cli/cmd_metrics.go replaceTextfile":          "a file for node_exporter, which only programs read",
 	"internal/agentcall/caller.go events":                  "run/",
-	"internal/agentcall/answer.go answer":                  "run/",
+	"internal/agentcall/answer.go keepAndParse":            "run/",
 	"internal/agentcall/calloff.go callOff":                "run/",
 	"internal/delivery/pull.go write":                      "run/pull.json",
 	"internal/delivery/record.go remember":                 "run/delivered.json",
