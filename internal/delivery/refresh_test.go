@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func TestRefreshByMergeRequest(t *testing.T) {
 				"pipeline": map[string]any{"id": i + 1, "status": "running"}})
 		})
 	}
-	env := append(h.Env, labVar+"="+lab.URL)
+	env := slices.Clip(append(h.Env, labVar+"="+lab.URL))
 	none := forges(h.Dir, env)
 	if out := h.refresh(&none); len(out.Notes) > 0 || len(lab.State(t).Calls) > 0 {
 		t.Errorf("without a token: %+v, asked %q", out, lab.State(t).Calls)
