@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -37,8 +38,8 @@ func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error
 	in.Repo, in.Status = nil, trellis.Ready // no git for a look
 	problems, err := ready.Check(ctx, in)
 	wrongs := trellis.Errors(problems)
-	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
-		t.WaitingFor = "somebody" // what a watcher would say
+	if len(wrongs) > 0 && (strings.HasPrefix(t.WaitingFor, "watcher") || t.WaitingFor == pulse.Trust) {
+		t.WaitingFor = status.ForPerson // what a watcher would say
 	}
 	for _, wrong := range wrongs {
 		if !slices.Contains(t.Problems, wrong) {

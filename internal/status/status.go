@@ -113,6 +113,8 @@ type Reader struct {
 	Agreement func(dir string) pipeline.Agreement
 	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
 	Elsewhere func(dir string) *Holder
+	// Trusted reports whether what the task of a directory runs is trusted here; nil: that is for a watcher to say.
+	Trusted func(dir string) bool
 	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.
 	Given func(dir string) bool
 }
@@ -193,9 +195,6 @@ func (r Reader) Task(dir string) (Task, error) {
 	}
 	if v.HeldBy == nil && v.Status != "" {
 		v.HeldBy = r.holder(dir)
-		if v.HeldBy != nil && (v.WaitingFor == ForWatcher || v.WaitingFor == ForMachine) {
-			v.WaitingFor = "" // it is about to begin
-		}
 	}
 	if v.Working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
 		v.Steps = underway(dir)
@@ -271,6 +270,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 			}
 		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
+		r.unstarted(&v, e.Dir)
 	}
 	if at := r.phase(e.ID); at != nil {
 		v.Since = stamp(at.Since)

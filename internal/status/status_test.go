@@ -329,6 +329,9 @@ func TestHeldBeforeItBegins(t *testing.T) {
 		if got, err := r.Task(dir); err != nil || got.WaitingFor != want || (got.HeldBy == nil) != (want != "") {
 			t.Errorf("got %q, held by %v, %v; want %q", got.WaitingFor, got.HeldBy, err, want)
 		}
+		if all, err := r.Tasks(status.Filter{}); err != nil || len(all) != 1 || all[0].WaitingFor != want {
+			t.Errorf("among all: got %+v, %v; want %q", all, err, want)
+		}
 		if err := lock.Unlock(); err != nil {
 			t.Fatal(err)
 		}

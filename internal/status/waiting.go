@@ -20,6 +20,7 @@ const (
 	ForWatcher = "watcher: none is running"
 	ForMachine = "machine: none has taken it yet" // of those that it is shared with
 	ForSlot    = "room"                           // as the watcher says it
+	ForPerson  = "somebody"                       // so too: to mend what is wrong with it
 )
 
 // waitingFor says what a task that stands still waits for, "" when it does not. held tells that a process is at work
@@ -89,6 +90,24 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		return r.turn(t)
 	}
 	return ""
+}
+
+// unstarted says of a task that nobody runs what keeps it from being run by whoever comes.
+func (r Reader) unstarted(v *Task, dir string) {
+	if v.WaitingFor != ForWatcher && v.WaitingFor != ForMachine {
+		return
+	}
+	if v.HeldBy == nil {
+		v.HeldBy = r.holder(dir)
+	}
+	switch {
+	case v.HeldBy != nil:
+		v.WaitingFor = "" // it is about to begin
+	case len(trellis.Errors(v.Problems)) > 0:
+		v.WaitingFor = ForPerson
+	case v.WaitingFor == ForWatcher && r.Trusted != nil && !r.Trusted(dir):
+		v.WaitingFor = pulse.Trust
+	}
 }
 
 // begun reports whether the run in a task directory has done anything: one that a person asked for with feedback has not.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -94,6 +95,10 @@ func (t task) age(now time.Time) string {
 // remark is what one wants to know beside the status.
 func (t task) remark() string {
 	switch {
+	case t.WaitingFor == status.ForPerson:
+		return "not ready: run `trellis validate TASK`"
+	case t.WaitingFor == pulse.Trust:
+		return "not trusted: run `trellis trust`"
 	case t.WaitingFor != "":
 		return cmp.Or(t.Unstarted(), t.WaitingFor)
 	case t.Status == trellis.Planning && t.HeldBy != nil:
