@@ -35,7 +35,7 @@ type Deps struct {
 func (d Deps) Activities() []flow.Activity {
 	f, c, r := d.files(), d.checkout(), d.record()
 	return []flow.Activity{survey.With(surveyor{f, c, d.Config, d.Choose}.survey), reject.With(r.reject), digest.With(d.researcher().digest),
-		settle.With(specifier{f}.settle), draft.With(d.drafter().draft), write.With(writer{f, c, d.Store, d.Config}.write),
+		settle.With(specifier{r}.settle), draft.With(d.drafter().draft), write.With(writer{f, c, d.Store, d.Config}.write),
 		check.With(checker{f, c, d.Store, d.Final, d.Config}.check), finish.With(r.finish), giveUp.With(r.giveUp)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -31,9 +32,9 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
-	requirement, err := taskdir.ReadFile(p.dir, taskdir.Requirement)
+	requirement, err := p.record.requirement()
 	if err != nil {
-		return nil, nil, p.unasked(err)
+		return nil, nil, err
 	}
 	at := func(name string) string { return filepath.ToSlash(p.record.store.Rel(filepath.Join(p.dir, name))) }
 	texts := map[string][]byte{at(taskdir.Requirement): requirement}
@@ -73,14 +74,6 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 		s.judge(d)
 	}
 	return s.said, s.notes, s.err
-}
-
-// unasked is the error of a directory that nobody planned.
-func (p prompts) unasked(err error) error {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the requirement: %w", err)
-	}
-	return &trellis.Problem{File: p.record.relative() + "/" + taskdir.Requirement, Message: "there is none: nobody planned this task", Hint: "write what is wanted into it"}
 }
 
 // slots gathers what goes into a prompt.
@@ -173,6 +166,9 @@ func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[str
 		return nil, err
 	}
 	dir := d.record().relative()
+	if _, err := os.Lstat(filepath.Join(d.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) {
+		return nil, &trellis.Problem{File: dir + "/" + taskdir.Requirement, Message: "there is none: nobody planned this task", Hint: "write what is wanted into it"}
+	}
 	if role == trellis.Judge && a.Plan == nil {
 		return nil, &trellis.Problem{File: dir, Message: "there is no plan.json to judge yet", Hint: "trellis plan --retry " + trellis.ShellWord(dir)}
 	}

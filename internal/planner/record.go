@@ -2,6 +2,9 @@ package planner
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,6 +34,18 @@ func (r record) update(change func(*taskdir.Task, *taskdir.Edit) error) (int64, 
 }
 
 // relative is where the task directory will be, as people type it.
+// requirement is what is planned. A person may have taken it away meanwhile.
+func (r record) requirement() ([]byte, error) {
+	text, err := taskdir.ReadFile(r.dir, taskdir.Requirement)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, flow.Fail(string(trellis.InvalidTask), "%s/%s is gone, and it says what is to be planned", r.relative(), taskdir.Requirement)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the requirement: %w", err)
+	}
+	return text, nil
+}
+
 func (r record) relative() string {
 	rel, err := filepath.Rel(r.repo.Main, r.final)
 	if err != nil {

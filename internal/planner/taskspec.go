@@ -59,7 +59,7 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 	return &out, err
 }
 
-type specifier struct{ files }
+type specifier struct{ record }
 
 // maxConstraints is how many a TaskSpec has at most.
 const maxConstraints = 12
@@ -68,9 +68,9 @@ const maxConstraints = 12
 func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
 	var spec plan.TaskSpec
 	if out.Said.Stub = in.Answer == nil; out.Said.Stub {
-		requirement, err := taskdir.ReadFile(s.dir, taskdir.Requirement)
+		requirement, err := s.requirement()
 		if err != nil {
-			return out, fmt.Errorf("reading the requirement: %w", err)
+			return out, err
 		}
 		spec = plan.Stub(agentcall.Truncate(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
 	} else {

@@ -22,7 +22,7 @@ import (
 // Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
 // left to do. All that tells people what comes next asks here. It changes nothing.
 func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
-	n := next{as: as, id: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
+	n := next{as: as, dir: dir, id: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
 	var err error
 	_, n.held = Held(dir) // before what it writes is read: it may end behind that
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
@@ -51,6 +51,7 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 // next is what decides which command comes next for a task.
 type next struct {
 	as   Assessor
+	dir  string
 	id   string
 	t    *taskdir.Task
 	h    *journal.History // nil without one
@@ -91,7 +92,20 @@ func (n next) planning() string {
 	if n.held {
 		return n.say("logs -f")
 	}
-	return n.say("plan --retry")
+	return n.replan()
+}
+
+// replan is the command for a planning that is made again. Without a requirement there is nothing to plan from.
+func (n next) replan() string {
+	if n.required() {
+		return n.say("plan --retry")
+	}
+	return n.say("plan --retry") + " --requirement 'what is wanted'"
+}
+
+func (n next) required() bool {
+	_, err := os.Lstat(filepath.Join(n.dir, taskdir.Requirement))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // unready is the command for a task in planning that nobody plans now.
@@ -107,18 +121,14 @@ func (n next) unready(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if n.planned() {
-		return n.say("plan --retry"), nil
+		return n.replan(), nil
 	}
 	return n.say("validate"), nil
 }
 
 // planned reports whether a planning made the task, or can.
 func (n next) planned() bool {
-	if n.h != nil && n.h.Flow == planner.Flow {
-		return true
-	}
-	_, err := os.Lstat(filepath.Join(n.t.Dir, taskdir.Requirement))
-	return !errors.Is(err, fs.ErrNotExist)
+	return n.h != nil && n.h.Flow == planner.Flow || n.required()
 }
 
 func (n next) runnable(ctx context.Context) (string, error) {

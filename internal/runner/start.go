@@ -246,8 +246,8 @@ func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adop
 
 // unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
 func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
-	again := "trellis plan --retry " + trellis.ShellWord(t.ID)
-	if command, nerr := st.assessor.Next(ctx, t.Dir); nerr != nil || command != again {
+	again, nerr := st.assessor.Next(ctx, t.Dir)
+	if nerr != nil || !strings.HasPrefix(again, "trellis plan --retry ") {
 		return err
 	}
 	if f := t.Pipeline.Failure; f.Code != "" {

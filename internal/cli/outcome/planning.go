@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,6 +124,9 @@ func (end Planning) Exit(again string) error {
 		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(end.WaitsUntil())), again)
 	case end.Failure != nil:
 		next := []string{"trellis logs " + trellis.ShellWord(filepath.Base(end.Dir)), again}
+		if _, err := os.Lstat(filepath.Join(end.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) && end.Failure.Code == string(trellis.InvalidTask) {
+			next = []string{again + " --requirement 'what is wanted'"}
+		}
 		if spentUp(end.Failure) {
 			next = []string{GoOn(end.Failure, again)}
 		}
