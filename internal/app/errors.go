@@ -179,9 +179,8 @@ func HintsOf(err error) []string {
 			return hints
 		}
 	}
-	if damaged, ok := errors.AsType[*journal.DamagedError](err); ok && ofFile(filepath.Dir(filepath.Dir(damaged.File))) {
-		dir := trellis.ShellWord(filepath.Dir(filepath.Dir(damaged.File)))
-		return []string{"trellis run FILE begins another run; rm -r " + dir + " forgets this one"}
+	if damaged, ok := errors.AsType[*journal.DamagedError](err); ok {
+		return anew(filepath.Dir(filepath.Dir(damaged.File)))
 	}
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return []string{"trellis pull", "trellis logs " + trellis.ShellWord(elsewhere.Task)}
@@ -198,6 +197,26 @@ func HintsOf(err error) []string {
 		}
 	}
 	return nil
+}
+
+// anew says how to go on in a directory whose journal can't be read. The run of a task sets it aside when it begins anew, and so does a
+// planning; what is archived is over.
+func anew(dir string) []string {
+	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
+	t, err := taskdir.Store{}.Load(dir)
+	switch {
+	case ofFile(dir):
+		return []string{"trellis run FILE begins another run", "rm -r " + trellis.ShellWord(dir) + " forgets this one"}
+	case filepath.Base(filepath.Dir(dir)) != filepath.Base(taskdir.Store{}.Tasks()):
+		return nil
+	case err == nil && t.Status == trellis.Review:
+		return []string{"trellis retry " + trellis.ShellWord(id) + " --feedback 'what should be different'"}
+	case err == nil && t.Status == trellis.Completed:
+		return []string{"trellis task archive " + trellis.ShellWord(id)}
+	case err != nil || t.Status == trellis.Planning || t.Status == trellis.Rejected:
+		return []string{"trellis plan --retry " + trellis.ShellWord(id)}
+	}
+	return []string{"trellis retry " + trellis.ShellWord(id)}
 }
 
 // ofFile reports whether a folder is that of the run of a file, and not a task's.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -58,5 +59,30 @@ func TestHintsOfHeld(t *testing.T) {
 		if got := app.HintsOf(held); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", dir, got, want)
 		}
+	}
+}
+
+// A journal that can't be read is told with the command that sets it aside, in a directory of each kind.
+func TestHintsOfDamaged(t *testing.T) {
+	tasks := filepath.Join(t.TempDir(), ".trellis", "tasks")
+	for status, want := range map[string]string{"review": "trellis retry 02-01-a --feedback 'what should be different'", "failed": "trellis retry 02-01-a",
+		"planning": "trellis plan --retry 02-01-a", "completed": "trellis task archive 02-01-a"} {
+		for dir, want := range map[string]string{"02-01-a": want, "archive/2026-02/02-01-a": "", ".new-02-01-b": "trellis plan --retry 02-01-b"} {
+			dir = filepath.Join(tasks, dir)
+			if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "task.json"), []byte(`{"status": "`+status+`"}`), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			if filepath.Base(dir) == ".new-02-01-b" && status != "planning" {
+				continue
+			}
+			err := fmt.Errorf("reading: %w", &journal.DamagedError{File: filepath.Join(dir, "run", "journal.jsonl"), Line: 1, Err: errors.New("cut")})
+			if got := strings.Join(app.HintsOf(err), ", "); got != want {
+				t.Errorf("%s of %s: got %q, want %q", status, dir, got, want)
+			}
+		}
+	}
+	err := &journal.DamagedError{File: "/x/runs/1/run/journal.jsonl", Line: 1, Err: errors.New("cut")}
+	if got, want := app.HintsOf(err), []string{"trellis run FILE begins another run", "rm -r /x/runs/1 forgets this one"}; !slices.Equal(got, want) {
+		t.Errorf("of the run of a file: got %q", got)
 	}
 }
