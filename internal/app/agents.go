@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +24,14 @@ type Agents struct {
 
 // Agents are those of the project with these settings.
 func (p *Project) Agents(cfg *config.Config) Agents { return Agents{p, cfg} }
+
+// Named is the error of an agent that a person names and that there is not; "" is none.
+func (a Agents) Named(name string) error {
+	if _, err := agents.New(name, a.Options()); name != "" && errors.Is(err, agents.ErrUnknown) {
+		return err
+	}
+	return nil
+}
 
 // Box is the sandbox of a project's programs.
 func (a Agents) Box() *sandbox.Box {

@@ -311,9 +311,13 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 	if _, err := s.Agent(o.Agent); o.Agent != "" && errors.Is(err, agents.ErrUnknown) {
 		return err
 	}
+	steps := "trellis help run"
+	if o.File != "" {
+		steps = "trellis run " + trellis.ShellWord(o.File) + " --dry-run"
+	}
 	wanted, err := workflow.Wanted(b, o.Steps)
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
-		return &RefusedError{fail.Detail, ""}
+		return &RefusedError{fail.Detail, steps}
 	}
 	seen := map[string]bool{}
 	for _, q := range wanted {

@@ -136,16 +136,20 @@ func run(a *command.Console, c *cli.Context) error {
 }
 
 func dryRun(a *command.Console, c *cli.Context) error {
-	_, o, err := runWhat(a, c)
+	p, o, err := runWhat(a, c)
 	if err != nil {
 		return err
+	}
+	set, _ := p.Config() // what is wrong in it keeps no steps from being shown
+	if err := p.Agents(set).Named(o.Agent); err != nil {
+		return outcome.AgentError(err)
 	}
 	if o.Bundle == nil {
 		return app.Usagef("--dry-run needs FILE")
 	}
 	chosen, err := workflow.Chosen(o.Bundle, o.Steps)
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
-		return app.Usagef("%s", fail.Detail)
+		return app.WithHints(app.Usagef("%s", fail.Detail), "trellis run "+trellis.ShellWord(c.Args().First())+" --dry-run")
 	}
 	lines := []plan.Line{}
 	for _, l := range o.Bundle.Resolved() {
