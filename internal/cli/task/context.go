@@ -125,16 +125,21 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 		row.Type = contextfiles.Directory
 	}
 	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
+	next := "trellis help task add-context"
 	for _, problem := range problems {
 		cmd.Say("%s: %s", path, problem.Message)
 		if !problem.Warning && problem.Hint != "" {
-			cmd.Say("next: %s", problem.Hint)
+			next = problem.Hint
 		}
 	}
-	if len(valid) == 0 {
-		return app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name))
+	top, err := filepath.Rel(p.Root, cmd.Path(path)) // as who is below the top may mean it
+	if _, missing := os.Stat(cmd.Path(path)); err == nil && missing == nil && filepath.IsLocal(top) && top != filepath.Clean(path) {
+		next = "trellis task add-context " + trellis.ShellWord(filepath.Base(dir)) + " " + trellis.ShellWord(file) + " " + trellis.ShellWord(top)
 	}
-	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
+	if len(valid) == 0 {
+		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name)), next)
+	}
+	err = p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {
 		cmd.Say("%v", err)
 		return nil
