@@ -1,6 +1,8 @@
 package git_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -22,5 +24,15 @@ func TestErrorIsShort(t *testing.T) {
 		if got := (&git.Error{Args: c.args, Code: 128, Stderr: "fatal: no\n"}).Error(); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// What ended the wait for another try is what one hears, not what git said before it.
+func TestRetryTellsWhatEndedIt(t *testing.T) {
+	cause := errors.New("stopped by hand")
+	ctx, end := context.WithCancelCause(t.Context())
+	err := git.Retry(ctx, func() error { end(cause); return &git.Error{Args: []string{"status"}, Code: 128} })
+	if !errors.Is(err, cause) {
+		t.Errorf("got %v, want %v", err, cause)
 	}
 }

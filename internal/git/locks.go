@@ -217,7 +217,7 @@ func Retry(ctx context.Context, do func() error) error {
 		if try == 10 || try > 1 && !worktreeRace(failed) {
 			return err
 		}
-		if patience.Sleep(ctx, retryDelay) != nil {
+		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return err
 		}
 	}

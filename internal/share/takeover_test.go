@@ -1,6 +1,7 @@
 package share_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -110,6 +111,8 @@ func TestFrozenMachine(t *testing.T) {
 	}
 }
 
+var errStopped = errors.New("stopped by hand")
+
 // A task that another machine has is neither started nor changed here.
 func TestMirrorIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -121,6 +124,11 @@ func TestMirrorIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, end := lease.Hold(t.Context())
+	ctx, stop := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errStopped)
+	defer stop()
+	if err := a.team.Change(ctx, a.dir(), func() error { t.Error("it was changed"); return nil }); !errors.Is(err, errStopped) {
+		t.Errorf("change of a person who stops waiting: %v", err)
+	}
 	b := a.beside("b", silence)
 	if got := b.pull(); len(got) != 1 || got[0] != b.dir() {
 		t.Errorf("brought %v", got)

@@ -3,6 +3,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,15 +170,15 @@ func sleeps(err error) error {
 
 // lockSoon is lock for who a person waits for: what another process of this clone does with a task takes moments.
 func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) {
-	ctx, cancel := patience.New(20 * time.Second).Context(ctx)
+	soon, cancel := patience.New(20 * time.Second).Context(ctx)
 	defer cancel()
 	for {
 		lock, err := t.lock(dir)
 		if !errors.Is(err, durable.ErrHeld) {
 			return lock, err
 		}
-		if patience.Sleep(ctx, 20*time.Millisecond) != nil { // another process's lock has no event
-			return nil, err
+		if patience.Sleep(soon, 20*time.Millisecond) != nil { // another process's lock has no event
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
 	}
 }
