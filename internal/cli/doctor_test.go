@@ -17,6 +17,29 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
+// What is found comes in the same order each time.
+func TestDoctorOrder(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".trellis"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".trellis", "config.yaml"), []byte("sandbox: auto\nsandbox_write: [~/none]\nsandbox_home: [~/none]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		var out bytes.Buffer
+		a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}}
+		a.Run(context.Background(), []string{"doctor"})
+		write, home := strings.Index(out.String(), "sandbox_write: "), strings.Index(out.String(), "sandbox_home: ")
+		if write < 0 || home < write {
+			t.Fatalf("got %s", &out)
+		}
+	}
+}
+
 // The fields of doctor --json are a contract, and what a mend says of itself is in them.
 func TestDoctorJSON(t *testing.T) {
 	dir := t.TempDir()

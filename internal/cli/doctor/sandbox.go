@@ -56,9 +56,8 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 		d.reaches(p, c, box)
 	}
 	d.unseen(box)
-	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {
-		d.absent(key, paths)
-	}
+	d.absent("sandbox_write", c.SandboxWrite)
+	d.absent("sandbox_home", c.SandboxHome)
 }
 
 // reaches says of each agent that is installed or named which hosts it reaches, where that is not all.
