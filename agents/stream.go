@@ -2,7 +2,6 @@ package agents
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +60,7 @@ func (l *logs) events(emit func(Event), end func(error)) func(Event) {
 }
 
 func (l *logs) close() error {
-	return cmp.Or(l.mask.Close(), l.stream.Close(), l.stderr.Close())
+	return errors.Join(l.mask.Close(), l.stream.Close(), l.stderr.Close())
 }
 
 // logFile keeps up to maxLog bytes.

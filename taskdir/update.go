@@ -209,7 +209,8 @@ func (s Store) locked(dir string, do func(owned func() bool) error) error {
 	if err != nil {
 		return fmt.Errorf("changing task %s: %w", filepath.Base(dir), err)
 	}
-	return cmp.Or(do(lock.Owned), lock.Unlock())
+	err = do(lock.Owned)
+	return cmp.Or(err, lock.Unlock()) // that of do is promised as it is
 }
 
 func (s Store) writeLock(dir string) (*durable.Lock, error) {

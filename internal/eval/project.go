@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -59,8 +58,10 @@ func (p *Project) Lay(ctx context.Context, dir string, env []string) (err error)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(p.Files[name]), 0o644))
-		if err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(p.Files[name]), 0o644); err != nil {
 			return err
 		}
 	}

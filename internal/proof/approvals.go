@@ -5,7 +5,6 @@ package proof
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -267,5 +266,5 @@ func locked(disk *durable.Disk, dir string, do func() error) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(do(), lock.Unlock())
+	return errors.Join(do(), lock.Unlock())
 }

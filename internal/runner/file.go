@@ -305,7 +305,10 @@ func (s FileRunner) fileActs(dir string) *fileActs {
 // canRun makes sure, before anything is begun, that the steps asked for are there, and that their commands and agents
 // can work.
 func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
-	if err := cmp.Or(s.Box.Ready(ctx), CheckTemp()); err != nil {
+	if err := s.Box.Ready(ctx); err != nil {
+		return err
+	}
+	if err := CheckTemp(); err != nil {
 		return err
 	}
 	if _, err := s.Agent(o.Agent); o.Agent != "" && errors.Is(err, agents.ErrUnknown) {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -72,7 +71,10 @@ func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[stri
 // trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
 func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
-		return suspended(cmp.Or(g.trustedHere(ctx, g.store.Root), g.trustedTexts(ctx, dir, texts)))
+		if err := g.trustedHere(ctx, g.store.Root); err != nil {
+			return suspended(err)
+		}
+		return suspended(g.trustedTexts(ctx, dir, texts))
 	}
 }
 

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -34,7 +33,11 @@ func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 		return
 	}
 	// A checkout may have brought others since the run began, and what they call.
-	if err := cmp.Or(hk.guard.trustedPrograms(ctx), hk.guard.trustedHere(ctx, hk.store.Root)); err != nil {
+	err := hk.guard.trustedPrograms(ctx)
+	if err == nil {
+		err = hk.guard.trustedHere(ctx, hk.store.Root)
+	}
+	if err != nil {
 		r.Say("hooks." + string(e) + " of " + filepath.Base(dir) + " are not run: " + err.Error())
 		return
 	}

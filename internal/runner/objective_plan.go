@@ -112,7 +112,10 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 	if err != nil {
 		return res, err
 	}
-	if err := cmp.Or(s.guard().trustedObjective(ctx, name, src), s.guard().trustedHere(ctx, s.Store.Root)); err != nil {
+	if err := s.guard().trustedObjective(ctx, name, src); err != nil {
+		return res, err
+	}
+	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
 		return res, err
 	}
 	road, err := roadmap.Parse(name, src)

@@ -148,7 +148,10 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 	if err := s.mendJournal(dir); err != nil {
 		return PlanResult{}, err
 	}
-	if err := cmp.Or(s.guard().trustedHere(ctx, s.Store.Root), s.guard().trusted(ctx, dir)); err != nil {
+	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
+		return PlanResult{}, err
+	}
+	if err := s.guard().trusted(ctx, dir); err != nil {
 		return PlanResult{}, err
 	}
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -410,7 +409,10 @@ func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag strin
 			return nil
 		}
 	}
-	return cmp.Or(s.Roles().able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag), CheckTemp())
+	if err := s.Roles().able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag); err != nil {
+		return err
+	}
+	return CheckTemp()
 }
 
 // deliver is what a run does at its end.

@@ -2,7 +2,6 @@
 package outcome
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,10 @@ func EndRun(ctx context.Context, a *command.Console, p *app.Project, res runner.
 		}
 		return exitOf(res)
 	}
-	return cmp.Or(a.PrintTask(p, res.Dir), exitOf(res))
+	if err := a.PrintTask(p, res.Dir); err != nil {
+		return err
+	}
+	return exitOf(res)
 }
 
 // afterWait is the command that comes next for a task that waits: for the first of what it waits for that does not name its own.
