@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -79,21 +80,30 @@ func Seconds(s float64) string {
 
 // Duration is [Seconds] with the tenths of what is below ten seconds.
 func Duration(d time.Duration) string {
-	if d < 10*time.Second {
+	if d.Round(100*time.Millisecond) < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
 	return Seconds(d.Seconds())
 }
 
 // Tokens is a count in few letters: 950, 12.3k, 1.2M.
-func Tokens(n int64) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprint(n)
-	case n < 1_000_000:
-		return fmt.Sprintf("%.1fk", float64(n)/1000)
+func Tokens(n int64) string { return scaled(n, "", "k", "M") }
+
+// Bytes is a size in few letters: 950 B, 12.3 KB, 1.2 GB.
+func Bytes(n int64) string { return scaled(n, " B", " KB", " MB", " GB", " TB") }
+
+// scaled is n in the first of units, each a thousand of the one before, that it is less than a thousand of as it is written.
+func scaled(n int64, units ...string) string {
+	if n < 1000 {
+		return fmt.Sprint(n) + units[0]
 	}
-	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
+	value, unit := float64(n), ""
+	for _, unit = range units[1:] {
+		if value /= 1000; math.Round(value*10) < 10_000 {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f%s", value, unit)
 }
 
 // Cost is what agents cost. What nobody told is unknown.
@@ -172,12 +182,12 @@ func encode(v any, indent string) ([]byte, error) {
 // Valid reports whether b is text that agents are shown: UTF-8, without a NUL, which is what other encodings have.
 func Valid(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
-// InvalidUTF8 is the byte at which s stops being UTF-8 or has a NUL; 0 for one that does neither.
+// InvalidUTF8 is the byte at which s stops being UTF-8 or has a NUL; -1 for one that does neither.
 func InvalidUTF8(s string) int {
 	for i, r := range s {
 		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
 			return i
 		}
 	}
-	return 0
+	return -1
 }

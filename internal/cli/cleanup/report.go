@@ -73,22 +73,22 @@ func (r *report) print(w io.Writer, o options) error {
 		t.print(&b, r.root, o)
 	}
 	for _, t := range r.Orphans {
-		fmt.Fprintf(&b, "%s  %s\n  %s; next: %s\n", app.ShortPath(r.root, t.Path), size(t.Size), t.Why, t.Next)
+		fmt.Fprintf(&b, "%s  %s\n  %s; next: %s\n", app.ShortPath(r.root, t.Path), text.Bytes(t.Size), t.Why, t.Next)
 	}
 	switch {
 	case b.Len() == 0:
 		b.WriteString("nothing is left of any task\n")
 	case r.Freed > 0:
-		fmt.Fprintf(&b, "freed %s of %s\n", size(r.Freed), size(r.Size))
+		fmt.Fprintf(&b, "freed %s of %s\n", text.Bytes(r.Freed), text.Bytes(r.Size))
 	default:
-		fmt.Fprintf(&b, "%s in all\n", size(r.Size))
+		fmt.Fprintf(&b, "%s in all\n", text.Bytes(r.Size))
 	}
 	_, err := io.WriteString(w, trellis.Visible(b.String()))
 	return err
 }
 
 func (t cleanedTask) print(b *strings.Builder, root string, o options) {
-	fmt.Fprintf(b, "%s  %s  %s\n", t.ID, t.Status, size(t.Size))
+	fmt.Fprintf(b, "%s  %s  %s\n", t.ID, t.Status, text.Bytes(t.Size))
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -171,19 +171,4 @@ func remark(t cleanup.Tree) string {
 
 func proofWords(p git.Proof) string {
 	return map[git.Proof]string{git.InHistory: "its commits", git.InPatches: "its patches, rebased or picked", git.InOne: "squashed"}[p]
-}
-
-// size is a number of bytes in few letters: 950 B, 12.3 KB, 1.2 GB.
-func size(n int64) string {
-	const step = 1000
-	if n < step {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n), ""
-	for _, unit = range []string{"KB", "MB", "GB", "TB"} {
-		if value /= step; value < step {
-			break
-		}
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
 }

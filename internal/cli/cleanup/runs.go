@@ -93,12 +93,12 @@ func (d cleanedRuns) print(w io.Writer, dryRun bool) error {
 	var beyond int64
 	for _, r := range d.Runs {
 		beyond += r.Size
-		fmt.Fprintf(&b, "%s  run %s  %s  %s\n", r.ID, r.Number, r.Ended.Format(time.DateOnly), size(r.Size))
+		fmt.Fprintf(&b, "%s  run %s  %s  %s\n", r.ID, r.Number, r.Ended.Format(time.DateOnly), text.Bytes(r.Size))
 	}
 	if dryRun {
-		fmt.Fprintf(&b, "would free %s of %s\n", size(beyond), size(d.Size))
+		fmt.Fprintf(&b, "would free %s of %s\n", text.Bytes(beyond), text.Bytes(d.Size))
 	} else {
-		fmt.Fprintf(&b, "freed %s of %s\n", size(d.Freed), size(d.Size))
+		fmt.Fprintf(&b, "freed %s of %s\n", text.Bytes(d.Freed), text.Bytes(d.Size))
 	}
 	_, err := io.WriteString(w, trellis.Visible(b.String()))
 	return err

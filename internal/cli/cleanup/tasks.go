@@ -105,7 +105,7 @@ func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 		if l.Nothing() || l.Keeps != "" || l.Proof == "" && cmd.merged {
 			continue
 		}
-		said := l.ID + " (" + size(l.Size()) + ")"
+		said := l.ID + " (" + text.Bytes(l.Size()) + ")"
 		if l.Proof == "" {
 			said += ", which is not merged: " + l.Why + "; a backup is made first"
 			unmerged = l.ID
