@@ -55,10 +55,15 @@ func (d *diagnosis) probeLock(p *app.Project) (err error) {
 		return fmt.Errorf("trying locks: %w", err)
 	}
 	second, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
-	if err == nil {
-		return errors.Join(errors.New("a lock was given twice"), second.Unlock(), first.Unlock())
+	switch {
+	case err == nil:
+		err = errors.Join(errors.New("a lock was given twice"), second.Unlock())
+	case errors.Is(err, durable.ErrHeld):
+		err = nil
+	default:
+		err = fmt.Errorf("trying locks: %w", err)
 	}
-	return first.Unlock()
+	return errors.Join(err, first.Unlock())
 }
 
 // ends says how what a call leaves is found at its end: the surest of the ways that this machine has, tried out.
