@@ -4,8 +4,8 @@ package share
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -98,7 +98,7 @@ func Pull(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("follow") {
-		return pullOn(c.Context, a, p, t)
+		return pullOn(c.Context, a, p, t, c.Bool("json"))
 	}
 	changed, unbrought := t.Pull(c.Context)
 	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
@@ -126,8 +126,23 @@ type pulled struct {
 	Changed []string `json:"changed"` // directories of tasks
 }
 
-// pullOn brings what others do until ctx ends.
-func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team) error {
-	t.Mirror(ctx, func(dir string) { fmt.Fprintln(a.Stdout, p.Store.Rel(dir)) })
-	return ctx.Err()
+// pullOn brings what others do until ctx ends, or nobody takes what it prints.
+func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team, asJSON bool) error {
+	following, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	lines := json.NewEncoder(a.Stdout)
+	t.Mirror(following, func(dir string) {
+		name := p.Store.Rel(dir)
+		show := func() error { return a.Result(name) }
+		if asJSON {
+			show = func() error { return lines.Encode(pulled{[]string{name}}) }
+		}
+		if err := show(); err != nil {
+			end(err)
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return context.Cause(following)
 }
