@@ -206,7 +206,7 @@ func begunByDeliver(h *journal.History) bool {
 // delivers it; so it is when that was cut off before. in is what is to be delivered: the task may have gone on, or been called off,
 // before its lock was taken.
 func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
-	j, err := s.open(dir, nil, nil)
+	j, err := s.open(ctx, dir, nil, nil)
 	if err != nil {
 		return false, in, err
 	}

@@ -223,7 +223,7 @@ func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before 
 func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
 	res = FileRun{ID: filepath.Base(dir), Dir: dir}
 	a := s.fileActs(dir)
-	j, err := s.open(dir, a.activities(), func(j *journal.Run) []journal.Message { return s.Approvals().messagesForWaits(dir, j) })
+	j, err := s.open(ctx, dir, a.activities(), func(j *journal.Run) []journal.Message { return s.Approvals().messagesForWaits(dir, j) })
 	if err != nil {
 		return res, err
 	}

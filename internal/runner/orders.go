@@ -117,7 +117,7 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if t, err := s.Store.Load(dir); err == nil && mends(t) && !o.fresh && o.said == "" {
 		return s.mendPull(ctx, dir)
 	}
-	j, err := s.reopen(dir)
+	j, err := s.reopen(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func live(store taskdir.Store, dir string) error {
 }
 
 // reopen opens the journal of a task; one that is damaged, or not ours, is set aside for a new one.
-func (s Orders) reopen(dir string) (*journal.Run, error) {
-	j, err := s.open(dir, nil, nil)
+func (s Orders) reopen(ctx context.Context, dir string) (*journal.Run, error) {
+	j, err := s.open(ctx, dir, nil, nil)
 	if !errors.Is(err, journal.ErrDamaged) && !errors.As(err, new(*ForeignError)) {
 		return j, err
 	}
@@ -181,7 +181,7 @@ func (s Orders) reopen(dir string) (*journal.Run, error) {
 	if err := s.Disk.Rename(path, fmt.Sprintf("%s.damaged-%d", path, s.Clock().Unix())); err != nil {
 		return nil, err
 	}
-	return s.open(dir, nil, nil)
+	return s.open(ctx, dir, nil, nil)
 }
 
 // retried is the input of another run after the one that h tells of, or why there can be none.

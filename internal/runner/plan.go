@@ -145,7 +145,7 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 	if err := s.Roles().CanPlan(ctx, agent); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.mendJournal(dir); err != nil {
+	if err := s.mendJournal(ctx, dir); err != nil {
 		return PlanResult{}, err
 	}
 	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
@@ -180,7 +180,7 @@ func unfinished(dir string) (in planner.Input, ok bool) {
 
 // mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of
 // work that was begun, and stays.
-func (s PlanRunner) mendJournal(dir string) error {
+func (s PlanRunner) mendJournal(ctx context.Context, dir string) error {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (s PlanRunner) mendJournal(dir string) error {
 	if err != nil || t.Status == trellis.Ready || trellis.Move(t.Status, trellis.Planning) != nil {
 		return err
 	}
-	j, err := s.Orders().reopen(dir)
+	j, err := s.Orders().reopen(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,10 @@ func (s PlanRunner) CanReplan(dir string) error {
 	if err := live(s.Store, dir); err != nil {
 		return err
 	}
-	h, _ := journal.Read(filepath.Join(dir, taskdir.Run))
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) { // what is damaged is mended
+		return err
+	}
 	if h != nil && canGoOn(dir, h) {
 		return nil
 	}
@@ -319,7 +322,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	caller := agentCallers(s.Site).caller(dir, marker)
 	deps.Equip(caller)
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, append(append(deps.Activities(), caller.CallingOff()), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(ctx, dir, append(append(deps.Activities(), caller.CallingOff()), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
@@ -456,6 +457,35 @@ func TestFeedbackOnWorkThatNeverBegan(t *testing.T) {
 	defer lock.Unlock()
 	if err := plans.CanReplan(res.Dir); err != nil {
 		t.Errorf("the lock is held, which has an answer of its own: %v", err)
+	}
+}
+
+// Where the journal can't be read, nobody knows what was begun: that is told, and not that the task can be planned again.
+func TestReplanOfAnUnreadableJournal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	res, err := w.Plan("bye", "say bye")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(res.Dir, taskdir.Journal)
+	if err := errors.Join(os.Rename(path, path+".before"), os.Mkdir(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Site.PlanRunner().CanReplan(res.Dir); !errors.As(err, new(*durable.FileError)) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Site.PlanRunner().CanReplan(res.Dir); err != nil {
+		t.Errorf("without a journal: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("{}\n{}\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Site.PlanRunner().CanReplan(res.Dir); err != nil {
+		t.Errorf("with a damaged journal, which is mended: %v", err)
 	}
 }
 

@@ -107,7 +107,7 @@ func (s PullRequests) quiet(seen delivery.OpenPR) bool {
 // reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it, whatever
 // the settings say, also for what there was a run for, and with as many rounds again.
 func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked bool) (begun bool, note string, err error) {
-	j, err := s.open(pr.Dir, nil, nil)
+	j, err := s.open(ctx, pr.Dir, nil, nil)
 	if err != nil {
 		return false, "", err
 	}

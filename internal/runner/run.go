@@ -109,7 +109,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	calls := agentCallers(s.Site)
 	effects, caller := pipeline.New(deps), calls.caller(dir, deps.Marker)
 	caller.Slots, caller.Check, caller.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
-	j, err := s.open(dir, saved(lease, pipeline.Coded(append(effects.Activities(), calls.mending(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
+	j, err := s.open(ctx, dir, saved(lease, pipeline.Coded(append(effects.Activities(), calls.mending(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.states().unreadable(ctx, s.Repo, dir)
 	}

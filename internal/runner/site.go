@@ -188,7 +188,7 @@ func nonce() string {
 
 // open takes the lock of a task's run, ends what an earlier holder left running, and opens the run's journal. A
 // *durable.HeldError means that another process has the task.
-func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
+func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
 	clone, err := s.Repo.CloneID()
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.guard().ours(context.Background(), dir, j.History()); err != nil {
+	if err := s.guard().ours(ctx, dir, j.History()); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	raised = s.Budgets().raised(j.History())
