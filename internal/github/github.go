@@ -111,11 +111,11 @@ func (gh *Client) Find(ctx context.Context, head string) (best *forge.PR, err er
 func (p *pull) checked() (*forge.PR, error) {
 	switch {
 	case p.Number < 1:
-		return nil, errors.New("one has no number")
+		return nil, errors.New("a pull request has no number")
 	case !address(p.URL):
 		return nil, fmt.Errorf("%q is no address", p.URL)
 	case p.State != forge.Open && p.State != forge.Closed && p.State != forge.Merged:
-		return nil, fmt.Errorf("%q is no state", p.State)
+		return nil, fmt.Errorf("a pull request has the unknown state %q", p.State)
 	}
 	return &forge.PR{Number: p.Number, URL: p.URL, State: p.State, Draft: p.IsDraft, HeadSHA: p.HeadRefOid, BaseRef: p.BaseRefName, Title: p.Title, Body: p.Body}, nil
 }

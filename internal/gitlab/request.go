@@ -43,9 +43,9 @@ func (r *request) checked() (*forge.PR, error) {
 	state := map[string]string{"opened": forge.Open, "locked": forge.Open, "closed": forge.Closed, "merged": forge.Merged}[r.State]
 	switch {
 	case r.IID < 1:
-		return nil, errors.New("one has no number")
+		return nil, errors.New("a merge request has no number")
 	case state == "":
-		return nil, fmt.Errorf("%q is no state", r.State)
+		return nil, fmt.Errorf("a merge request has the unknown state %q", r.State)
 	}
 	if _, _, err := parsePullURL(r.WebURL); err != nil {
 		return nil, err

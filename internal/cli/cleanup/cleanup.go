@@ -70,9 +70,9 @@ type options struct {
 func (o options) check() error {
 	switch {
 	case o.runs && (o.merged || o.backups):
-		return app.Usagef("--runs and --merged or --backups are two things")
+		return app.Usagef("--runs can't be combined with --merged or --backups: run one after the other")
 	case o.backups && o.merged:
-		return app.Usagef("--backups and --merged are two things")
+		return app.Usagef("--backups can't be combined with --merged: run one after the other")
 	case o.older != "" && !o.backups:
 		return app.Usagef("--older says which backups to delete: add --backups")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/editor"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	letters "github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -105,7 +106,7 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	if wrong := len(trellis.Errors(problems)); wrong == 0 {
 		return false, e.save(text)
 	} else if !e.CanAsk() {
-		return false, e.kept(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not saved: %d of what you wrote does not hold", e.file(), wrong)))
+		return false, e.kept(app.AsKind(app.ErrUnmet, fmt.Errorf("%s has %s and was not saved", e.file(), letters.Count(wrong, "problem"))))
 	}
 	answers := []string{"edit again", "discard"}
 	if e.edits.MayKeep(e.dir) {

@@ -400,7 +400,7 @@ func (r Backups) touched(ref string, least time.Time) time.Time {
 // DropBackup deletes a backup, if it still is what it was.
 func (r Backups) DropBackup(ctx context.Context, s Saved) error {
 	if !strings.HasPrefix(s.Ref, BackupRefs) {
-		return fmt.Errorf("%s is no backup", s.Ref)
+		return fmt.Errorf("%s is not a backup; next: trellis cleanup --backups", s.Ref)
 	}
 	return r.refs.DeleteRef(ctx, s.Ref, s.Commit)
 }
