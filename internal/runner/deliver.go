@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -277,4 +278,30 @@ func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
 		return context.Cause(ctx) // unless it is to end
 	}
 	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + trellis.ShellWord(t.ID)}
+}
+
+// deliver is what a run does at its end.
+func (s TaskRunner) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) (pipeline.Delivery, error) {
+	by, err := s.deliverer(ctx, in)
+	if err != nil {
+		return pipeline.Delivery{}, err
+	}
+	d, err := by.Deliver(ctx, delivery.NewWork(s.Store, in))
+	return d.Delivery, err
+}
+
+func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
+	dir := filepath.Join(s.Store.Tasks(), in.Task)
+	mask, err := s.effects(dir).Leaks.Masker(ctx, in.Job)
+	if err != nil {
+		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
+	}
+	issues := s.trackers()
+	forges := delivery.Forges{Env: s.Environ, Marker: runlock.Marker(dir), GitLab: issues}
+	return &delivery.Deliverer{Repo: s.Repo, Forges: forges, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
+}
+
+// trackers are what issues are read with, and a GitLab is asked with.
+func (s *Site) trackers() *tracker.Access {
+	return &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
 }

@@ -8,19 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/trellis-tasks/trellis/internal/agentcall"
-	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
-	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
-	"github.com/trellis-tasks/trellis/internal/tracker"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -224,30 +219,6 @@ func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline
 	return p.Report, nil
 }
 
-// usedBy is what agents used for a task so far, its plannings included: by the journal, or without one by task.json. What its run
-// will not go on with counts too.
-func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
-	switch {
-	case h.Run == "":
-		return t.Pipeline.Usage, nil
-	case h.Flow == planner.Flow:
-		rep, err := soFar(t.Dir, h)
-		return rep.Usage, err
-	}
-	p, err := pipeline.ReadProgress(h)
-	return p.Used.Add(lost(t.Dir, h)), err
-}
-
-// lost is what calls of a run used that came to no reply.
-func lost(dir string, h *journal.History) (used trellis.Usage) {
-	for _, c := range h.Calls {
-		if replied := c.Done && c.Fail == nil; !replied && slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
-			used = used.Add(agentcall.Lost(filepath.Join(dir, taskdir.Run), flow.Call{Run: h.Run, ID: c.ID, Attempt: c.Entries}))
-		}
-	}
-	return used
-}
-
 func beginRun(j *journal.Run, in pipeline.Input) error {
 	return beginFlow(j, pipeline.Flow, in.Task, in.Code, in)
 }
@@ -340,33 +311,6 @@ func (s TaskRunner) unusable(dir string, err error) error {
 	return &NotReadyError{[]trellis.Problem{*p}}
 }
 
-// mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
-// may by hand.
-func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
-	var missing time.Time // since when task.json is
-	return func(j *journal.Run) []journal.Message {
-		t, err := s.Store.Load(dir)
-		switch {
-		case !errors.Is(err, taskdir.ErrNotFound):
-			missing = time.Time{}
-		case missing.IsZero():
-			missing = time.Now()
-		case time.Since(missing) > pipeline.Saving:
-			return []journal.Message{{Suspend: ErrVanished}}
-		}
-		if err != nil {
-			return nil // half-written by hand; it is looked at again, and the next phase says what is wrong
-		}
-		switch {
-		case t.Status == trellis.Cancelled:
-			return []journal.Message{{ID: "cancel", Cancel: true}}
-		case pipeline.Stopped(t):
-			return []journal.Message{{Suspend: ErrStopped}}
-		}
-		return s.Approvals().messagesForWaits(dir, j)
-	}
-}
-
 // pipelineDeps are what the effects of a task's run are made of.
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
@@ -413,30 +357,4 @@ func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag strin
 		return err
 	}
 	return CheckTemp()
-}
-
-// deliver is what a run does at its end.
-func (s TaskRunner) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) (pipeline.Delivery, error) {
-	by, err := s.deliverer(ctx, in)
-	if err != nil {
-		return pipeline.Delivery{}, err
-	}
-	d, err := by.Deliver(ctx, delivery.NewWork(s.Store, in))
-	return d.Delivery, err
-}
-
-func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
-	dir := filepath.Join(s.Store.Tasks(), in.Task)
-	mask, err := s.effects(dir).Leaks.Masker(ctx, in.Job)
-	if err != nil {
-		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
-	}
-	issues := s.trackers()
-	forges := delivery.Forges{Env: s.Environ, Marker: runlock.Marker(dir), GitLab: issues}
-	return &delivery.Deliverer{Repo: s.Repo, Forges: forges, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
-}
-
-// trackers are what issues are read with, and a GitLab is asked with.
-func (s *Site) trackers() *tracker.Access {
-	return &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
 }

@@ -1,0 +1,38 @@
+package runner
+
+import (
+	"errors"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
+// may by hand.
+func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
+	var missing time.Time // since when task.json is
+	return func(j *journal.Run) []journal.Message {
+		t, err := s.Store.Load(dir)
+		switch {
+		case !errors.Is(err, taskdir.ErrNotFound):
+			missing = time.Time{}
+		case missing.IsZero():
+			missing = time.Now()
+		case time.Since(missing) > pipeline.Saving:
+			return []journal.Message{{Suspend: ErrVanished}}
+		}
+		if err != nil {
+			return nil // half-written by hand; it is looked at again, and the next phase says what is wrong
+		}
+		switch {
+		case t.Status == trellis.Cancelled:
+			return []journal.Message{{ID: "cancel", Cancel: true}}
+		case pipeline.Stopped(t):
+			return []journal.Message{{Suspend: ErrStopped}}
+		}
+		return s.Approvals().messagesForWaits(dir, j)
+	}
+}
