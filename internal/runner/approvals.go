@@ -193,16 +193,17 @@ var ErrPlanChanged = errors.New("it was changed since it was shown")
 // Approve records a person's yes to the plan, and lets the task run when it was the last that was missing. shown is the
 // hash of what they saw, "" when they mean the plan as it is now; of another the error matches [ErrPlanChanged].
 func (ap Approvals) Approve(dir, by, shown string) (proof.ApprovalState, error) {
-	return ap.decide(dir, proof.Approval{Decision: proof.Approve, By: by, Hash: shown})
+	return ap.decidePlan(dir, proof.Approval{Decision: proof.Approve, By: by, Hash: shown})
 }
 
 // Reject records a person's no. shown is as in Approve.
 func (ap Approvals) Reject(dir, by, reason, shown string) error {
-	_, err := ap.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason, Hash: shown})
+	_, err := ap.decidePlan(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason, Hash: shown})
 	return err
 }
 
-func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
+// decidePlan records what a person says to the plan of a task that can be decided on now, and takes it into the status.
+func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
 	if err := live(ap.Store, dir); err != nil {
 		return v, err
 	}
@@ -239,7 +240,7 @@ func (ap Approvals) decide(dir string, a proof.Approval) (v proof.ApprovalState,
 		}
 	}
 	a.Hash = now
-	if err := ap.say(dir, a); err != nil {
+	if err := ap.record(dir, a); err != nil {
 		return v, err
 	}
 	return ap.settleApproval(dir, a)
@@ -313,7 +314,7 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 		}
 	}
 	a.Step, a.Hash = q.Path, q.Hash
-	if err := ap.say(dir, a); err != nil {
+	if err := ap.record(dir, a); err != nil {
 		return q, said, err
 	}
 	said, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
@@ -365,8 +366,9 @@ func edited(file string, q workflow.Request, next string) error {
 	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was, and another one takes the edit in", file, q.Path), next}
 }
 
-// say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
-func (ap Approvals) say(dir string, a proof.Approval) (err error) {
+// record appends a decision to approvals.jsonl, signed where there is a key to sign with. It is read back at once, so that it is known
+// as written here before git can bring it.
+func (ap Approvals) record(dir string, a proof.Approval) (err error) {
 	a.At, a.Account = ap.Now().UTC(), ap.account
 	if d := ap.Config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
 		a.ExpiresAt = a.At.Add(d)

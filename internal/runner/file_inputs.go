@@ -132,7 +132,7 @@ func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
 		if err != nil {
 			return used, err
 		}
-		list, used = append(list, old), used.Add(lost(dir, old)) // what the last one lost is counted when it goes on
+		list, used = append(list, old), used.Add(lostUsage(dir, old)) // what the last one lost is counted when it goes on
 	}
 	for _, h := range list {
 		u, err := workflow.Used(h)

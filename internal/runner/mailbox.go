@@ -10,8 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
-// may by hand.
+// mailbox returns the messages of people to a run, by the files of its task directory, which commands write and people may edit by hand.
 func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 	var missing time.Time // since when task.json is
 	return func(j *journal.Run) []journal.Message {

@@ -375,7 +375,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 // soFar is what a planning in dir took up to where its journal stands, calls without an answer included.
 func soFar(dir string, h *journal.History) (planner.Report, error) {
 	rep, err := planner.SoFar(h)
-	rep.Usage = rep.Usage.Add(lost(dir, h))
+	rep.Usage = rep.Usage.Add(lostUsage(dir, h))
 	return rep, err
 }
 

@@ -91,8 +91,6 @@ func (s *Site) shared() *common {
 	return s.common
 }
 
-// What a site can do, in parts that know no more than they need.
-
 func (s *Site) Assessor() Assessor {
 	return Assessor{s.Store, s.Repo, s.Config, s.LookPath, s.Seen, &s.shared().neighbours, baseFinder(s), s.Approvals(), s.Budgets(), s.guard(), s.states(), s.Elsewhere}
 }

@@ -84,15 +84,15 @@ func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error
 	if err != nil || res.Interrupted || len(res.Waits) > 0 {
 		return res, err
 	}
-	failed := res.Failure != nil && !cutOff(res)
+	failed := res.Failure != nil && !wasInterrupted(res)
 	if !failed && (res.Status == trellis.Ready || res.Status == trellis.InProgress) || busy != nil && res.Status == trellis.Planning {
 		return st.Start(ctx, dir, o)
 	}
 	return res, nil
 }
 
-// cutOff reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.
-func cutOff(res Result) bool {
+// wasInterrupted reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.
+func wasInterrupted(res Result) bool {
 	return res.Status == trellis.InProgress && res.Failure != nil && res.Failure.Code == string(trellis.Interrupted)
 }
 

@@ -197,7 +197,7 @@ func (s states) replanned(dir string) error {
 // resumeCutOff reports whether a run was begun for a task in review by a look at its pull request, or by a delivery, that was cut
 // off then. The task is in progress after it.
 func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
-	if _, cut, err := cutOffInReview(h); err != nil || !cut {
+	if _, cut, err := interruptedInReview(h); err != nil || !cut {
 		return false, err
 	}
 	lock, err := runlock.Take(dir, s.now()) // a run that says in task.json that it is over has still to say so in its journal
@@ -208,15 +208,15 @@ func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
 	if h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil {
 		return false, err
 	}
-	p, cut, err := cutOffInReview(h)
+	p, cut, err := interruptedInReview(h)
 	if err == nil && cut {
 		err = s.resume(dir, p)
 	}
 	return cut, err
 }
 
-// cutOffInReview reports whether a journal has a run that was begun for a task in review and did not end. h is nil without one.
-func cutOffInReview(h *journal.History) (p pipeline.Progress, cut bool, err error) {
+// interruptedInReview reports whether a journal has a run that was begun for a task in review and did not end. h is nil without one.
+func interruptedInReview(h *journal.History) (p pipeline.Progress, cut bool, err error) {
 	if h == nil || h.Flow != pipeline.Flow || h.Ended {
 		return p, false, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// usedBy is what agents used for a task so far, its plannings included: by the journal, or without one by task.json. What its run
-// will not go on with counts too.
+// usedBy returns what agents used for a task so far, its plannings included, by its journal, or without one by task.json. Calls that will
+// not be gone on with count too.
 func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 	switch {
 	case h.Run == "":
@@ -24,11 +24,11 @@ func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 		return rep.Usage, err
 	}
 	p, err := pipeline.ReadProgress(h)
-	return p.Used.Add(lost(t.Dir, h)), err
+	return p.Used.Add(lostUsage(t.Dir, h)), err
 }
 
-// lost is what calls of a run used that came to no reply.
-func lost(dir string, h *journal.History) (used trellis.Usage) {
+// lostUsage returns what those calls of a run used that came to no reply.
+func lostUsage(dir string, h *journal.History) (used trellis.Usage) {
 	for _, c := range h.Calls {
 		if replied := c.Done && c.Fail == nil; !replied && slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
 			used = used.Add(agentcall.Lost(filepath.Join(dir, taskdir.Run), flow.Call{Run: h.Run, ID: c.ID, Attempt: c.Entries}))
