@@ -17,10 +17,10 @@ import (
 
 const configYAML = ".trellis/config.yaml"
 
-// SettingsFile is the file of settings of a project, or of a person, which commands read and change.
+// SettingsFile is the file of settings of a project, or of the user, which commands read and change.
 type SettingsFile struct {
-	Of   config.Of
-	Name string // as people read it
+	Scope config.Scope
+	Name  string // as people read it
 
 	path string
 	disk *durable.Disk
@@ -32,7 +32,7 @@ type SettingsFile struct {
 // SettingsFile is .trellis/config.yaml.
 func (p *Project) SettingsFile() *SettingsFile {
 	return &SettingsFile{
-		Of: config.OfProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk,
+		Scope: config.ScopeProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk,
 		look: func() (config.Files, []trellis.Problem) {
 			f, unread := p.Settings.Read()
 			return f, append(unread, removed(p.Repo, f)...)
@@ -46,7 +46,7 @@ func (p *Project) SettingsFile() *SettingsFile {
 	}
 }
 
-// UserSettingsFile is the person's file for all projects. It may be a link, as people keep such files elsewhere.
+// UserSettingsFile is the user's file for all projects. It may be a link, as people keep such files elsewhere.
 func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 	path := e.UserFile()
 	if path == "" {
@@ -57,7 +57,7 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 		real, err = path, nil
 	}
 	f := &SettingsFile{
-		Of: config.OfPerson, Name: path, path: real, disk: e.Disk, made: func(_, _ []byte) {},
+		Scope: config.ScopeUser, Name: path, path: real, disk: e.Disk, made: func(_, _ []byte) {},
 		with: func(data []byte) config.Files { return config.Files{User: config.File{Name: path, Data: data}} },
 		look: func() (f config.Files, unread []trellis.Problem) {
 			user, problem := readUser(path)
@@ -74,14 +74,14 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 func (f *SettingsFile) Settings() ([]config.Setting, []trellis.Problem) {
 	files, unread := f.look()
 	problems := trellis.Errors(append(unread, f.check(files)...))
-	if f.Of == config.OfPerson {
+	if f.Scope == config.ScopeUser {
 		return config.UserSettings(files.User), problems
 	}
 	return config.Settings(files), problems
 }
 
 func (f *SettingsFile) check(files config.Files) []trellis.Problem {
-	if f.Of == config.OfPerson {
+	if f.Scope == config.ScopeUser {
 		_, problems := config.LoadUser(files.User)
 		return problems
 	}
@@ -91,7 +91,7 @@ func (f *SettingsFile) check(files config.Files) []trellis.Problem {
 
 // Setting is one of the settings, as it holds.
 func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, error) {
-	k, err := f.Of.Key(name)
+	k, err := f.Scope.Key(name)
 	if err != nil {
 		return config.Setting{}, nil, f.unknown(err, "get", name)
 	}
@@ -101,18 +101,18 @@ func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, 
 			return s, problems, nil
 		}
 	}
-	return config.Setting{Key: name, Value: k.Unsaid(), Source: config.FromDefault}, problems, nil // of something that nobody named
+	return config.Setting{Key: name, Value: k.Zero(), Source: config.FromDefault}, problems, nil // of something that nobody named
 }
 
 // unknown is the error of a name that is no setting that could be got, set or unset here, and what to type instead.
 func (f *SettingsFile) unknown(err error, command, name string, values ...string) error {
 	list := "trellis config list"
-	other, how := config.OfPerson, "set per person, not per project"
-	if f.Of == config.OfPerson {
+	other, how := config.ScopeUser, "set per person, not per project"
+	if f.Scope == config.ScopeUser {
 		list += " --user"
-		other, how = config.OfProject, "set per project, not per person"
+		other, how = config.ScopeProject, "set per project, not per person"
 	}
-	_, here := f.Of.Group(name)
+	_, here := f.Scope.Group(name)
 	if _, there := other.Group(name); here != nil && there == nil {
 		typed := typedWith(command, other, name, values)
 		if _, err := other.Key(name); err != nil { // several, or one that is written by hand
@@ -126,9 +126,9 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	return WithHints(AsKind(ErrUsage, err), list)
 }
 
-// typedWith is the command of config that has these values, for a setting of a project or of a person.
-func typedWith(command string, of config.Of, name string, values []string) string {
-	typed := "trellis config " + command + " " + flagOf(of) + trellis.ShellWord(name)
+// typedWith is the command of config that has these values, for a setting of that scope.
+func typedWith(command string, scope config.Scope, name string, values []string) string {
+	typed := "trellis config " + command + " " + flagOf(scope) + trellis.ShellWord(name)
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
 		typed += " --"
 	}
@@ -138,8 +138,8 @@ func typedWith(command string, of config.Of, name string, values []string) strin
 	return typed
 }
 
-func flagOf(of config.Of) string {
-	if of == config.OfPerson {
+func flagOf(scope config.Scope) string {
+	if scope == config.ScopeUser {
 		return "--user "
 	}
 	return ""
@@ -148,13 +148,13 @@ func flagOf(of config.Of) string {
 // Set gives a setting a value, a list any number of them, and reports whether that changed the file. A value that does not
 // hold is an error, and the file stays as it is.
 func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
-	k, err := f.Of.Key(name)
+	k, err := f.Scope.Key(name)
 	if err != nil {
 		return false, f.unknown(err, "set", name, values...)
 	}
 	if k.List && len(values) == 1 {
 		if items := yamledit.Items(values[0]); len(items) > 0 {
-			return false, WithHints(Usagef("%s: %s is one value, and a list takes each by itself", name, values[0]), typedWith("set", f.Of, name, items))
+			return false, WithHints(Usagef("%s: %s is one value, and a list takes each by itself", name, values[0]), typedWith("set", f.Scope, name, items))
 		}
 	}
 	v, err := valueOf(k, values)
@@ -184,7 +184,7 @@ func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 
 // Unset takes a setting, or a group of them, out of the file, and reports whether it was there.
 func (f *SettingsFile) Unset(name string) (changed bool, err error) {
-	k, err := f.Of.Group(name)
+	k, err := f.Scope.Group(name)
 	if err != nil {
 		return false, f.unknown(err, "unset", name)
 	}

@@ -237,7 +237,7 @@ type Files struct {
 	Root     string // main checkout, which relative paths begin at
 	Config   File   // .trellis/config.yaml
 	Worktree File   // .trellis/worktree.yaml
-	User     File   // of the person, for all projects
+	User     File   // of the user, for all projects
 }
 
 // Load makes a Config of files. It always returns one: what could not be used has its default, and a
@@ -248,7 +248,7 @@ func Load(f Files) (*Config, []trellis.Problem) {
 	c, d := decodeProject(f)
 	c.resolve(f.Root)
 	user, problems := LoadUser(f.User)
-	user.Raise(c)
+	user.ApplyFloors(c)
 	d.problems = append(d.problems, problems...)
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
@@ -256,7 +256,7 @@ func Load(f Files) (*Config, []trellis.Problem) {
 	return c, d.problems
 }
 
-// decodeProject is what the files of a project say, without a person's floors, and what is wrong with that.
+// decodeProject is what the files of a project say, without the user's floors, and what is wrong with that.
 func decodeProject(f Files) (*Config, *decoder) {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)

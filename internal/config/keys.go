@@ -30,32 +30,32 @@ type Key struct {
 	near string // for a name that is none: what is spelled almost so
 }
 
-// Of names the file that a key belongs to: settings of a project, or of a person.
-type Of int
+// Scope is whose settings a key belongs to: those of a project, in its repository, or those of a user, for all projects.
+type Scope int
 
-// The files that have keys.
+// The scopes of keys.
 const (
-	OfProject Of = iota
-	OfPerson
+	ScopeProject Scope = iota
+	ScopeUser
 )
 
-func (o Of) typ() reflect.Type {
-	if o == OfPerson {
+func (o Scope) typ() reflect.Type {
+	if o == ScopeUser {
 		return reflect.TypeFor[User]()
 	}
 	return reflect.TypeFor[Config]()
 }
 
 // rows is the table of the keys.
-func (o Of) rows() []Row {
-	if o == OfPerson {
+func (o Scope) rows() []Row {
+	if o == ScopeUser {
 		return UserTable()
 	}
 	return Table()
 }
 
 // Key finds a setting by its name. A name that is none is an error with the one that may have been meant.
-func (o Of) Key(name string) (Key, error) {
+func (o Scope) Key(name string) (Key, error) {
 	k, ok := resolveKey(o.typ(), "", name)
 	k.Name = name
 	switch {
@@ -71,7 +71,7 @@ func (o Of) Key(name string) (Key, error) {
 }
 
 // Group finds a setting, or a group of them, by its name.
-func (o Of) Group(name string) (Key, error) {
+func (o Scope) Group(name string) (Key, error) {
 	k, ok := resolveKey(o.typ(), "", name)
 	k.Name = name
 	if !ok {
@@ -134,7 +134,7 @@ func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key
 }
 
 // unknown says that a name is no setting, and which may have been meant. What stands in a list of groups has no name.
-func (o Of) unknown(name, near string) error {
+func (o Scope) unknown(name, near string) error {
 	if list := o.list(name); list != "" {
 		return fmt.Errorf("%s is no setting: %s is %w", name, list, ErrByHand)
 	}
@@ -149,7 +149,7 @@ func (o Of) unknown(name, near string) error {
 }
 
 // list is the list of groups in which a name leads somewhere, "" for none.
-func (o Of) list(name string) string {
+func (o Scope) list(name string) string {
 	for _, r := range o.rows() {
 		list, _, listed := strings.Cut(r.Key, "[]")
 		if rest, within := strings.CutPrefix(name, list); listed && within && strings.IndexAny(rest, ".[") == 0 {
@@ -160,7 +160,7 @@ func (o Of) list(name string) string {
 }
 
 // meant is the key that may have been meant by a name: one that ends so, or one that is spelled almost so.
-func (o Of) meant(name, near string) string {
+func (o Scope) meant(name, near string) string {
 	var known []string
 	for _, r := range o.rows() {
 		if strings.HasSuffix(r.Key, "."+name) {
@@ -172,7 +172,7 @@ func (o Of) meant(name, near string) string {
 }
 
 // within are the first settings of a group.
-func (o Of) within(name string) string {
+func (o Scope) within(name string) string {
 	var keys []string
 	for _, r := range o.rows() {
 		if strings.HasPrefix(r.Key, name+".") {
@@ -196,8 +196,8 @@ func (k Key) Values() []string {
 	return strings.Fields(k.tag.Get("oneof"))
 }
 
-// Unsaid is its value where nothing is said of what it belongs to, such as an agent that the settings don't name.
-func (k Key) Unsaid() any { return valueOf(reflect.Zero(k.typ), k.tag) }
+// Zero returns the value of a key of something that the settings don't have, such as an agent that they don't name.
+func (k Key) Zero() any { return valueOf(reflect.Zero(k.typ), k.tag) }
 
 // IsText reports whether a value of it is a text, whatever it looks like.
 func (k Key) IsText() bool { return k.typ.Kind() == reflect.String }
@@ -209,7 +209,7 @@ type Source string
 const (
 	FromDefault Source = "default"
 	FromProject Source = "project"
-	FromPerson  Source = "user"
+	FromUser    Source = "user"
 )
 
 // Setting is a setting with the value that is in force.
@@ -242,7 +242,7 @@ func Settings(f Files) []Setting {
 	list := settings(reflect.ValueOf(*c), "", "")
 	own := decode(f.User, &User{}, []string{})
 	user, _ := LoadUser(f.User)
-	user.Raise(c)
+	user.ApplyFloors(c)
 	raised := map[string]Setting{}
 	for _, s := range settings(reflect.ValueOf(*c), "", "") {
 		raised[s.Key] = s
@@ -252,31 +252,31 @@ func Settings(f Files) []Setting {
 		now, there := raised[s.Key]
 		delete(raised, s.Key)
 		if there && !reflect.DeepEqual(now.Value, s.Value) {
-			all = append(all, own.said(now, personal(s.Key), FromPerson))
+			all = append(all, own.said(now, userKey(s.Key), FromUser))
 			continue
 		}
 		all = append(all, d.said(s, s.Key, FromProject))
 	}
-	for _, key := range slices.Sorted(maps.Keys(raised)) { // limits of agents that only the person names
-		all = append(all, own.said(raised[key], personal(key), FromPerson))
+	for _, key := range slices.Sorted(maps.Keys(raised)) { // limits of agents that only the user names
+		all = append(all, own.said(raised[key], userKey(key), FromUser))
 	}
 	return all
 }
 
-// personal is what a floor of a setting is called in a person's file.
-func personal(key string) string {
+// userKey returns the name that the floor of a setting has in the user's file.
+func userKey(key string) string {
 	if key == "planning.approval" {
 		return "approval"
 	}
 	return key
 }
 
-// UserSettings are all settings of a person's file.
+// UserSettings returns all settings of the user's file.
 func UserSettings(f File) (all []Setting) {
 	u := User{}
 	d := decode(f, &u, []string{})
 	for _, s := range settings(reflect.ValueOf(u), "", "") {
-		all = append(all, d.said(s, s.Key, FromPerson))
+		all = append(all, d.said(s, s.Key, FromUser))
 	}
 	return all
 }

@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 		"":                                  " is a group of settings",
 		"something.that.nobody.would.write": "something.that.nobody.would.write is no setting",
 	} {
-		k, err := config.OfProject.Key(name)
+		k, err := config.ScopeProject.Key(name)
 		got := strings.Join(k.Path, "|") + ": " + k.Kind
 		if err != nil {
 			got = err.Error()
@@ -45,10 +45,10 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
-	if k, err := config.OfPerson.Key("trust.keys"); err != nil || !k.List {
+	if k, err := config.ScopeUser.Key("trust.keys"); err != nil || !k.List {
 		t.Errorf("a person's key: %v, %v", k, err)
 	}
-	if _, err := config.OfPerson.Key("verify"); err == nil {
+	if _, err := config.ScopeUser.Key("verify"); err == nil {
 		t.Error("a person's file has no verify")
 	}
 }
@@ -63,7 +63,7 @@ func TestEveryKeyOfTheTable(t *testing.T) {
 		if strings.Contains(r.Key, "[]") {
 			continue
 		}
-		k, err := config.OfProject.Key(strings.NewReplacer("<role>", "judge", "<name>", "mine", "<variable>", "A").Replace(r.Key))
+		k, err := config.ScopeProject.Key(strings.NewReplacer("<role>", "judge", "<name>", "mine", "<variable>", "A").Replace(r.Key))
 		group := err != nil && strings.HasSuffix(err.Error(), "group of settings") && strings.Contains(r.Type, " for each ")
 		if !group && (err != nil || k.Kind != r.Type) {
 			t.Errorf("%s: %v, %q instead of %q", r.Key, err, k.Kind, r.Type)

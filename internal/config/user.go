@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// User is what a person says for all repositories of a machine, in a file outside of them. Sandbox, Approval and Limits are
+// User is what the user says for all repositories of a machine, in a file outside of them. Sandbox, Approval and Limits are
 // floors: settings of a project may be stricter than they are, and count no further where they are not.
 type User struct {
 	Trust    Trust  `yaml:"trust"`
@@ -45,11 +45,11 @@ func (d *decoder) home(key string, paths []string) {
 	}
 }
 
-// UserTable is Table of the settings of a User.
+// UserTable returns the table of the keys of a User, like [Table].
 func UserTable() []Row { return rows(reflect.ValueOf(User{}), "", "") }
 
-// Raise makes settings of a project as strict as the floors are, and says what it changed.
-func (u *User) Raise(c *Config) (raised []string) {
+// ApplyFloors makes the settings of a project as strict as the user's floors, and returns a sentence for each that it changed.
+func (u *User) ApplyFloors(c *Config) (raised []string) {
 	stricter := func(key string, to *string, floor string, order ...string) {
 		if slices.Index(order, floor) > slices.Index(order, *to) {
 			raised = append(raised, fmt.Sprintf("%s is %s, not %s", key, floor, *to))

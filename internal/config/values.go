@@ -16,7 +16,7 @@ type Value struct {
 	Line int    // 0 when the file does not say it
 }
 
-// Values are all settings that the files of a project say or leave at their defaults, without a person's floors. What is made of
+// Values are all settings that the files of a project say or leave at their defaults, without the user's floors. What is made of
 // keys of its own, an agent or who is told news, is one value, as JSON, and so is a list; of a list of texts each entry is one
 // besides.
 func Values(f Files) []Value {

@@ -118,7 +118,7 @@ func (cmd settings) set(c *cli.Context) error {
 	case !changed:
 		cmd.Say("%s is %s already", key, now.Inline())
 		return nil
-	case p != nil && now.Source == config.FromPerson:
+	case p != nil && now.Source == config.FromUser:
 		cmd.Say("%s is set in %s; in force is %s, by %s", key, f.Name, now.Inline(), cmd.place(now))
 		return nil
 	}
@@ -231,11 +231,11 @@ func Keys(console *command.Console, user, said bool) (keys []string) {
 
 // Values are the words that a setting can have.
 func Values(user bool, key string) []string {
-	of := config.OfProject
+	scope := config.ScopeProject
 	if user {
-		of = config.OfPerson
+		scope = config.ScopeUser
 	}
-	k, err := of.Key(key)
+	k, err := scope.Key(key)
 	if err != nil {
 		return nil
 	}

@@ -276,7 +276,7 @@ func (d *diagnosis) floors(p *app.Project) {
 	user, _ := config.LoadUser(files.User) // what is wrong with it is said with the rest
 	files.User = config.File{}
 	c, _ := config.Load(files)
-	for _, raised := range user.Raise(c) {
+	for _, raised := range user.ApplyFloors(c) {
 		d.add(stateOK, "config", raised+": "+p.Settings.UserFile+" says so", "")
 	}
 }
