@@ -25,7 +25,7 @@ import (
 type acp struct {
 	r      Request
 	env    []string
-	say    *letters
+	stdin  *stdinQueue
 	hangUp func() // ends a program that was told to stop
 
 	onlooker bool // decides nothing: what was allowed stands nowhere in what the program said
@@ -66,25 +66,25 @@ const (
 const acpBrief = 200
 
 func newACP(r Request, env []string) *acp {
-	return &acp{r: r, env: env, say: newLetters(), hangUp: func() {}, tools: map[string]*acpTool{}}
+	return &acp{r: r, env: env, stdin: newStdinQueue(), hangUp: func() {}, tools: map[string]*acpTool{}}
 }
 
 // acpLooksOn only reads.
 func acpLooksOn() *acp {
 	c := newACP(Request{}, nil)
 	c.onlooker = true
-	c.say.end()
+	c.stdin.end()
 	return c
 }
 
 // talk begins the conversation. The context that it returns is the one to run the program in: it ends after ctx, when the
 // program had time to stop what it does and to tell what it used.
-func (c *acp) talk(ctx context.Context, one sync.Locker, patience time.Duration) (context.Context, func()) {
+func (c *acp) talk(ctx context.Context, mu sync.Locker, patience time.Duration) (context.Context, func()) {
 	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	c.hangUp = func() { end(context.Cause(ctx)) }
 	calledOff := context.AfterFunc(ctx, func() {
-		one.Lock()
-		defer one.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		if c.callOff() {
 			time.AfterFunc(patience, c.hangUp)
 		} else {
@@ -95,7 +95,7 @@ func (c *acp) talk(ctx context.Context, one sync.Locker, patience time.Duration)
 	return running, func() {
 		calledOff()
 		end(nil)
-		c.say.end()
+		c.stdin.end()
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *acp) tell(m jsonrpc.Message) {
 	if err != nil {
 		panic(err) // a value of our own
 	}
-	c.say.add(append(line, '\n'))
+	c.stdin.add(append(line, '\n'))
 }
 
 func acpNumber(n int) jsonrpc.ID {
@@ -181,7 +181,7 @@ func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	case acpAskAuthenticate:
 		c.newSession()
 	case acpAskSession:
-		c.begun(m.Result, t)
+		c.sessionStarted(m.Result, t)
 	case acpAskModel:
 		c.prompt()
 	case acpAskPrompt:
@@ -193,8 +193,9 @@ func (c *acp) newSession() {
 	c.ask(acpAskSession, "session/new", acpNewSession{Dir: c.r.Dir, Servers: []struct{}{}})
 }
 
-// begun takes in the session, and sees to the model.
-func (c *acp) begun(result json.RawMessage, t *tally) {
+// sessionStarted handles the answer to session/new: it keeps the id of the session, and sends the prompt, or first asks for the model that the
+// request names.
+func (c *acp) sessionStarted(result json.RawMessage, t *tally) {
 	var s acpSession
 	if decode(string(result), &s); s.ID == "" {
 		c.failed(fail(trellis.AgentProtocol, "the program began a session without a name"), t)
@@ -275,7 +276,7 @@ func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
 			ways = append(ways, m.ID)
 		}
 		return fail(trellis.AgentAuth, "%s; it knows these ways to sign in: %s", detail, strings.Join(ways, ", "))
-	case tooLong(detail):
+	case isContextOverflow(detail):
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case e.Code >= 400 && e.Code < 600: // some tell the status of their provider
 		if f := byStatus(int(e.Code), time.Time{}, detail); f != nil {
@@ -295,7 +296,7 @@ func (c *acp) failed(f *flow.Failure, t *tally) {
 
 func (c *acp) over(stop string, t *tally) {
 	c.asked = false
-	c.say.end()
+	c.stdin.end()
 	t.parted = true
 	t.finished(stop)
 	if c.stopped {

@@ -64,7 +64,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 		if allowed {
 			f = refusedRequest("the agent asks whether it may " + what + ", and takes neither that it may this once nor a refusal")
 		}
-		defer t.watch.end(f)
+		defer t.watchdog.end(f)
 	default:
 		answer.Outcome.Outcome, answer.Outcome.Option = "selected", option.ID
 		if !strings.HasPrefix(option.Kind, "allow") {

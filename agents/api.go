@@ -91,11 +91,11 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: logs.events(emit, end), prices: d.o.Prices}
+	t := &tally{watchdog: newWatchdog(r, d.o.grace(), end), emit: logs.events(emit, end), prices: d.o.Prices}
 	t.result.Model = cmp.Or(r.Model, d.api.Model)
 	began := time.Now()
 	err = d.converse(within, r, key, t, logs)
-	t.watch.stop()
+	t.watchdog.stop()
 	t.result.Usage.Seconds = time.Since(began).Seconds()
 	switch {
 	case err == nil:
@@ -119,7 +119,7 @@ func (d direct) converse(ctx context.Context, r Request, key string, t *tally, l
 		}
 		defer files.Close()
 	}
-	server := &server{client: d.o.client(), alive: t.watch.alive, log: logs.mask}
+	server := &server{client: d.o.client(), alive: t.watchdog.alive, log: logs.mask}
 	defer server.client.CloseIdleConnections()
 	c := &chat{talk: talk, files: files, tally: t, redact: logs.redact.String}
 	switch d.api.Kind {

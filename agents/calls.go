@@ -52,8 +52,8 @@ func (b *turnBuilder) piece(index int64, id, name, input string) {
 	last.input.WriteString(input)
 }
 
-// tooLong is the failure of an answer that is longer than anybody reads.
-func (b *turnBuilder) tooLong() error {
+// answerTooLong returns the failure of an answer of more than maxAnswer bytes, nil for a shorter one.
+func (b *turnBuilder) answerTooLong() error {
 	size := b.text.Len() + b.why.Len()
 	for _, c := range b.calls {
 		size += len(c.id) + len(c.name) + c.input.Len()
@@ -79,5 +79,5 @@ func (b *turnBuilder) finish(t *turn, err error) error {
 	if t.stop != "" {
 		err = nil
 	}
-	return cmp.Or(err, b.tooLong())
+	return cmp.Or(err, b.answerTooLong())
 }

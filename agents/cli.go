@@ -42,9 +42,9 @@ type reader interface {
 
 // talker is a reader that talks with the program on its standard input, while it runs.
 type talker interface {
-	// talk begins. A line is only taken while one is held. The context that it returns is the one to run the program in: ctx with
+	// talk begins. A line is only taken while mu is held. The context that it returns is the one to run the program in: ctx with
 	// time to take leave, which is at most patience. What it returns besides is called when the program is gone.
-	talk(ctx context.Context, one sync.Locker, patience time.Duration) (context.Context, func())
+	talk(ctx context.Context, mu sync.Locker, patience time.Duration) (context.Context, func())
 }
 
 // accountant is a reader that knows more of what was used once the program is gone, most of all of one that was cut off.
@@ -75,15 +75,15 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end), prices: c.o.Prices}
+	t := &tally{emit: emit, watchdog: newWatchdog(r, c.o.grace(), end), prices: c.o.Prices}
 	t.result.Sandbox, t.result.Model = place.Name, r.Model
-	var one sync.Mutex // of the two streams at a time
+	var mu sync.Mutex // of the two streams at a time
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
-		one.Lock()
-		defer one.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		said, stopped := t.said, within.Err() != nil
 		if s.reader.line(line, t) {
-			t.watch.alive()
+			t.watchdog.alive()
 		}
 		if stopped {
 			t.said = said // what it says of its end is our doing
@@ -92,8 +92,8 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	complaints := io.Writer(logs.mask)
 	if r, ok := s.reader.(complainer); ok {
 		complaints = io.MultiWriter(logs.mask, &lines{redact: logs.redact, log: io.Discard, take: func(line string) {
-			one.Lock()
-			defer one.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			if within.Err() == nil {
 				r.complaint(line, t)
 			}
@@ -102,7 +102,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	running := within
 	if talk, ok := s.reader.(talker); ok {
 		var leave func()
-		running, leave = talk.talk(within, &one, c.o.grace()/4)
+		running, leave = talk.talk(within, &mu, c.o.grace()/4)
 		defer leave()
 	}
 	bound := &output{most: c.o.output(), end: end}
@@ -110,7 +110,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 		Argv: s.argv, Dir: r.Dir, Env: slices.Concat(s.env, place.Env), Stdin: s.stdin, Stdout: bound.writer(out), Stderr: bound.writer(complaints),
 		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: place.Launcher, Files: place.Files,
 	})
-	t.watch.stop()
+	t.watchdog.stop()
 	network := place.leave(s.argv[0], t.notice)
 	if err == nil || errors.Is(err, errHung) {
 		err = errors.Join(err, out.end())

@@ -108,7 +108,7 @@ func nativeCodex(path string) string {
 // codexStream reads exec --json.
 type codexStream struct {
 	schema  bool
-	thread  thread
+	thread  codexThread
 	message string // why the turn failed
 }
 
@@ -138,7 +138,7 @@ func (u codexUsage) minus(v codexUsage) trellis.Usage {
 }
 
 func newCodexStream(home string, r Request) *codexStream {
-	return &codexStream{schema: r.Schema != nil, thread: openThread(home, r.Session)}
+	return &codexStream{schema: r.Schema != nil, thread: openCodexThread(home, r.Session)}
 }
 
 func (c *codexStream) line(line string, t *tally) bool {
@@ -252,7 +252,7 @@ func (c *codexStream) troubled(message string, t *tally) {
 		t.waiting = fail(trellis.ProviderDown, "%s", m[2])
 	}
 	if n, _ := strconv.Atoi(m[1]); n > maxReconnects {
-		t.watch.end(t.waiting)
+		t.watchdog.end(t.waiting)
 	}
 }
 

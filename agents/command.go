@@ -67,7 +67,7 @@ func (c Command) begin(o Options, r Request) (*start, error) {
 	switch {
 	case c.Type == ACP:
 		talk := newACP(r, s.env)
-		s.stdin, s.reader = talk.say, talk
+		s.stdin, s.reader = talk.stdin, talk
 	case c.Output != "events":
 		s.reader = &commandText{}
 	}

@@ -122,7 +122,7 @@ func (c completions) ask(ctx context.Context, q question) (t turn, err error) {
 			return false, err
 		}
 		c.take(chunk, &t, &b)
-		return t.stop != "" && t.usage.Tokens() > 0, b.tooLong() // some servers keep the connection
+		return t.stop != "" && t.usage.Tokens() > 0, b.answerTooLong() // some servers keep the connection
 	})
 	err = b.finish(&t, err)
 	return t, err

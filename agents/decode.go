@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Decoder makes the events of a stream.jsonl again that the agent of that name left, or still writes:
-// the function it returns takes the lines one by one. It is for those who look on. A line in which it
-// finds nothing has no events; of a project's own agent it is text.
+// Decoder returns a function that decodes the stream.jsonl which the agent of that name writes, line by line, into the events that the
+// agent had sent while it ran. It is for showing a run to people, during it or later. A line that holds no event gives none; a line
+// of a project's own agent that is no event is text.
 func Decoder(name string) func(line string) []Event {
 	var found []Event
-	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Request{}, time.Hour, func(error) {})}
+	t := &tally{emit: func(e Event) { found = append(found, e) }, watchdog: newWatchdog(Request{}, time.Hour, func(error) {})}
 	r, own := reader(acpLooksOn()), true
 	if b, ok := builtInNamed(name); ok {
 		r, own = b.reader(Request{}), false
@@ -20,7 +20,7 @@ func Decoder(name string) func(line string) []Event {
 		if !r.line(line, t) && own {
 			return decodeEvent(line)
 		}
-		t.watch.stop() // nothing runs that it could end
+		t.watchdog.stop() // nothing runs that it could end
 		return found
 	}
 }

@@ -60,8 +60,9 @@ func refusedRequest(detail string) *flow.Failure {
 	return f
 }
 
-// tooLong reports whether a provider says that prompt or conversation do not fit into the model. Each has its own words.
-func tooLong(words string) bool {
+// isContextOverflow reports whether words of a provider say that the prompt or the conversation is too long for the model. Each provider
+// has its own.
+func isContextOverflow(words string) bool {
 	words = strings.ToLower(words)
 	return slices.ContainsFunc([]string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window",
 		"exceeds the maximum number of tokens"},

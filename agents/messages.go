@@ -97,7 +97,7 @@ func (m messages) ask(ctx context.Context, q question) (t turn, err error) {
 			return false, err
 		}
 		m.take(e, &t, &b)
-		return e.Type == "message_stop", b.tooLong()
+		return e.Type == "message_stop", b.answerTooLong()
 	})
 	err = b.finish(&t, err)
 	return t, err

@@ -208,7 +208,7 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 	case "stop", "tool-calls":
 	default:
 		if c.idle++; c.idle >= maxIdleSteps {
-			t.watch.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))
+			t.watchdog.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (c *openCodeStream) complaint(line string, t *tally) {
 	switch {
 	case exhausted(words):
 		t.waiting = fail(trellis.QuotaExhausted, "%s", words)
-		t.watch.end(t.waiting) // else it tries six times
+		t.watchdog.end(t.waiting) // else it tries six times
 	case slices.ContainsFunc(limitWords, func(w string) bool { return strings.Contains(low, w) }):
 		t.waiting = limited(time.Time{}, words)
 	default:

@@ -22,10 +22,10 @@ func Recall(name string, r Request, dir string) *Result {
 		return nil
 	}
 	defer f.Close()
-	t := &tally{watch: newWatch(Request{}, Options{}.grace(), func(error) {})}
+	t := &tally{watchdog: newWatchdog(Request{}, Options{}.grace(), func(error) {})}
 	in := &lines{redact: &proc.Redactor{}, log: io.Discard, take: func(line string) { read.line(line, t) }}
 	_, err = f.WriteTo(in)
-	t.watch.stop()
+	t.watchdog.stop()
 	if err != nil || !t.done || t.verdict(r, read.end(t, ending{}), ending{}, true) != nil {
 		return nil
 	}

@@ -40,11 +40,11 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{watch: newWatch(r, p.o.grace(), end), emit: logs.events(emit, end)}
+	t := &tally{watchdog: newWatchdog(r, p.o.grace(), end), emit: logs.events(emit, end)}
 	began := time.Now()
 	t.notice(notAModel)
 	err = p.play(within, r, c, env, t, logs)
-	t.watch.stop()
+	t.watchdog.stop()
 	t.result.Usage.Seconds = time.Since(began).Seconds()
 	if t.result.ToolCalls == 0 {
 		t.result.ToolCalls = -1 // a script does not look around, which is no sign of neglect

@@ -56,8 +56,9 @@ const (
 	maxEvent   = 4 * maxAnswer // the longest event: an answer, as JSON has it
 )
 
-// ask sends a question once, as JSON, and gives take the data of each event of the answer, as it comes, until the answer ends or
-// take says that it is done. An answer that is none is a *refusal.
+// ask sends a request with question as its JSON body, once, and calls take with the data of each server-sent event of the response as it
+// arrives, until the response ends or take returns true. A response whose status is not 2xx, or whose
+// body is JSON or a page rather than events, is returned as a *refusal.
 func (s *server) ask(ctx context.Context, question any, take func(data []byte) (done bool, err error)) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -135,7 +136,7 @@ func (b *brokenOff) failure() *flow.Failure {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(b.said, w) })
 	}
 	switch detail := lastLines(b.Error()); {
-	case tooLong(b.said):
+	case isContextOverflow(b.said):
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case exhausted(b.said):
 		return fail(trellis.QuotaExhausted, "%s", detail)
@@ -200,19 +201,19 @@ func messageIn(body []byte) (words string) {
 
 // ofRequest reports whether the server did not understand the request, for another reason than its length.
 func (f *refusal) ofRequest() bool {
-	return (f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity) && !f.tooLong()
+	return (f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity) && !f.isContextOverflow()
 }
 
-// tooLong reports whether prompt or conversation do not fit into the model.
-func (f *refusal) tooLong() bool {
+// isContextOverflow reports whether the prompt or the conversation is too long for the model.
+func (f *refusal) isContextOverflow() bool {
 	if f.status/100 != 4 {
 		return false
 	}
-	return f.status == http.StatusRequestEntityTooLarge || tooLong(string(f.body))
+	return f.status == http.StatusRequestEntityTooLarge || isContextOverflow(string(f.body))
 }
 
 func (f *refusal) failure() *flow.Failure {
-	if f.tooLong() {
+	if f.isContextOverflow() {
 		return fail(trellis.ContextOverflow, "%s", f.Error())
 	}
 	if known := byStatus(f.status, resumeAt(f.header, time.Now()), f.Error()); known != nil {

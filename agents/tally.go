@@ -13,10 +13,10 @@ import (
 
 // tally is what is known about a run so far. A reader fills it from what the program prints.
 type tally struct {
-	result Result
-	emit   func(Event)
-	watch  *watch
-	prices prices.Table
+	result   Result
+	emit     func(Event)
+	watchdog *watchdog
+	prices   prices.Table
 	said
 
 	written int64 // tokens of the input that were written to the provider's cache
@@ -73,7 +73,7 @@ func (t *tally) toolEnded(well bool, said string) {
 	if t.failing++; t.failing == maxFailing && !t.worked {
 		f := fail(trellis.AgentExit, "all of its %d tool calls failed, the last one so: %s", maxFailing, lastLines(said))
 		f.Retryable = false
-		t.watch.end(f)
+		t.watchdog.end(f)
 	}
 }
 
@@ -83,8 +83,8 @@ func (t *tally) usage(u trellis.Usage) {
 	u = t.priced(t.result.Model, believed(u), t.written)
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
-	if f := t.watch.spent(u); f != nil && !t.done {
-		t.watch.end(f)
+	if f := t.watchdog.spent(u); f != nil && !t.done {
+		t.watchdog.end(f)
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *tally) finished(stop string) {
 	t.result.Stop = stop
 	if !t.done {
 		t.done = true
-		t.watch.result()
+		t.watchdog.result()
 	}
 }
 
@@ -133,7 +133,7 @@ func (t *tally) finished(stop string) {
 func (t *tally) goesOn() {
 	if t.done {
 		t.done = false
-		t.watch.resumed()
+		t.watchdog.resumed()
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// thread follows what codex writes down about a session while it runs. Its event stream tells usage only
+// codexThread follows what codex writes down about a session while it runs. Its event stream tells usage only
 // at the end, and then of the whole thread; the record tells it after every answer of the model, and what
 // was used before. Where the record can't be read, the end has to do.
-type thread struct {
+type codexThread struct {
 	home   string
 	id     string
 	path   string // of the record, once there is one
@@ -38,16 +38,16 @@ type codexWindow struct {
 	Resets int64   `json:"resets_at"`
 }
 
-// openThread is the thread of a session that a run goes on with; an empty one begins a session.
-func openThread(home, session string) thread {
-	t := thread{home: home, id: session}
+// openCodexThread returns the thread of a session that a run goes on with, or of a new session if session is empty.
+func openCodexThread(home, session string) codexThread {
+	t := codexThread{home: home, id: session}
 	t.look()
 	t.before, t.problem, t.calls = t.now, nil, nil
 	return t
 }
 
 // found looks for the record, which is not there before the first turn.
-func (t *thread) found() bool {
+func (t *codexThread) found() bool {
 	if t.path == "" && t.id != "" {
 		paths, _ := filepath.Glob(filepath.Join(t.home, "sessions", "*", "*", "*", "rollout-*-"+filepath.Base(t.id)+".jsonl"))
 		if len(paths) == 1 {
@@ -58,7 +58,7 @@ func (t *thread) found() bool {
 }
 
 // look reads what is new in the record and reports whether more was used.
-func (t *thread) look() bool {
+func (t *codexThread) look() bool {
 	if !t.found() {
 		return false
 	}
@@ -101,7 +101,7 @@ type record struct {
 // marks are what lines hold that say something of interest here.
 var marks = []string{`"turn_context"`, `"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
 
-func (t *thread) take(line []byte) {
+func (t *codexThread) take(line []byte) {
 	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
 		return
 	}
@@ -135,7 +135,7 @@ func (t *thread) take(line []byte) {
 }
 
 // failure is what the record says went wrong; nil when it says nothing special.
-func (t *thread) failure(detail string) *flow.Failure {
+func (t *codexThread) failure(detail string) *flow.Failure {
 	var kind string
 	if json.Unmarshal(t.problem, &kind) != nil {
 		var sent map[string]struct {
@@ -168,7 +168,7 @@ func (t *thread) failure(detail string) *flow.Failure {
 }
 
 // resets is when the limits that are used up are over; zero when that is not known.
-func (t *thread) resets() time.Time {
+func (t *codexThread) resets() time.Time {
 	var until int64
 	for _, w := range []codexWindow{t.limits.Primary, t.limits.Secondary} {
 		if w.Used >= 100 {

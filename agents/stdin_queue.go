@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// letters is the standard input of a program that is talked to while it runs: what is said waits until the program reads
-// it, which it may do late or never.
-type letters struct {
+// stdinQueue is the standard input of a program that lines are sent to while it runs: they wait until the program reads them, which it
+// may do late or never.
+type stdinQueue struct {
 	mu     sync.Mutex
 	news   sync.Cond
 	unread []byte
 	ended  bool
 }
 
-func newLetters() *letters {
-	l := &letters{}
+func newStdinQueue() *stdinQueue {
+	l := &stdinQueue{}
 	l.news.L = &l.mu
 	return l
 }
 
-// add says one more thing.
-func (l *letters) add(line []byte) {
+// add puts a line at the end of the queue.
+func (l *stdinQueue) add(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
@@ -30,16 +30,16 @@ func (l *letters) add(line []byte) {
 	}
 }
 
-// end says that nothing more is said.
-func (l *letters) end() {
+// end ends the input: what was added before is still read.
+func (l *stdinQueue) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
 	l.news.Broadcast()
 }
 
-// Read waits for what is said.
-func (l *letters) Read(into []byte) (int, error) {
+// Read waits for lines, and returns io.EOF after the end.
+func (l *stdinQueue) Read(into []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.unread) == 0 {

@@ -13,8 +13,8 @@ import (
 // errHung ends a program that stays although it has given its result.
 var errHung = errors.New("the program went on after its result")
 
-// watch ends a run that takes too long, falls silent, uses too much, or stays after its result.
-type watch struct {
+// watchdog ends a run that takes too long, falls silent, uses too much, or does not exit after its result.
+type watchdog struct {
 	limits Limits
 	told   func(trellis.Usage) *flow.Failure // see Request.Spent
 	grace  time.Duration
@@ -26,9 +26,9 @@ type watch struct {
 	after *time.Timer
 }
 
-func newWatch(r Request, grace time.Duration, end context.CancelCauseFunc) *watch {
+func newWatchdog(r Request, grace time.Duration, end context.CancelCauseFunc) *watchdog {
 	limits := r.Limits
-	w := &watch{limits: limits, told: r.Spent, grace: grace, end: end}
+	w := &watchdog{limits: limits, told: r.Spent, grace: grace, end: end}
 	if limits.Wall > 0 {
 		w.wall = time.AfterFunc(limits.Wall, func() {
 			end(fail(trellis.TimeoutWall, "the agent took longer than %s", limits.Wall))
@@ -43,7 +43,7 @@ func newWatch(r Request, grace time.Duration, end context.CancelCauseFunc) *watc
 }
 
 // alive is called for every event.
-func (w *watch) alive() {
+func (w *watchdog) alive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.idle != nil && w.after == nil {
@@ -51,8 +51,8 @@ func (w *watch) alive() {
 	}
 }
 
-// result begins the time a program has to end after it said that it is done.
-func (w *watch) result() {
+// result starts the timer of the grace in which a program has to exit after its result.
+func (w *watchdog) result() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.idle != nil {
@@ -61,8 +61,8 @@ func (w *watch) result() {
 	w.after = time.AfterFunc(w.grace, func() { w.end(errHung) })
 }
 
-// resumed takes result back.
-func (w *watch) resumed() {
+// resumed stops that timer: the program goes on after its result.
+func (w *watchdog) resumed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.after != nil {
@@ -75,7 +75,7 @@ func (w *watch) resumed() {
 }
 
 // spent is why a run that used u may use no more, nil when it may.
-func (w *watch) spent(u trellis.Usage) (f *flow.Failure) {
+func (w *watchdog) spent(u trellis.Usage) (f *flow.Failure) {
 	if w.told != nil {
 		f = w.told(u)
 	}
@@ -96,7 +96,7 @@ func overspent(l Limits, u trellis.Usage) *flow.Failure {
 	return nil
 }
 
-func (w *watch) stop() {
+func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range []*time.Timer{w.wall, w.idle, w.after} {
