@@ -87,7 +87,7 @@ func (i *installer) add() error {
 	if i.level != mcpserver.Work { // which it is unless somebody says
 		self = append(self, "--tools", string(i.level))
 	}
-	change, err := i.entry.Adding(self)
+	change, err := i.entry.PreviewAdd(self)
 	if err != nil {
 		return i.unfit(err)
 	}
@@ -107,7 +107,7 @@ func (i *installer) add() error {
 }
 
 func (i *installer) remove() error {
-	change, err := i.entry.Removing()
+	change, err := i.entry.PreviewRemove()
 	if err != nil {
 		return i.unfit(err)
 	}

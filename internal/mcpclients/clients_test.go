@@ -114,7 +114,7 @@ func TestMadeAndGone(t *testing.T) {
 	for _, name := range mcpclients.Names {
 		home := t.TempDir()
 		e := entry(t, name, home)
-		if c, err := e.Removing(); err != nil || c.There {
+		if c, err := e.PreviewRemove(); err != nil || c.There {
 			t.Errorf("%s: got %+v, %v of nothing", name, c, err)
 		}
 		if _, err := e.Add(command); err != nil {

@@ -38,8 +38,8 @@ type Change struct {
 	Gone   bool   // the file goes: it was made for the server, and has nothing else
 }
 
-// Adding is what Add would do.
-func (e Entry) Adding(command []string) (Change, error) {
+// PreviewAdd returns what Add would do.
+func (e Entry) PreviewAdd(command []string) (Change, error) {
 	old, err := durable.Read(e.File, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Change{}, err
@@ -82,8 +82,8 @@ func (e Entry) missing() (dirs []string, err error) {
 	}
 }
 
-// Removing is what Remove would do.
-func (e Entry) Removing() (Change, error) {
+// PreviewRemove returns what Remove would do.
+func (e Entry) PreviewRemove() (Change, error) {
 	old, err := durable.Read(e.File, durable.MaxRecords)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Change{}, nil
@@ -97,7 +97,7 @@ func (e Entry) Removing() (Change, error) {
 
 // Remove takes the server out, and the file too where that was made for it.
 func (e Entry) Remove() (c Change, err error) {
-	if c, err = e.Removing(); err != nil || !c.There {
+	if c, err = e.PreviewRemove(); err != nil || !c.There {
 		return c, err
 	}
 	err = e.Disk.Edit(e.File, func(old []byte) (now []byte, err error) {
