@@ -137,7 +137,7 @@ func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p
 	if err != nil {
 		return err
 	}
-	pr, err := request(ctx, f, forge.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
+	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.Redact.words(err)))
 		return nil

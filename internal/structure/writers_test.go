@@ -27,7 +27,7 @@ var replacesWhole = map[string]string{
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go keepAndParse":            "run/",
 	"internal/agentcall/calloff.go callOff":                "run/",
-	"internal/delivery/pull.go write":                      "run/pull.json",
+	"internal/delivery/pull_status.go write":               "run/pull.json",
 	"internal/delivery/record.go remember":                 "run/delivered.json",
 	"internal/runner/approvals.go settleApproval":          "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",
 	"internal/delivery/findings.go Write":                  "run/",

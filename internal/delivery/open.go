@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
+// findOrCreate finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
 // one that was mended when somebody closed it: whoever did that gets no other one. Without a base none is made: it is nil then.
-func request(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
+func findOrCreate(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
@@ -41,7 +41,7 @@ func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (D
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := request(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
+	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
 	if err != nil {
 		return d.without(ctx, f, w, out, err)
 	}
