@@ -210,7 +210,7 @@ func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
 		return err
 	}
 	done.Next = ""
-	return outcome.EndOrder(a, done, c.Bool("json"))
+	return outcome.PrintOrder(a, done, c.Bool("json"))
 }
 
 // give is the task of a directory, which the team knows then.
@@ -233,6 +233,6 @@ func order(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Or
 			return err
 		}
 		done.Next = ""
-		return outcome.EndOrder(a, done, c.Bool("json"))
+		return outcome.PrintOrder(a, done, c.Bool("json"))
 	})
 }

@@ -84,7 +84,7 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
-		return outcome.EndRun(ctx, a, p, res, asJSON)
+		return outcome.PrintRun(ctx, a, p, res, asJSON)
 	}
 	if asJSON {
 		t, err := p.Store.Load(dir)

@@ -25,7 +25,7 @@ func orderCommand(a *command.Console, name, usage, text string, exits []int, exa
 			if err != nil {
 				return outcome.RunError(a, p, dir, err)
 			}
-			return outcome.EndOrder(a, o, c.Bool("json"))
+			return outcome.PrintOrder(a, o, c.Bool("json"))
 		})}
 }
 
@@ -154,5 +154,5 @@ func runDecision(a *command.Console, c *cli.Context, decide func(app.Orders, con
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
 	}
-	return outcome.EndOrder(a, o, c.Bool("json"))
+	return outcome.PrintOrder(a, o, c.Bool("json"))
 }

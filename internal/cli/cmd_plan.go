@@ -112,7 +112,7 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	end := outcome.Planning{PlanResult: res, Seconds: a.Now().Sub(began).Seconds()}
 	end.Asked = end.IsPlanned() && end.Status == trellis.Waiting && !c.Bool("json") && a.CanAsk() && !a.InsideRun()
 	if !end.Asked {
-		return outcome.EndPlanning(c.Context, a, p, s, end, c.Bool("json"))
+		return outcome.PrintPlanning(c.Context, a, p, s, end, c.Bool("json"))
 	}
 	end.Say(c.Context, a, p, s)
 	return reviewPlanned(c.Context, a, p, res.Dir)

@@ -66,7 +66,7 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
 	}
-	return outcome.EndRun(c.Context, a, p, res, c.Bool("json"))
+	return outcome.PrintRun(c.Context, a, p, res, c.Bool("json"))
 }
 
 // toldWithin is how long the end of a run that a watcher ran may take to be told, once task.json says that it is over.

@@ -52,7 +52,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 			if err != nil {
 				return err
 			}
-			return outcome.EndOrder(a, done, c.Bool("json"))
+			return outcome.PrintOrder(a, done, c.Bool("json"))
 		},
 	}
 }

@@ -93,7 +93,7 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 		}
 		a.SayProblems(res.Warnings)
 		if !runs {
-			return outcome.EndRun(c.Context, a, p, res, c.Bool("json"))
+			return outcome.PrintRun(c.Context, a, p, res, c.Bool("json"))
 		}
 		if h, ok := s.Starter().TakenBy(dir); ok {
 			return sayDetached(a, c, p, dir, fmt.Sprintf("%s is queued with the watcher (pid %d)", id, h.PID))

@@ -151,7 +151,7 @@ func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner
 	if end.Dead != "" {
 		return end.dead()
 	}
-	return end.planning().Exit(end.again())
+	return end.planning().ExitError(end.again())
 }
 
 func (e stepEnd) document(ctx context.Context, p *app.Project) stepDocument {

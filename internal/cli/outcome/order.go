@@ -6,8 +6,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
-// EndOrder says what came of an order, as one JSON document or to people, and returns the error that it means for the exit code.
-func EndOrder(a *command.Console, o app.Ordered, asJSON bool) error {
+// PrintOrder prints what came of an order, as one JSON document or to people, and returns the error that it means for the exit code.
+func PrintOrder(a *command.Console, o app.Ordered, asJSON bool) error {
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, o); err != nil {
 			return err

@@ -91,8 +91,8 @@ type planJudge struct {
 	Rounds   int    `json:"rounds"` // plans judged
 }
 
-// EndPlanning says how a planning ended and what to do next.
-func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning, asJSON bool) error {
+// PrintPlanning prints how a planning ended and what to do next, and returns the error for the exit code.
+func PrintPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	doc := end.Document(rel)
 	if asJSON && end.IsPlanned() {
@@ -112,11 +112,11 @@ func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *run
 	if err != nil {
 		return err
 	}
-	return end.Exit("trellis plan --retry " + trellis.ShellWord(rel))
+	return end.ExitError("trellis plan --retry " + trellis.ShellWord(rel))
 }
 
-// Exit is what the end of a planning means for the exit code; again is the command that goes on with it.
-func (end Planning) Exit(again string) error {
+// ExitError returns the error that the end of a planning means for the exit code; again is the command that goes on with it.
+func (end Planning) ExitError(again string) error {
 	switch {
 	case end.Interrupted:
 		return app.WithHints(context.Canceled, again)

@@ -72,7 +72,7 @@ func TestPlanningOverItsBudget(t *testing.T) {
 		trellis.AgentProtocol: "trellis logs .new-x, trellis plan --retry x",
 	} {
 		end := Planning{PlanResult: runner.PlanResult{Dir: ".trellis/tasks/.new-x", Failure: flow.Fail(string(code), "it ended")}}
-		if got := strings.Join(app.HintsOf(end.Exit("trellis plan --retry x")), ", "); got != want {
+		if got := strings.Join(app.HintsOf(end.ExitError("trellis plan --retry x")), ", "); got != want {
 			t.Errorf("after %s: %s, want %s", code, got, want)
 		}
 	}

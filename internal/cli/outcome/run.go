@@ -22,9 +22,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// EndRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
+// PrintRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
 // exit code.
-func EndRun(ctx context.Context, a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
+func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
 	if !asJSON {
 		SayRun(a, p, res)
 		if next := afterWait(ctx, p, res); next != "" {

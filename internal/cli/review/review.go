@@ -205,7 +205,7 @@ func (r *Review) accept(ctx context.Context, shown status.Review) (done, again b
 	if err != nil {
 		return false, false, outcome.RunError(r.Console, r.Project, r.Dir, err)
 	}
-	return true, false, outcome.EndOrder(r.Console, o, false)
+	return true, false, outcome.PrintOrder(r.Console, o, false)
 }
 
 func (r *Review) reject(ctx context.Context, shown status.Review, reason string) (done bool, err error) {
@@ -225,7 +225,7 @@ func (r *Review) reject(ctx context.Context, shown status.Review, reason string)
 	if err != nil {
 		return false, outcome.RunError(r.Console, r.Project, r.Dir, err)
 	}
-	return true, outcome.EndOrder(r.Console, o, false)
+	return true, outcome.PrintOrder(r.Console, o, false)
 }
 
 // edit has the person change a file. It comes back to the question whatever becomes of that: what was written is kept by the
@@ -291,7 +291,7 @@ func (r *Review) revise(ctx context.Context, feedback string) (done bool, err er
 	if end.IsPlanned() {
 		return true, nil
 	}
-	return false, outcome.EndPlanning(ctx, r.Console, r.Project, s, end, false)
+	return false, outcome.PrintPlanning(ctx, r.Console, r.Project, s, end, false)
 }
 
 // plan plans it again with what the person wants different.
