@@ -31,7 +31,7 @@ func LookAtForge(ctx context.Context, p *Project, remote string) (ForgeState, er
 	case err == nil:
 	case errors.Is(err, github.ErrNoProgram):
 		s.Wrong, s.Next = err.Error()+": no pull request is opened", "install it, and type gh auth login"
-	case errors.Is(err, forge.ErrNoMeans), errors.Is(err, forge.ErrNotSignedIn), errors.Is(err, forge.ErrElsewhere):
+	case errors.Is(err, forge.ErrNoProgramOrToken), errors.Is(err, forge.ErrNotSignedIn), errors.Is(err, forge.ErrUnsupportedRepository):
 		s.Wrong, s.Next = err.Error()+": no pull request is opened", f.SignInCommand()
 	default:
 		s.Wrong, s.Next = err.Error()+": no pull request can be opened now", "git ls-remote "+trellis.ShellWord(remote)

@@ -61,7 +61,7 @@ func (f Forges) Of(ctx context.Context, repo *git.Repo, remote string) (Forge, e
 	if err != nil {
 		return nil, err
 	}
-	if lab := gitlab.At(gitlab.Place{URL: f.GitLab.GitLabSite(), Sign: f.GitLab.GitLab}, append(written, pushed...)); lab != nil {
+	if lab := gitlab.NewClient(gitlab.Place{URL: f.GitLab.GitLabSite(), Connect: f.GitLab.GitLab}, append(written, pushed...)); lab != nil {
 		return lab, nil
 	}
 	return f.github(repo), nil

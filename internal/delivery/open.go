@@ -153,7 +153,7 @@ func (d *Deliverer) adorn(ctx context.Context, f Forge, want pipeline.Delivering
 
 // away reports whether there is no place, or no way, for pull requests: that is no failure.
 func away(err error) bool {
-	return errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrElsewhere)
+	return errors.Is(err, forge.ErrNoProgramOrToken) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrUnsupportedRepository)
 }
 
 // without is the end without a pull request: a failure, or for want of a way to ask for one what to type.

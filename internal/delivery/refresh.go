@@ -180,9 +180,9 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 		return err
 	}
 	at.lost = err
-	if !at.told && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoMeans)) {
+	if !at.told && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoProgramOrToken)) {
 		note := err.Error() + ": pull requests were not looked at"
-		if errors.Is(err, forge.ErrNoMeans) || errors.Is(err, forge.ErrNotSignedIn) {
+		if errors.Is(err, forge.ErrNoProgramOrToken) || errors.Is(err, forge.ErrNotSignedIn) {
 			note += "; next: " + at.SignInCommand()
 		}
 		out.Notes, out.Silent, at.told = append(out.Notes, note), true, true

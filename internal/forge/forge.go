@@ -98,12 +98,13 @@ type Remark struct {
 
 // What keeps a forge from being asked. It is no failure of the work.
 var (
-	// ErrNoMeans says that there is nothing to ask with: no program, no token.
-	ErrNoMeans = errors.New("there is nothing to ask with")
+	// ErrNoProgramOrToken says that there is nothing to ask the forge with: gh is not installed, or there is no token.
+	ErrNoProgramOrToken = errors.New("there is nothing to ask with")
 	// ErrNotSignedIn says that the forge does not take the account.
 	ErrNotSignedIn = errors.New("not signed in")
-	// ErrElsewhere says that the repository is not at a place that can be asked.
-	ErrElsewhere = errors.New("the repository is elsewhere")
+	// ErrUnsupportedRepository says that the forge can't have pull requests of the repository: it is another host, has no such project, or
+	// the project has them switched off or is archived.
+	ErrUnsupportedRepository = errors.New("the repository is elsewhere")
 )
 
 // Obstacle is one of these errors in the words of a forge.

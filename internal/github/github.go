@@ -23,11 +23,11 @@ import (
 
 var (
 	// ErrNoProgram says that gh is not in PATH.
-	ErrNoProgram error = &forge.Obstacle{Kind: forge.ErrNoMeans, Said: "there is no gh in PATH (https://cli.github.com)"}
+	ErrNoProgram error = &forge.Obstacle{Kind: forge.ErrNoProgramOrToken, Said: "there is no gh in PATH (https://cli.github.com)"}
 	// ErrNotSignedIn says that gh knows no account to work with.
 	ErrNotSignedIn error = &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: "gh is not signed in"}
 	// ErrNoRemote says that no remote of the repository is on a host that gh knows.
-	ErrNoRemote error = &forge.Obstacle{Kind: forge.ErrElsewhere, Said: "no remote of the repository is at a place that gh knows"}
+	ErrNoRemote error = &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: "no remote of the repository is at a place that gh knows"}
 )
 
 // Client asks for, makes and changes the pull requests and issues of a repository. The zero value works in the current folder. Its methods may be

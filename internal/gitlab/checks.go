@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// maxChecks is of how many checks of a commit one hears.
+// maxChecks is the number of checks of a commit after which no more pages are read.
 const maxChecks = 2000
 
 // pipeline is a run of a project's CI.
@@ -55,10 +55,11 @@ func (j job) fixable() bool {
 	return j.Status == "failed" && slices.Contains([]string{"", "script_failure", "job_execution_timeout", "unknown_failure"}, j.FailureReason)
 }
 
-// checks are the jobs of the commit's newest pipeline, and what others say of the commit. What is retried is told by its last try alone.
-func (c *Client) checks(ctx context.Context, project string, r *request, s *forge.PRStatus) error {
+// checks adds to s the jobs of the newest pipeline of the merge request's head commit, and the statuses that other services reported
+// for that commit. Of a job that was retried GitLab returns the last try alone.
+func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s *forge.PRStatus) error {
 	p := r.HeadPipeline
-	if now, err := c.isNow(ctx, project, p, r.SHA); err != nil {
+	if now, err := c.isOfHead(ctx, project, p, r.SHA); err != nil {
 		return err
 	} else if !now {
 		p = nil
@@ -79,7 +80,7 @@ func (c *Client) checks(ctx context.Context, project string, r *request, s *forg
 			s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.WebURL}, j.fixable())
 		}
 	}
-	others, cut, err := c.outside(ctx, project, r.SHA, p, known)
+	others, cut, err := c.externalStatuses(ctx, project, r.SHA, p, known)
 	if err != nil {
 		return err
 	}
@@ -100,10 +101,10 @@ func (c *Client) checks(ctx context.Context, project string, r *request, s *forg
 	return nil
 }
 
-// isNow reports whether a pipeline is one of the commit that a merge request ends in now: GitLab tells of the one before until there is
-// another one. One that runs on what a merge would make has a commit of its own, which is made of that one. Merge trains make theirs in other
-// ways.
-func (c *Client) isNow(ctx context.Context, project string, p *pipeline, sha string) (bool, error) {
+// isOfHead reports whether p ran for sha, the head commit of a merge request: until a new pipeline is created, GitLab returns that of the
+// previous head. A merged-results pipeline (its ref ends with /merge) runs on a merge commit, so sha has to be one of that commit's
+// parents. The pipeline of a merge train (another ref) is taken as it is.
+func (c *Client) isOfHead(ctx context.Context, project string, p *pipeline, sha string) (bool, error) {
 	switch {
 	case p == nil:
 		return false, nil
@@ -117,16 +118,17 @@ func (c *Client) isNow(ctx context.Context, project string, p *pipeline, sha str
 	var made struct {
 		Parents []string `json:"parent_ids"`
 	}
-	_, err := c.about(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
+	_, err := c.askProject(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
 	if rest.StatusOf(err) == http.StatusNotFound { // GitLab made it anew meanwhile, of a base that went on
 		return true, nil
 	}
 	return len(made.Parents) < 2 || slices.Contains(made.Parents, sha), err
 }
 
-// outside is what others say of a commit, each by its last word. GitLab tells of the jobs of all pipelines of the commit as well: where one is
-// its newest, those that are not known to be of that one are no others. cut: they say more than was read.
-func (c *Client) outside(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) (list []job, cut bool, err error) {
+// externalStatuses returns the statuses of a commit that other services reported, the last one of each name. GitLab lists the jobs of all
+// pipelines of the commit among them; where newest is not nil, jobs of older pipelines are left out. known has the ids of the jobs of the
+// newest. cut: there are more than were read.
+func (c *Client) externalStatuses(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) (list []job, cut bool, err error) {
 	if sha == "" {
 		return nil, false, nil
 	}
@@ -154,7 +156,7 @@ func (c *Client) outside(ctx context.Context, project, sha string, newest *pipel
 	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), cut, nil
 }
 
-// jobsOf makes known what of a list of statuses are jobs of pipelines, those that begin other pipelines too.
+// jobsOf adds to known the ids of those statuses in list that are jobs of pipelines, or bridges, which start other pipelines.
 func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, known map[int]bool) error {
 	ids := map[int]bool{}
 	for _, j := range list {

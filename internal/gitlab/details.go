@@ -31,7 +31,7 @@ type note struct {
 
 // Details asks for the remarks on the merge request with that address. GitLab requires no checks by name: all count.
 func (c *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
-	project, path, err := c.named(address)
+	project, path, err := c.locate(address)
 	if err != nil {
 		return d, err
 	}
@@ -48,7 +48,7 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 			if n.System {
 				continue
 			}
-			trusted, err := c.belongs(ctx, project, n.Author)
+			trusted, err := c.mayPush(ctx, project, n.Author)
 			if err != nil {
 				return d, err
 			}
@@ -75,7 +75,7 @@ func (c *Client) Log(ctx context.Context, check forge.Check) (string, error) {
 		return "", nil
 	}
 	var data []byte
-	if _, err := c.do(ctx, http.MethodGet, "/jobs/"+m[1]+"/trace", nil, &data); err != nil {
+	if _, err := c.askOwn(ctx, http.MethodGet, "/jobs/"+m[1]+"/trace", nil, &data); err != nil {
 		return "", err
 	}
 	return decoration().ReplaceAllString(string(data), ""), nil

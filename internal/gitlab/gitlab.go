@@ -21,33 +21,34 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Place is the GitLab that there is a token for.
+// Place is the GitLab server that there is a token for.
 type Place struct {
 	URL string // as https://gitlab.com, without a slash at its end
-	// Sign is the server as who asks, and where the token comes from. rest.ErrNoToken is an error of it.
-	Sign func(context.Context) (s *rest.Server, from string, err error)
+	// Connect returns the server, whose requests are signed with the token, and where the token comes from; the error is rest.ErrNoToken
+	// without one.
+	Connect func(context.Context) (s *rest.Server, from string, err error)
 }
 
 // Client asks for, makes and changes the merge requests of a project. Its methods may be called by several goroutines at once.
 type Client struct {
 	place   Place
 	project string // its path: group/subgroup/name
-	foreign string // the host, when it is another GitLab than that of place; "": it is that one
+	foreign string // the host of the project, when that is another than place; "" when it is place
 
 	mu     sync.Mutex
 	server *rest.Server // once somebody asked
 	from   string       // where its token comes from
-	belong map[int]bool // who is known to belong to the project, or not to
+	belong map[int]bool // by user id, whether they may push; those who were asked about
 }
 
-// At is the client for the repository with one of these addresses, nil when none is that of a project on a GitLab: on the one of place, or on
-// a host whose name begins with gitlab.
-func At(place Place, addresses []string) *Client {
+// NewClient returns a client for the first of these remote addresses that is a project at place. Where there is none, it returns one for
+// an address on another host whose name begins with gitlab., whose methods fail with forge.ErrUnsupportedRepository; or else nil.
+func NewClient(place Place, addresses []string) *Client {
 	site, err := url.Parse(place.URL)
 	if err != nil {
 		return nil
 	}
-	plain(site)
+	normalize(site)
 	place.URL = site.String()
 	foreign := (*Client)(nil)
 	for _, address := range addresses {
@@ -57,8 +58,8 @@ func At(place Place, addresses []string) *Client {
 		}
 		c := &Client{place: place, belong: map[int]bool{}}
 		switch {
-		case at.at(site):
-			if c.project = at.path; at.web {
+		case at.isOn(site):
+			if c.project = at.path; at.isHTTP {
 				c.project, ok = strings.CutPrefix("/"+at.path, site.Path+"/")
 			}
 			if ok && projectPath().MatchString(c.project) {
@@ -72,9 +73,9 @@ func At(place Place, addresses []string) *Client {
 	return foreign
 }
 
-// plain makes an address one that GitLab would give for the same place: its host in lower case, without the port that all use and a slash at
-// its end.
-func plain(u *url.URL) {
+// normalize gives a URL the form in which GitLab writes it: the host in lower case, without the default port of the scheme and without a
+// slash at the end.
+func normalize(u *url.URL) {
 	u.Host, u.Path = strings.ToLower(u.Host), strings.TrimSuffix(u.Path, "/")
 	if port := u.Port(); port == map[string]string{"https": "443", "http": "80"}[u.Scheme] {
 		u.Host = strings.TrimSuffix(u.Host, ":"+port)
@@ -85,7 +86,7 @@ var projectPath = trellis.Pattern(`^[\w.+-]+(/[\w.+-]+)+$`)
 
 // remote is the address of a repository, taken apart.
 type remote struct {
-	web        bool   // spoken to by HTTP
+	isHTTP     bool   // spoken to by HTTP
 	host, port string // in lower case
 	path       string // without slashes around it and .git
 }
@@ -100,27 +101,27 @@ func parse(address string) (r remote, ok bool) {
 		}
 		u = &url.URL{Scheme: "ssh", Host: host[strings.LastIndex(host, "@")+1:], Path: path}
 	}
-	plain(u)
-	r = remote{web: u.Scheme == "https" || u.Scheme == "http", host: u.Hostname(), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
-	return r, r.host != "" && (r.web || u.Scheme == "ssh" || u.Scheme == "git+ssh")
+	normalize(u)
+	r = remote{isHTTP: u.Scheme == "https" || u.Scheme == "http", host: u.Hostname(), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
+	return r, r.host != "" && (r.isHTTP || u.Scheme == "ssh" || u.Scheme == "git+ssh")
 }
 
-// at reports whether it is on a site. Each has one host; by HTTP it has one port, too.
-func (r remote) at(site *url.URL) bool {
-	return r.host == site.Hostname() && (!r.web || r.port == site.Port()) || r.host == "altssh."+site.Hostname()
+// isOn reports whether the remote is on site. By SSH any port will do; by HTTP the port has to be that of site.
+func (r remote) isOn(site *url.URL) bool {
+	return r.host == site.Hostname() && (!r.isHTTP || r.port == site.Port()) || r.host == "altssh."+site.Hostname()
 }
 
-// do sends a request about the project, and reads the answer into out, unless that is nil.
-func (c *Client) do(ctx context.Context, method, path string, in, out any) (http.Header, error) {
-	return c.about(ctx, c.project, method, path, in, out)
+// askOwn sends a request to a path of the client's project and decodes the JSON response into out, unless that is nil.
+func (c *Client) askOwn(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+	return c.askProject(ctx, c.project, method, path, in, out)
 }
 
-// about sends a request about some project of the same server.
-func (c *Client) about(ctx context.Context, project, method, path string, in, out any) (http.Header, error) {
-	return c.send(ctx, method, "/projects/"+url.PathEscape(project)+path, in, out)
+// askProject is askOwn for any project of the server.
+func (c *Client) askProject(ctx context.Context, project, method, path string, in, out any) (http.Header, error) {
+	return c.ask(ctx, method, "/projects/"+url.PathEscape(project)+path, in, out)
 }
 
-func (c *Client) send(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+func (c *Client) ask(ctx context.Context, method, path string, in, out any) (http.Header, error) {
 	server, from, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -132,20 +133,20 @@ func (c *Client) send(ctx context.Context, method, path string, in, out any) (ht
 	return h, err
 }
 
-// connect is the server, asked for its token once.
+// connect returns the server and where its token comes from. The token is read once.
 func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
 	if c.foreign != "" {
-		return nil, "", &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("the repository is at %s, which is not the GitLab that there is a token for (%s)", trellis.VisibleLine(c.foreign), c.place.URL)}
+		return nil, "", &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("the repository is at %s, which is not the GitLab that there is a token for (%s)", trellis.VisibleLine(c.foreign), c.place.URL)}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.server != nil {
 		return c.server, c.from, nil
 	}
-	server, from, err := c.place.Sign(ctx)
+	server, from, err := c.place.Connect(ctx)
 	switch {
 	case errors.Is(err, rest.ErrNoToken):
-		return nil, "", &forge.Obstacle{Kind: forge.ErrNoMeans, Said: "GitLab can't be asked: " + err.Error()}
+		return nil, "", &forge.Obstacle{Kind: forge.ErrNoProgramOrToken, Said: "GitLab can't be asked: " + err.Error()}
 	case err != nil:
 		return nil, "", err
 	}
@@ -155,7 +156,8 @@ func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
 
 const pageSize = 100
 
-// all are the things at a path of the project, page by page, at least most of them where there are so many. cut: there are more.
+// all returns the objects that GitLab lists at a path of a project. It reads page by page and stops after the page with which there are
+// most or more. cut: there are more than were read.
 func all[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, cut bool, err error) {
 	mark := "?"
 	if strings.Contains(path, "?") {
@@ -164,7 +166,7 @@ func all[T any](ctx context.Context, c *Client, project, path string, most int) 
 	page := "1"
 	for page != "" && len(list) < most {
 		var some []T
-		h, err := c.about(ctx, project, http.MethodGet, fmt.Sprintf("%s%sper_page=%d&page=%s", path, mark, pageSize, url.QueryEscape(page)), nil, &some)
+		h, err := c.askProject(ctx, project, http.MethodGet, fmt.Sprintf("%s%sper_page=%d&page=%s", path, mark, pageSize, url.QueryEscape(page)), nil, &some)
 		if err != nil {
 			return nil, false, err
 		}
@@ -174,27 +176,27 @@ func all[T any](ctx context.Context, c *Client, project, path string, most int) 
 	return list, page != "", nil
 }
 
-// SignedIn is nil when the server knows the project, takes the token for all that is needed, and has merge requests there. Else it is an error of package forge, or
-// what the server says.
+// SignedIn returns nil if the server has the project with merge requests enabled and the token may write them. Otherwise the error is one of
+// package forge, or the server's own.
 func (c *Client) SignedIn(ctx context.Context) error {
 	var p struct {
 		MergeRequests string `json:"merge_requests_access_level"`
 		Archived      bool
 	}
-	_, err := c.do(ctx, http.MethodGet, "", nil, &p)
+	_, err := c.askOwn(ctx, http.MethodGet, "", nil, &p)
 	switch {
 	case err != nil:
-		return c.unseen(err)
+		return c.noProject(err)
 	case p.MergeRequests == "disabled":
-		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("project %s has no merge requests: its settings say so", c.project)}
+		return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("project %s has no merge requests: its settings say so", c.project)}
 	case p.Archived:
-		return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("project %s is archived: nothing can be pushed there", c.project)}
+		return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("project %s is archived: nothing can be pushed there", c.project)}
 	}
 	return c.mayWrite(ctx)
 }
 
-// mayWrite is an error when the server says that the token has another scope than merge requests need. Older ones, and those asked with other
-// kinds of tokens, don't say.
+// mayWrite returns an error if the server says that the token lacks the scope that merge requests need. Older servers don't say it, nor is
+// it said of other kinds of tokens.
 func (c *Client) mayWrite(ctx context.Context) error {
 	server, from, err := c.connect(ctx)
 	if err != nil {
@@ -207,10 +209,10 @@ func (c *Client) mayWrite(ctx context.Context) error {
 	return &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: fmt.Sprintf("the token of %s may %s, and merge requests need api", from, cmp.Or(strings.Join(token.Scopes, ", "), "nothing"))}
 }
 
-// unseen is the error of a question about the whole project: what is not found then is the project.
-func (c *Client) unseen(err error) error {
+// noProject turns a 404 on a request for the whole project into a forge.ErrUnsupportedRepository.
+func (c *Client) noProject(err error) error {
 	if rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
-	return &forge.Obstacle{Kind: forge.ErrElsewhere, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.from)}
+	return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.from)}
 }

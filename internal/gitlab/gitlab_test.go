@@ -41,7 +41,7 @@ func newWorld(t *testing.T, s githubtest.State) *world {
 	for _, words := range []string{"init -q --bare -b main ../bare", "init -q -b main", "commit -q --allow-empty -m first", "push -q ../bare main", "checkout -q -b work", "commit -q --allow-empty -m second", "push -q ../bare work"} {
 		w.git(dir, words)
 	}
-	w.Client = gitlab.At(w.place(gitlabtest.Token), []string{w.Address(project)})
+	w.Client = gitlab.NewClient(w.place(gitlabtest.Token), []string{w.Address(project)})
 	return w
 }
 
@@ -58,7 +58,7 @@ func (w *world) git(dir, words string) string {
 
 // place is the server with some token.
 func (w *world) place(token string) gitlab.Place {
-	return gitlab.Place{URL: w.URL, Sign: func(context.Context) (*rest.Server, string, error) {
+	return gitlab.Place{URL: w.URL, Connect: func(context.Context) (*rest.Server, string, error) {
 		if token == "" {
 			return nil, "", rest.ErrNoToken
 		}
@@ -83,7 +83,7 @@ func (w *world) create() *forge.PR {
 }
 
 // A repository is where its remote's address says, in each of the forms that git knows; no other host gets the token.
-func TestAt(t *testing.T) {
+func TestNewClient(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"https://gitlab.com/ann/greet.git": "ours", "https://GitLab.com/ann/sub/greet": "ours", "git@gitlab.com:ann/greet.git": "ours", "gitlab.com:ann/greet": "ours",
@@ -92,7 +92,7 @@ func TestAt(t *testing.T) {
 		"https://evil.example/gitlab.com/ann/greet.git": "none", "git@github.com:ann/greet.git": "none", "https://gitlab.com/greet.git": "none", "../bare.git": "none", "/srv/gitlab.com:x/y": "none",
 		"file:///srv/ann/greet.git": "none", "https://evil.example@gitlab.com/ann/greet.git": "ours", "https://gitlab.com@evil.example/ann/greet.git": "none", "": "none", "https://gitlab.com/ann/gre%20et": "none",
 	} {
-		c := gitlab.At(gitlab.Place{URL: "https://gitlab.com"}, []string{address})
+		c := gitlab.NewClient(gitlab.Place{URL: "https://gitlab.com"}, []string{address})
 		got := "none"
 		if c != nil {
 			got = map[bool]string{true: "ours", false: "foreign"}[strings.HasPrefix(c.SignInCommand(), "export ")]
@@ -103,7 +103,7 @@ func TestAt(t *testing.T) {
 	}
 	below := gitlab.Place{URL: "https://acme.org/gitlab"}
 	for address, want := range map[string]bool{"https://acme.org/gitlab/ann/greet.git": true, "https://acme.org/ann/greet.git": false, "git@acme.org:ann/greet.git": true} {
-		if got := gitlab.At(below, []string{address}) != nil; got != want {
+		if got := gitlab.NewClient(below, []string{address}) != nil; got != want {
 			t.Errorf("%s below a path: %v", address, got)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAddressAsWritten(t *testing.T) {
 	w.URL = strings.Replace(w.URL, "127.0.0.1", "localhost", 1) // as the server calls itself
 	place := w.place(gitlabtest.Token)
 	place.URL = strings.Replace(w.URL, "localhost", "LocalHost", 1) + "/"
-	w.Client = gitlab.At(place, []string{w.Address(project)})
+	w.Client = gitlab.NewClient(place, []string{w.Address(project)})
 	pr := w.create()
 	if _, err := w.Status(t.Context(), pr); err != nil {
 		t.Error(err)
@@ -128,7 +128,7 @@ func TestAddressAsWritten(t *testing.T) {
 		t.Errorf("got %q, %v", log, err)
 	}
 	for site, address := range map[string]string{"https://git.acme.org:443": "https://git.acme.org/ann/greet.git", "https://git.acme.org": "https://git.acme.org:443/ann/greet.git", "http://git.acme.org:80/lab/": "http://git.acme.org/lab/ann/greet.git"} {
-		if gitlab.At(gitlab.Place{URL: site}, []string{address}) == nil {
+		if gitlab.NewClient(gitlab.Place{URL: site}, []string{address}) == nil {
 			t.Errorf("%s is not at %s", address, site)
 		}
 	}
@@ -199,9 +199,9 @@ func TestObstacles(t *testing.T) {
 		kind  error
 		says  string
 	}{
-		"no token":     {githubtest.State{}, "", forge.ErrNoMeans, "there is no token"},
+		"no token":     {githubtest.State{}, "", forge.ErrNoProgramOrToken, "there is no token"},
 		"wrong token":  {githubtest.State{}, "glpat-wrong", forge.ErrNotSignedIn, "does not take the token of GITLAB_TOKEN"},
-		"no project":   {githubtest.State{Unknown: true}, gitlabtest.Token, forge.ErrElsewhere, "has no project ann/shop/greet, or the token of GITLAB_TOKEN can't see it"},
+		"no project":   {githubtest.State{Unknown: true}, gitlabtest.Token, forge.ErrUnsupportedRepository, "has no project ann/shop/greet, or the token of GITLAB_TOKEN can't see it"},
 		"scope":        {githubtest.State{Fault: "403"}, gitlabtest.Token, nil, "higher privileges"},
 		"too often":    {githubtest.State{Fault: "429"}, gitlabtest.Token, nil, "it asks to wait 1m0s"},
 		"out of order": {githubtest.State{Fault: "502"}, gitlabtest.Token, nil, "answers 502"},
@@ -211,7 +211,7 @@ func TestObstacles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.state)
-			client := gitlab.At(w.place(c.token), []string{w.Address(project)})
+			client := gitlab.NewClient(w.place(c.token), []string{w.Address(project)})
 			err := client.SignedIn(t.Context())
 			if err == nil || c.kind != nil && !errors.Is(err, c.kind) || c.kind == nil && errors.As(err, new(*forge.Obstacle)) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "glpat") {
 				t.Errorf("got %v", err)

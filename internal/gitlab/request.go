@@ -17,8 +17,8 @@ import (
 // draftMark begins the title of a draft.
 const draftMark = "Draft: "
 
-// request is a merge request, as GitLab tells it.
-type request struct {
+// mergeRequest is a merge request as GitLab's API returns it.
+type mergeRequest struct {
 	IID             int
 	WebURL          string `json:"web_url"`
 	State           string // opened, closed, merged, or locked while it is being merged
@@ -39,7 +39,7 @@ type person struct {
 	Username string
 }
 
-func (r *request) checked() (*forge.PR, error) {
+func (r *mergeRequest) checked() (*forge.PR, error) {
 	state := map[string]string{"opened": forge.Open, "locked": forge.Open, "closed": forge.Closed, "merged": forge.Merged}[r.State]
 	switch {
 	case r.IID < 1:
@@ -54,11 +54,11 @@ func (r *request) checked() (*forge.PR, error) {
 		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description}, nil
 }
 
-// Find is the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.
+// Find returns the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.
 func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
-	list, _, err := all[request](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
+	list, _, err := all[mergeRequest](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
 	if err != nil {
-		return nil, c.unseen(err)
+		return nil, c.noProject(err)
 	}
 	for _, r := range list {
 		if r.SourceProjectID != r.TargetProjectID || r.SourceBranch != head {
@@ -82,8 +82,8 @@ func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	if n.Draft {
 		title = draftMark + title
 	}
-	var made request
-	_, err := c.do(ctx, http.MethodPost, "/merge_requests", map[string]string{"source_branch": n.Head, "target_branch": n.Base, "title": title, "description": n.Body}, &made)
+	var made mergeRequest
+	_, err := c.askOwn(ctx, http.MethodPost, "/merge_requests", map[string]string{"source_branch": n.Head, "target_branch": n.Base, "title": title, "description": n.Body}, &made)
 	if err == nil {
 		return made.checked()
 	}
@@ -107,8 +107,9 @@ func parsePullURL(address string) (project, number string, err error) {
 	return found[1], found[2], nil
 }
 
-// named is the project and the path of the merge request with that address, which is on this server.
-func (c *Client) named(address string) (project, path string, err error) {
+// locate returns the project of the merge request with that address, and the path of the merge request in the API. An address of another
+// server is an error.
+func (c *Client) locate(address string) (project, path string, err error) {
 	project, number, err := parsePullURL(address)
 	if err != nil {
 		return "", "", err
@@ -125,13 +126,13 @@ func (c *Client) named(address string) (project, path string, err error) {
 	return project, "/merge_requests/" + number, nil
 }
 
-func (c *Client) change(ctx context.Context, address string, with map[string]any) (*request, error) {
-	project, path, err := c.named(address)
+func (c *Client) change(ctx context.Context, address string, with map[string]any) (*mergeRequest, error) {
+	project, path, err := c.locate(address)
 	if err != nil {
 		return nil, err
 	}
-	var now request
-	_, err = c.about(ctx, project, http.MethodPut, path, with, &now)
+	var now mergeRequest
+	_, err = c.askProject(ctx, project, http.MethodPut, path, with, &now)
 	return &now, err
 }
 
@@ -143,11 +144,11 @@ func (c *Client) EditBody(ctx context.Context, address, body string) error {
 
 // Label adds a label that the project or a group of it has. To add one twice does no harm.
 func (c *Client) Label(ctx context.Context, address, label string) error {
-	project, _, err := c.named(address)
+	project, _, err := c.locate(address)
 	if err != nil {
 		return err
 	}
-	if _, err := c.about(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would make one that is not there
+	if _, err := c.askProject(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would make one that is not there
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
 	_, err = c.change(ctx, address, map[string]any{"add_labels": label})
@@ -159,19 +160,19 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 	if strings.Contains(who, "/") {
 		return errors.New("GitLab asks people to review, and no groups")
 	}
-	project, path, err := c.named(address)
+	project, path, err := c.locate(address)
 	if err != nil {
 		return err
 	}
 	var found []person
-	if _, err := c.send(ctx, http.MethodGet, "/users?username="+url.QueryEscape(who), nil, &found); err != nil {
+	if _, err := c.ask(ctx, http.MethodGet, "/users?username="+url.QueryEscape(who), nil, &found); err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("GitLab knows nobody of that name: %s", who)
 	}
-	var now request
-	if _, err := c.about(ctx, project, http.MethodGet, path, nil, &now); err != nil {
+	var now mergeRequest
+	if _, err := c.askProject(ctx, project, http.MethodGet, path, nil, &now); err != nil {
 		return err
 	}
 	var ids []int
@@ -192,8 +193,8 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 	return nil
 }
 
-// belongs reports whether somebody belongs to the project, by its groups too, and may push to it.
-func (c *Client) belongs(ctx context.Context, project string, p person) (bool, error) {
+// mayPush reports whether a person is a member of the project, or of a group of it, who may push to it.
+func (c *Client) mayPush(ctx context.Context, project string, p person) (bool, error) {
 	c.mu.Lock()
 	yes, known := c.belong[p.ID]
 	c.mu.Unlock()
@@ -205,7 +206,7 @@ func (c *Client) belongs(ctx context.Context, project string, p person) (bool, e
 		State       string // of the account
 	}
 	const developer = 30
-	_, err := c.about(ctx, project, http.MethodGet, fmt.Sprintf("/members/all/%d", p.ID), nil, &member)
+	_, err := c.askProject(ctx, project, http.MethodGet, fmt.Sprintf("/members/all/%d", p.ID), nil, &member)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return false, err
 	}

@@ -11,12 +11,12 @@ import (
 
 // Status asks for the checks and reviews of a merge request.
 func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, err error) {
-	project, path, err := c.named(pr.URL)
+	project, path, err := c.locate(pr.URL)
 	if err != nil {
 		return s, err
 	}
-	var r request
-	if _, err := c.about(ctx, project, http.MethodGet, path, nil, &r); err != nil {
+	var r mergeRequest
+	if _, err := c.askProject(ctx, project, http.MethodGet, path, nil, &r); err != nil {
 		return s, err
 	}
 	if err := c.checks(ctx, project, &r, &s); err != nil {
@@ -39,10 +39,10 @@ type reviewer struct {
 	State string
 }
 
-// reviews are what reviewers say.
+// reviews adds to s what reviewers say.
 func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRStatus) error {
 	var a approvals
-	if _, err := c.about(ctx, project, http.MethodGet, path+"/approvals", nil, &a); err != nil && rest.StatusOf(err) != http.StatusNotFound {
+	if _, err := c.askProject(ctx, project, http.MethodGet, path+"/approvals", nil, &a); err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
 	asked, _, err := all[reviewer](ctx, c, project, path+"/reviewers", pageSize)
@@ -54,11 +54,11 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 		if r.State != "requested_changes" {
 			continue
 		}
-		trusted, err := c.belongs(ctx, project, r.User)
+		trusted, err := c.mayPush(ctx, project, r.User)
 		if err != nil {
 			return err
 		}
-		w, err := c.wanted(ctx, project, path, r.User)
+		w, err := c.wantedChanges(ctx, project, path, r.User)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 		s.Wanted = append(s.Wanted, w)
 	}
 	for _, by := range a.ApprovedBy {
-		trusted, err := c.belongs(ctx, project, by.User)
+		trusted, err := c.mayPush(ctx, project, by.User)
 		if err != nil {
 			return err
 		}
@@ -83,9 +83,10 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 	return nil
 }
 
-// wanted is the last word of somebody who asks for changes: what they wrote to the merge request as a whole since they did not. It is named by
-// the note in which GitLab says that they ask, so that another one is news.
-func (c *Client) wanted(ctx context.Context, project, path string, who person) (forge.Review, error) {
+// wantedChanges returns the review of somebody who requested changes: the comments on the merge request as a whole that they wrote since
+// they requested changes the time before. Its ID is that of the note by which GitLab records the request, so that the next one is
+// another review.
+func (c *Client) wantedChanges(ctx context.Context, project, path string, who person) (forge.Review, error) {
 	notes, _, err := all[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
 	if err != nil {
 		return forge.Review{}, err
