@@ -1,5 +1,5 @@
-// Package text puts values into the few letters that people read: one line, the beginning or the end of a long text, a
-// count with its noun, a duration, what agents used.
+// Package text formats values for people: texts on one line or cut to a length, counts with their noun, durations, the tokens and the
+// cost that agents used.
 package text
 
 import (

@@ -1,3 +1,4 @@
+// Package cleanup is `trellis cleanup`: it shows what tasks left in the repository, and removes it.
 package cleanup
 
 import (

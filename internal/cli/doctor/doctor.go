@@ -1,3 +1,4 @@
+// Package doctor is `trellis doctor`: it checks the machine, the project and its tasks, and repairs what it can when it is asked to.
 package doctor
 
 import (

@@ -45,7 +45,7 @@ func (d *diagnosis) repair(yes, asJSON bool) error {
 				return err
 			}
 		}
-		f.become(agreed, yes || ask)
+		f.resolve(agreed, yes || ask)
 		if !asJSON && f.Repair == repairDone {
 			d.console.Say("%s", f.Detail)
 		}
@@ -60,8 +60,8 @@ func (f *finding) question() string {
 	return "remove it?"
 }
 
-// become does it, if somebody agreed.
-func (f *finding) become(agreed, asked bool) {
+// resolve carries out the repair of a finding if somebody agreed to it, and notes in the finding what came of that.
+func (f *finding) resolve(agreed, asked bool) {
 	switch {
 	case agreed:
 		saved, err := f.mend()
@@ -78,7 +78,7 @@ func (f *finding) become(agreed, asked bool) {
 	}
 }
 
-// old reports whether nothing happened to a file or folder for an hour, so that nobody is about to work on it.
+// old reports whether a file or folder was last changed more than an hour ago, so that no process is likely to be at work on it.
 func (d *diagnosis) old(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && d.console.Now().Sub(st.ModTime()) > time.Hour

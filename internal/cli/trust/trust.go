@@ -1,3 +1,4 @@
+// Package trust is `trellis trust`: it shows commands and texts that came by git and would run here, and records that a person agrees to them.
 package trust
 
 import (
