@@ -258,7 +258,7 @@ func (u Undo) unremove(ctx context.Context, d Deed) error {
 	}
 	defer os.RemoveAll(temp)
 	rel := filepath.ToSlash(u.p.Store.Rel(u.dir(d)))
-	if err := snapshot.NewBackups(u.p.Repo).Extract(ctx, d.Commit, rel, temp); err != nil {
+	if err := snapshot.NewBackups(u.p.Repo).ExportFolder(ctx, d.Commit, rel, temp); err != nil {
 		return err
 	}
 	if err := u.p.Store.Disk.Rename(filepath.Join(temp, rel), u.dir(d)); err != nil {

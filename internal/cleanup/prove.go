@@ -93,7 +93,7 @@ func (p prover) edited(ctx context.Context, l *Leftover) error {
 		return err
 	}
 	for _, b := range l.bases {
-		sha, err := p.repo.History().Says(ctx, from, b.commit, taskTrailer+l.ID)
+		sha, err := p.repo.History().FindMessage(ctx, from, b.commit, taskTrailer+l.ID)
 		if err != nil {
 			return err
 		}

@@ -137,7 +137,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if err == nil && sha == "" {
 		sha, err = snapshot.NewBackups(c.Repo).Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
-	if inner, ok := errors.AsType[*git.NestedError](err); ok {
+	if inner, ok := errors.AsType[*git.EmbeddedRepoError](err); ok {
 		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + trellis.ShellWord(l.ID)}
 	}
 	return sha, err
@@ -150,7 +150,7 @@ func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, err
 	if err != nil || sha == "" {
 		return "", err
 	}
-	if held, err := snapshot.NewBackups(c.Repo).BackedUp(ctx, sha, dir); err != nil || !held {
+	if held, err := snapshot.NewBackups(c.Repo).Holds(ctx, sha, dir); err != nil || !held {
 		return "", err
 	}
 	return sha, nil
@@ -180,7 +180,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 		}
 		name = fmt.Sprintf("%s-%d", ref, i)
 	}
-	tip, err := snapshot.NewBackups(c.Repo).Keep(ctx, r.Branch, name)
+	tip, err := snapshot.NewBackups(c.Repo).PinBranch(ctx, r.Branch, name)
 	if err == nil && tip != r.Tip {
 		err = &git.MovedError{Ref: "refs/heads/" + r.Branch, Now: tip}
 	}

@@ -64,7 +64,7 @@ func (c *Cleaner) Restore(ctx context.Context, dir string, t Taken) (err error) 
 		return err
 	}
 	if t.Saved != "" {
-		if err := snapshot.NewBackups(c.Repo).Unpack(ctx, t.Worktree, t.Saved); err != nil {
+		if err := snapshot.NewBackups(c.Repo).RestoreInto(ctx, t.Worktree, t.Saved); err != nil {
 			return err
 		}
 	}

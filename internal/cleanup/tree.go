@@ -122,7 +122,7 @@ func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Work
 func (in inspector) dirty(ctx context.Context, dir string) (holds, misses bool, err error) {
 	const missing = ".D"
 	list, err := in.repo.Index().Status(ctx, dir, in.laid(dir)...)
-	if errors.As(err, new(*git.NestedError)) { // git may not look into it; what saves the work says so
+	if errors.As(err, new(*git.EmbeddedRepoError)) { // git may not look into it; what saves the work says so
 		return true, false, nil
 	}
 	gone := func(e git.Entry) bool { return e.Code == missing }
@@ -180,14 +180,14 @@ func (in inspector) ignored(ctx context.Context, dir string) (missed, made []str
 	if err != nil {
 		return missed, made, err
 	}
-	filled, err := in.repo.Index().Filled(ctx, dir)
+	filled, err := in.repo.Index().PopulatedSubmodules(ctx, dir)
 	for _, folder := range filled {
 		missed = append(missed, folder+"/")
 	}
 	for _, p := range list {
 		switch name := strings.TrimSuffix(p, "/"); {
 		case slices.Contains(laid, name):
-		case git.Remade(name):
+		case git.IsBuildArtifact(name):
 			made = append(made, p)
 		default:
 			missed = append(missed, p)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Stretch are lines that follow each other and were added to a file.
-type Stretch struct {
+// Hunk is a run of consecutive lines that were added to a file.
+type Hunk struct {
 	Path  string
 	First int    // number of the first line, from 1
 	Text  string // the lines, of any file: what is no text has zero bytes in it
@@ -21,14 +21,14 @@ var raw = []string{"-p", "--unified=0", "--inter-hunk-context=0", "--text", "--n
 
 // patch reads a patch as it comes.
 type patch struct {
-	each     func(Stretch)
+	each     func(Hunk)
 	most     int
 	line     []byte // not ended yet
 	long     bool   // it is longer than what is kept
 	path     string
 	left     int // bytes that may still be kept of the file
-	old, new int // lines of the stretch that are still to come
-	now      Stretch
+	old, new int // lines of the hunk that are still to come
+	now      Hunk
 	text     []byte
 	wrong    error
 }
@@ -53,7 +53,7 @@ func (p *patch) end() {
 		p.now.Text = string(p.text)
 		p.each(p.now)
 	}
-	p.now, p.text = Stretch{}, p.text[:0]
+	p.now, p.text = Hunk{}, p.text[:0]
 }
 
 func (p *patch) take(line []byte) {
@@ -74,7 +74,7 @@ func (p *patch) take(line []byte) {
 	var first int
 	first, p.old, p.new = places(string(line))
 	if p.new > 0 {
-		p.now = Stretch{Path: p.path, First: first}
+		p.now = Hunk{Path: p.path, First: first}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func added(t *testing.T, r *git.Repo, dir, from, to string, most int) (list []string) {
 	t.Helper()
-	err := r.History().Added(t.Context(), dir, from, to, most, func(s git.Stretch) {
+	err := r.History().AddedLines(t.Context(), dir, from, to, most, func(s git.Hunk) {
 		list = append(list, fmt.Sprintf("%s:%d %q %v", s.Path, s.First, s.Text, s.Cut))
 	})
 	if err != nil {

@@ -25,13 +25,13 @@ func (e *IdentityError) Error() string {
 
 func (e *IdentityError) Unwrap() error { return e.Err }
 
-// named keeps git from making up an identity out of user and host name.
+// named are the options that keep git from making up an identity of the user and host name.
 var named = []string{"-c", "user.useConfigOnly=true"}
 
-// unknownIdentity is what git says (ident.c) when it has no name or no address, or none that can be used.
+// unknownIdentity matches the errors of git (ident.c) for a name or address that is missing or can't be used.
 var unknownIdentity = regexp.MustCompile(`tell me who you are|auto-detection is disabled|empty ident name|disallowed characters`)
 
-// Identity is "Name <mail>" of who commits are by, or an *IdentityError.
+// Identity returns the author of new commits as "Name <mail>". If git has no author or no committer it returns an *IdentityError.
 func (r Author) Identity(ctx context.Context) (string, error) {
 	committer := make(chan error)
 	go func() { // two processes take as long as one

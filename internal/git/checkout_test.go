@@ -89,7 +89,7 @@ func TestSettings(t *testing.T) {
 	for name, hash := range after {
 		switch {
 		case before[name] == hash:
-		case git.Bends(name):
+		case git.ChangesContent(name):
 			bent = append(bent, name)
 		default:
 			other = append(other, name)

@@ -72,18 +72,18 @@ func (e *HookError) Error() string {
 	return fmt.Sprintf("the %s hook failed: %s", e.Hook, strings.TrimSpace(e.Output))
 }
 
-// NestedError says that there are repositories within the work tree, whose content can't be committed to,
+// EmbeddedRepoError says that there are repositories within the work tree, whose content can't be committed to,
 // or saved in, this one.
-type NestedError struct{ Paths []string }
+type EmbeddedRepoError struct{ Paths []string }
 
-func (e *NestedError) Error() string {
+func (e *EmbeddedRepoError) Error() string {
 	return "there is a repository within the work tree: " + strings.Join(e.Paths, ", ") +
 		"; remove its .git if its files are part of the work (`rm -rf " + e.Paths[0] + "/.git`), remove or ignore it if not, and commit in it if it is a submodule"
 }
 
 // Commit commits all changes in the work tree of dir, untracked files too, and returns the commit. The user's
 // identity is used, and the user's hooks run. Errors that callers tell apart: ErrNothing, *HookError,
-// *IdentityError, *NestedError.
+// *IdentityError, *EmbeddedRepoError.
 func (r Committer) Commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
 	sha, err := r.commit(ctx, dir, o)
 	if err != nil {
@@ -233,8 +233,8 @@ func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, er
 
 // orNested names the repository without a commit that git could not add, if that is why it failed.
 func (r Committer) orNested(ctx context.Context, dir string, exclude []string, err error) error {
-	if list, lookErr := r.index.Nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
-		return &NestedError{list}
+	if list, lookErr := r.index.EmbeddedRepos(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
+		return &EmbeddedRepoError{list}
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func nestedIn(staged []Change) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return &NestedError{list}
+	return &EmbeddedRepoError{list}
 }
 
 func (r Committer) record(ctx context.Context, dir string, o CommitOptions) error {

@@ -56,9 +56,8 @@ func logRecords(out string, fields int) ([][]string, error) {
 	return slices.Collect(slices.Chunk(f, fields)), nil
 }
 
-// Says is the newest commit that tip has and base has not, and whose message has a line that ends in the text; "" when there
-// is none.
-func (r History) Says(ctx context.Context, base, tip, text string) (string, error) {
+// FindMessage returns the newest commit in base..tip whose message has a line that ends in the text; "" when there is none.
+func (r History) FindMessage(ctx context.Context, base, tip, text string) (string, error) {
 	pattern := regexp.QuoteMeta(text) + "[[:space:]]*$"
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
 }
@@ -85,9 +84,9 @@ func (r History) IsAncestor(ctx context.Context, old, tip string) (bool, error) 
 	return code == 0 && err == nil, err
 }
 
-// Added hands on, stretch by stretch, what the index of a checkout adds to the commit from; with to, what that commit adds
-// to from, or with from "" to its first parent. Of a file no more than most bytes are handed on. Submodules are left out.
-func (r History) Added(ctx context.Context, dir, from, to string, most int, each func(Stretch)) error {
+// AddedLines calls each with every hunk of lines that the index of a checkout adds to the commit from; with to, of those that commit to
+// adds to from, or with from "" to its first parent. Of each file it passes on no more than most bytes. Submodules are left out.
+func (r History) AddedLines(ctx context.Context, dir, from, to string, most int, each func(Hunk)) error {
 	args := slices.Concat([]string{"-c", "core.quotePath=false", "diff-index", "--cached"}, raw, []string{"--end-of-options", from, "--"})
 	switch {
 	case from == "":
@@ -431,9 +430,9 @@ func (r History) Subjects(ctx context.Context, other, tip string, most int) (str
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"log", "--no-show-signature", "--no-merges", "--max-count=" + strconv.Itoa(most), "--format=%h %an: %s", "--end-of-options", tip, "^" + other, "--"}})
 }
 
-// Marked are those of the files of a checkout that hold marks of a conflict: lines that look like one, and that no file of
-// that path has in one of the commits.
-func (r History) Marked(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
+// WithConflictMarkers returns those of the files of a checkout that hold conflict markers: lines that look like one, and that the file of
+// that path has in none of the commits.
+func (r History) WithConflictMarkers(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
 	known := map[string]bool{}
 	for _, c := range commits {
 		texts, err := r.Read(ctx, c, files...)

@@ -275,8 +275,9 @@ func (r Hooks) Settings(dir string) (map[string]string, error) {
 	return s, err
 }
 
-// Bends reports whether a setting changes what git makes of a file: what is committed is then not what is there.
-func Bends(setting string) bool {
+// ChangesContent reports whether a setting lets git change the content of a file when it is added: the commit then holds something else
+// than the work tree.
+func ChangesContent(setting string) bool {
 	if strings.HasPrefix(setting, "filter.") || strings.HasPrefix(setting, "include") {
 		return true
 	}

@@ -90,8 +90,8 @@ func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]st
 	return nulls(out), err
 }
 
-// Remade reports whether a path is called as what a build, an installer or a test run makes.
-func Remade(name string) bool {
+// IsBuildArtifact reports whether a path has a name that builds, installers or test runs give to what they make.
+func IsBuildArtifact(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",
 			".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".cache", ".parcel-cache", ".eggs", ".build", "coverage", ".coverage", "htmlcov", ".terraform", ".direnv",
@@ -229,9 +229,9 @@ func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []
 	return slices.Compact(paths), err // one in conflict stands there once for each side
 }
 
-// Filled are the folders of a checkout that its index has as submodules, that hold something, and where there is no repository:
-// git names, adds and saves nothing of what is in them.
-func (r Index) Filled(ctx context.Context, dir string) (folders []string, err error) {
+// PopulatedSubmodules returns the folders of a checkout that its index has as submodules and that hold files but no repository: git
+// lists, adds and saves nothing of what is in them.
+func (r Index) PopulatedSubmodules(ctx context.Context, dir string) (folders []string, err error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
 		return nil, err
@@ -351,8 +351,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Nested are the repositories within a checkout that are no submodules.
-func (r Index) Nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
+// EmbeddedRepos returns the repositories within a checkout that are no submodules.
+func (r Index) EmbeddedRepos(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: args})
 	if err != nil {

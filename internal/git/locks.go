@@ -249,7 +249,7 @@ func Failed(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*NestedError)) ||
+	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*EmbeddedRepoError)) ||
 		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*SwappedError)) ||
 		errors.As(err, new(*DamagedError)) || errors.As(err, new(*AlternatesError))
 }

@@ -131,8 +131,8 @@ func TestBackupOfOtherModule(t *testing.T) {
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "precious\n")
 	_, err := snapshot.NewBackups(b.Repo).Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved")
-	if nested := (*git.NestedError)(nil); !errors.As(err, &nested) {
-		t.Errorf("got %v, want a NestedError", err)
+	if nested := (*git.EmbeddedRepoError)(nil); !errors.As(err, &nested) {
+		t.Errorf("got %v, want an EmbeddedRepoError", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestFilled(t *testing.T) {
 	dir := b.Add("feature/x")
 	filled := func(want ...string) {
 		t.Helper()
-		if got := gittest.Must(b.Repo.Index().Filled(t.Context(), dir))(t); !slices.Equal(got, want) {
+		if got := gittest.Must(b.Repo.Index().PopulatedSubmodules(t.Context(), dir))(t); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

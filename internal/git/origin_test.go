@@ -78,7 +78,7 @@ func TestLogged(t *testing.T) {
 		b.GitIn(at, "commit", "-q", "--allow-empty", "-m", filepath.Base(at))
 		said[at] = strings.TrimSpace(b.GitIn(at, "rev-parse", "HEAD"))
 	}
-	list, err := r.Provenance().Logged(t.Context())
+	list, err := r.Provenance().ReflogEntries(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

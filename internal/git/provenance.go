@@ -24,9 +24,9 @@ type Provenance struct {
 
 const maxLog = 256 << 20
 
-// Logged are the commits that HEAD of the main checkout and of the worktrees that Trellis did not make was set to, as the
-// reflogs say. Those are written here alone: no clone and no fetch brings any.
-func (r Provenance) Logged(ctx context.Context) (list []Logged, err error) {
+// ReflogEntries returns the entries of the reflogs of HEAD, in the main checkout and in the worktrees that Trellis did not make. Reflogs
+// are written in this clone alone: no clone and no fetch brings any.
+func (r Provenance) ReflogEntries(ctx context.Context) (list []ReflogEntry, err error) {
 	if c, err := ReadConfig(r.repo.Common); err == nil && c.tabled {
 		return r.loggedTable(ctx)
 	}
@@ -48,7 +48,7 @@ func (r Provenance) Logged(ctx context.Context) (list []Logged, err error) {
 }
 
 // loggedTable asks git for the log of the main checkout, where refs are not kept in files.
-func (r Provenance) loggedTable(ctx context.Context) (list []Logged, err error) {
+func (r Provenance) loggedTable(ctx context.Context) (list []ReflogEntry, err error) {
 	if _, err := r.refs.Head(ctx, r.repo.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (r Provenance) loggedTable(ctx context.Context) (list []Logged, err error) 
 	}
 	for e := range slices.Chunk(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), 2) {
 		if len(e) == 2 {
-			list = append(list, Logged{Commit: e[0], Said: e[1]})
+			list = append(list, ReflogEntry{Commit: e[0], Said: e[1]})
 		}
 	}
 	for n := range len(list) - 1 { // the newest is first
@@ -68,7 +68,7 @@ func (r Provenance) loggedTable(ctx context.Context) (list []Logged, err error) 
 }
 
 // readLog reads the log of a ref below a git directory; none is no error.
-func readLog(gitDir, ref string) (list []Logged, err error) {
+func readLog(gitDir, ref string) (list []ReflogEntry, err error) {
 	data, err := durable.ReadBelow(filepath.Join(gitDir, "logs"), filepath.FromSlash(ref), maxLog)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -79,7 +79,7 @@ func readLog(gitDir, ref string) (list []Logged, err error) {
 	for line := range strings.Lines(string(data)) {
 		about, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if f := strings.Fields(about); len(f) > 2 && isHash(f[1]) && strings.Trim(f[1], "0") != "" {
-			list = append(list, Logged{Commit: f[1], Before: f[0], Said: said})
+			list = append(list, ReflogEntry{Commit: f[1], Before: f[0], Said: said})
 		}
 	}
 	return list, nil
@@ -91,7 +91,7 @@ var passing = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEA
 // Passed are commits that no ref may lead to any more: those that HEADs and branches of remotes were at, and that were
 // fetched last.
 func (r Provenance) Passed() (list []string, err error) {
-	add := func(logs []Logged, err error) error {
+	add := func(logs []ReflogEntry, err error) error {
 		for _, l := range logs {
 			list = append(list, l.Commit)
 		}
@@ -269,8 +269,8 @@ func blobOr(hash string) string {
 	return hash
 }
 
-// Logged is a commit that HEAD of a person's checkout was at, and what brought it there.
-type Logged struct {
+// ReflogEntry is a line of the reflog of HEAD in a checkout that is not Trellis's own: a commit that it was set to, and why.
+type ReflogEntry struct {
 	Commit string
 	Before string // where it was until then
 	Said   string

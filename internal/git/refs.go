@@ -354,27 +354,27 @@ func (r Refs) logSize(ref string) int64 {
 	return st.Size()
 }
 
-// Move is a branch, or HEAD, that is not where it was.
-type Move struct {
+// RefChange is a branch, or HEAD, that was moved.
+type RefChange struct {
 	Ref      string   // HEAD, or the name of a branch
 	Was, Now string   // commits; of HEAD the branch, if it is on another
 	Said     []string // by its log, oldest first: what moved it
 }
 
 // Moved are the moves since h, by name. New branches are none: whoever works makes some.
-func (r Refs) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err error) {
+func (r Refs) Moved(ctx context.Context, h Heads) (list []RefChange, now Heads, err error) {
 	if now, err = r.Heads(ctx); err != nil {
 		return nil, now, err
 	}
 	switch {
 	case now.Branch != h.Branch:
-		list = append(list, Move{"HEAD", whereIs(h), whereIs(now), r.saidSince("HEAD", h.Logs["HEAD"])})
+		list = append(list, RefChange{"HEAD", whereIs(h), whereIs(now), r.saidSince("HEAD", h.Logs["HEAD"])})
 	case now.Commit != h.Commit && now.Branch == "":
-		list = append(list, Move{"HEAD", h.Commit, now.Commit, r.saidSince("HEAD", h.Logs["HEAD"])})
+		list = append(list, RefChange{"HEAD", h.Commit, now.Commit, r.saidSince("HEAD", h.Logs["HEAD"])})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Branches)) {
 		if was, at := h.Branches[name], now.Branches[name]; was != at {
-			list = append(list, Move{name, was, at, r.saidSince(BranchPrefix+name, h.Logs[name])})
+			list = append(list, RefChange{name, was, at, r.saidSince(BranchPrefix+name, h.Logs[name])})
 		}
 	}
 	return list, now, nil

@@ -13,7 +13,7 @@ import (
 
 // sanitize sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
 // not: git writes through links that it finds beside the index, and runs what the settings of a repository within the
-// work tree name when it looks into that. Links are removed, git makes none there; such a repository is a *NestedError.
+// work tree name when it looks into that. Links are removed, git makes none there; such a repository is an *EmbeddedRepoError.
 func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	if !r.hardened.Load() || c.Dir == "" {
 		return nil
@@ -34,7 +34,7 @@ func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	}
 	foreign := slices.DeleteFunc(links, func(path string) bool { return r.ours(gitDir, filepath.Join(c.Dir, path, ".git")) })
 	if len(foreign) > 0 {
-		return &NestedError{foreign}
+		return &EmbeddedRepoError{foreign}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestHardenedAgainstNestedRepositories(t *testing.T) {
 		t.Errorf("asking for what is ignored, which looks into nothing: got %v", err)
 	}
 	for _, err := range []error{statusErr, commitErr, excludedErr} {
-		if nested := (*git.NestedError)(nil); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"inner"}) {
+		if nested := (*git.EmbeddedRepoError)(nil); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"inner"}) {
 			t.Errorf("got %v, want that inner is a repository", err)
 		}
 	}

@@ -145,7 +145,7 @@ func drift(then, now map[string]string) (bent, notes []string) {
 		if _, known := then[name]; kind == ofNetwork && !known {
 			continue // the run was begun by an older version of Trellis, which did not record it
 		}
-		if kind == ofGit && git.Bends(what) {
+		if kind == ofGit && git.ChangesContent(what) {
 			bent = append(bent, what)
 			continue
 		}

@@ -42,11 +42,11 @@ func (s *search) note(texts ...string) {
 	}
 }
 
-// in are the places of secrets in what is added, see [git.History.Added]. What the base holds somewhere is not
+// in are the places of secrets in what is added, see [git.History.AddedLines]. What the base holds somewhere is not
 // this run's doing.
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
-	err = s.repo.History().Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
+	err = s.repo.History().AddedLines(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Hunk) {
 		if to == "" && git.Covers(s.kept, t.Path) {
 			return
 		}
@@ -188,7 +188,7 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 		return nil, err
 	}
 	ref := l.task.backupRef(c) + "-" + strconv.Itoa(try)
-	if _, err := snapshot.NewBackups(s.repo).Keep(ctx, s.job.Branch, ref); err != nil {
+	if _, err := snapshot.NewBackups(s.repo).PinBranch(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
 	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), joinSome(places), ref))

@@ -95,12 +95,12 @@ type refsAtFirst struct {
 
 // outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others', or were at
 // first: an agent may have left its branch after it committed there.
-func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move, first []string) ([]git.Move, error) {
+func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.RefChange, first []string) ([]git.RefChange, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
 	now, err := mw.inWorktrees(ctx)
-	return slices.DeleteFunc(moves, func(m git.Move) bool { return slices.Contains(first, m.Ref) || slices.Contains(now, m.Ref) }), err
+	return slices.DeleteFunc(moves, func(m git.RefChange) bool { return slices.Contains(first, m.Ref) || slices.Contains(now, m.Ref) }), err
 }
 
 // inWorktrees are the branches that tasks' worktrees are on.
@@ -115,7 +115,7 @@ func (mw *mainWatch) inWorktrees(ctx context.Context) (branches []string, err er
 }
 
 // attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
-func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+func (mw *mainWatch) attribute(r agentcall.Request, moves []git.RefChange, now git.Heads) (notes []string, fail *flow.Failure) {
 	own := ReflogAction(mw.task.id())
 	byAgent := func(message string) bool { return message == own || strings.HasPrefix(message, own+":") }
 	var did, undo []string
@@ -137,7 +137,7 @@ func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.He
 	return notes, fail
 }
 
-func said(m git.Move) string {
+func said(m git.RefChange) string {
 	if text := strings.TrimSpace(strings.Join(few(m.Said), "; ")); text != "" {
 		return text
 	}
@@ -145,7 +145,7 @@ func said(m git.Move) string {
 }
 
 // undoCommand is the command that takes a move back, and loses nothing that is not committed.
-func (mw *mainWatch) undoCommand(m git.Move, now git.Heads) string {
+func (mw *mainWatch) undoCommand(m git.RefChange, now git.Heads) string {
 	in := "git -C " + trellis.ShellWord(mw.repo.Main)
 	switch {
 	case m.Ref == "HEAD":

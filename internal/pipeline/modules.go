@@ -61,7 +61,7 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 			return notes, err
 		}
 		if tip != m.Base {
-			if _, err := snapshot.NewBackups(m.Repo).Keep(ctx, j.Branch, ref); err != nil {
+			if _, err := snapshot.NewBackups(m.Repo).PinBranch(ctx, j.Branch, ref); err != nil {
 				return notes, err
 			}
 			notes = append(notes, fmt.Sprintf("the branch of %s so far is kept there as %s", m.Path, ref))

@@ -173,7 +173,7 @@ func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return err
 	}
-	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().Filled(ctx, in.Job.Worktree) })
+	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree) })
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ const filledFile = "filled.json"
 // filled are what [Prepared.Filled] says: in a worktree that was made just now all there are, in another one those of the run before
 // and what setup filled. before are those before setup.
 func (pp *preparer) filled(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
-	list, err := pp.repo.Index().Filled(ctx, in.Job.Worktree)
+	list, err := pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	switch {
 	case err != nil || in.Begun && !made && in.Filled == nil:
 		return nil, err

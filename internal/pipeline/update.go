@@ -244,7 +244,7 @@ func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in chec
 	if j.Clash.Ours != "" {
 		sides = append(sides, j.Clash.Ours)
 	}
-	if out.Stray, err = up.repo.History().Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
+	if out.Stray, err = up.repo.History().WithConflictMarkers(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
 		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, Outside(j)...)
 	}
 	out.Stray = few(out.Stray)

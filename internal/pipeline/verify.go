@@ -335,7 +335,7 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 // unseenSubmodules returns the submodules that are not checked out and hold files nevertheless, which git does not see: an agent
 // wrote them.
 func (v *verifier) unseenSubmodules(ctx context.Context, in checksIn) (list []string, err error) {
-	filled, err := v.repo.Index().Filled(ctx, in.Job.Worktree)
+	filled, err := v.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	for _, path := range filled {
 		if !slices.Contains(in.Filled, path) {
 			list = append(list, fmt.Sprintf("%s/ (a submodule that is not checked out: git sees none of the files in its folder; take them out, or let worktree.setup run `git submodule update --init %s`)", path, trellis.ShellWord(path)))

@@ -132,7 +132,7 @@ func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (n
 		return notes, err
 	}
 	if tip != j.BaseCommit {
-		if _, err := snapshot.NewBackups(wt.repo).Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+		if _, err := snapshot.NewBackups(wt.repo).PinBranch(ctx, j.Branch, ref+"-branch"); err != nil {
 			return failed("backing up the branch", err)
 		}
 		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
@@ -305,7 +305,7 @@ func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
 	}
 	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
 	list = few(slices.DeleteFunc(list, func(path string) bool {
-		return path == runtimeDir+"/" || git.Remade(strings.TrimSuffix(path, "/"))
+		return path == runtimeDir+"/" || git.IsBuildArtifact(strings.TrimSuffix(path, "/"))
 	}))
 	if err != nil || len(list) == 0 {
 		return nil, err

@@ -146,7 +146,7 @@ func (b bench) keep(ctx context.Context, w git.Worktree) error {
 	backups := snapshot.NewBackups(b.Repo)
 	last, err := b.Repo.Refs().Find(ctx, wipRefs+b.s.Task)
 	if err == nil && last != "" {
-		held, err := backups.BackedUp(ctx, last, w.Path)
+		held, err := backups.Holds(ctx, last, w.Path)
 		if err != nil || held {
 			return err
 		}
@@ -183,7 +183,7 @@ func (b bench) moveBranch(ctx context.Context) error {
 func (b bench) keepBranch(ctx context.Context) error {
 	ref, err := b.backupRef(ctx, b.s.Task, "branch-")
 	if err == nil {
-		_, err = snapshot.NewBackups(b.Repo).Keep(ctx, b.s.Branch, ref)
+		_, err = snapshot.NewBackups(b.Repo).PinBranch(ctx, b.s.Branch, ref)
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (b bench) lay(ctx context.Context) error {
 		return err
 	}
 	if b.s.Work != b.s.Head {
-		if err := snapshot.NewBackups(b.Repo).Unpack(ctx, b.path, b.s.Work); err != nil {
+		if err := snapshot.NewBackups(b.Repo).RestoreInto(ctx, b.path, b.s.Work); err != nil {
 			return err
 		}
 	}

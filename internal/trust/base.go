@@ -27,7 +27,7 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	logged, err := j.Repo.Provenance().Logged(ctx)
+	logged, err := j.Repo.Provenance().ReflogEntries(ctx)
 	if err != nil {
 		return v, err
 	}

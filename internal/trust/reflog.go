@@ -24,12 +24,12 @@ const (
 )
 
 func (j *Judge) made(ctx context.Context, t trunk) (made, error) {
-	logs, err := j.Repo.Provenance().Logged(ctx)
+	logs, err := j.Repo.Provenance().ReflogEntries(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m := made{}
-	var amends []git.Logged
+	var amends []git.ReflogEntry
 	for _, l := range logs {
 		if l.Said == amend || strings.HasPrefix(l.Said, amend+": ") {
 			amends = append(amends, l)
@@ -51,7 +51,7 @@ const amend = "commit (amend)"
 
 // amended takes in commits that git commit --amend made, which have all that the one before had: they are as much ours as
 // that was. One that was amended may have been amended before.
-func (m made) amended(amends []git.Logged, merged func(commit string) bool) {
+func (m made) amended(amends []git.ReflogEntry, merged func(commit string) bool) {
 	amended := map[string]bool{}
 	for _, l := range amends {
 		amended[l.Commit] = true

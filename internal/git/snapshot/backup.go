@@ -12,17 +12,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// save is Backup before something in a checkout is undone, which other repositories in it are not.
-func (r Snapshots) save(ctx context.Context, dir, ref string) error {
+// saveBeforeUndo makes a backup of a checkout as ref, unless that is "", before a part of it is undone. Unlike [Backups.Backup] it does
+// not mind repositories within the work tree: nothing in those is undone.
+func (r Snapshots) saveBeforeUndo(ctx context.Context, dir, ref string) error {
 	if ref == "" {
 		return nil
 	}
-	_, err := r.backUp(ctx, dir, ref, "trellis: what was in "+filepath.Base(dir)+" before a part of it was undone", nil)
+	_, err := r.makeBackup(ctx, dir, ref, "trellis: what was in "+filepath.Base(dir)+" before a part of it was undone", nil)
 	return err
 }
 
-// backUp makes a backup, unless may forbids it.
-func (r Snapshots) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
+// makeBackup backs up dir and the submodules in it that are worktrees, unless may returns an error.
+func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer s.Close()
 	err := r.worktrees.Mend(ctx, dir)
@@ -34,14 +35,14 @@ func (r Snapshots) backUp(ctx context.Context, dir, ref, message string, may fun
 	}
 	var kept []string
 	if err == nil {
-		kept, err = r.backUpInner(ctx, dir, ref, message)
+		kept, err = r.backupSubmodules(ctx, dir, ref, message)
 	}
 	if err == nil && may != nil {
 		err = may(s, ctx, kept...)
 	}
 	sha := ""
 	if err == nil {
-		sha, err = s.backup(ctx, ref, message)
+		sha, err = s.commitState(ctx, ref, message)
 	}
 	if err != nil {
 		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
@@ -65,12 +66,13 @@ func (st state) known(tree string) string {
 	return ""
 }
 
-func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
+// commitState commits the state of the checkout as ref, unless that holds it already, and returns the commit that ref names then.
+func (s *Snapshot) commitState(ctx context.Context, ref, message string) (string, error) {
 	st, err := s.state(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if saved, err := s.saved(ctx, st); err != nil || saved {
+	if saved, err := s.alreadySaved(ctx, st); err != nil || saved {
 		return st.old, err
 	}
 	sha := st.head
@@ -82,10 +84,10 @@ func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, err
 	return sha, s.r.refs.MoveRef(ctx, ref, sha, st.old)
 }
 
-// saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
-// the work tree.
-func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
-	inside, err := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
+// checkSaveable returns an *EmbeddedRepoError if something was changed in a repository within the work tree, other than in the
+// submodules kept, which are saved already.
+func (s *Snapshot) checkSaveable(ctx context.Context, kept ...string) error {
+	inside, err := s.r.index.EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
 		}
 	}
 	if len(inside) > 0 {
-		return &git.NestedError{Paths: inside}
+		return &git.EmbeddedRepoError{Paths: inside}
 	}
 	return nil
 }
@@ -109,8 +111,8 @@ func (st state) differs() bool {
 	return st.staged != "" && st.staged != st.tree && st.staged != st.work
 }
 
-// saved reports whether the ref holds all of it already.
-func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
+// alreadySaved reports whether the ref holds all of st.
+func (s *Snapshot) alreadySaved(ctx context.Context, st state) (bool, error) {
 	if st.old == "" || st.differs() {
 		return false, nil
 	}
@@ -152,8 +154,8 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	return sha, s.r.refs.MoveRef(ctx, ref, sha, old)
 }
 
-// backUpInner saves them under the same name, each in its own repository, and returns their paths.
-func (r Snapshots) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
+// backupSubmodules makes a backup named ref of each submodule that is a worktree, in the repository of that, and returns their paths.
+func (r Snapshots) backupSubmodules(ctx context.Context, dir, ref, message string) (paths []string, err error) {
 	list, err := r.modules.Inner(ctx, dir)
 	for _, m := range list {
 		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {

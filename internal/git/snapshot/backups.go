@@ -34,9 +34,9 @@ func NewBackups(r *git.Repo) Backups {
 // names, and touches nothing else. Of excluded paths it has what is staged. It returns the commit, which is HEAD itself when all is committed. What
 // ref named before is in the history of the new commit, so that a backup is never lost to another one.
 // A submodule that is a worktree (see [git.Module]) is saved under the same name in its own repository. Other
-// repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
+// repositories within the work tree, and submodules that changed, can't be saved and are an *EmbeddedRepoError; ignored files are not saved.
 func (r Backups) Backup(ctx context.Context, dir, ref, message string, exclude ...string) (string, error) {
-	return r.snapshots.backUp(ctx, dir, ref, message, (*Snapshot).saveable, exclude...)
+	return r.snapshots.makeBackup(ctx, dir, ref, message, (*Snapshot).checkSaveable, exclude...)
 }
 
 // saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
@@ -75,14 +75,14 @@ func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error 
 
 // Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
 // untracked. Paths are relative to the root. It reports whether there was anything: all of the checkout is then saved as
-// ref first, unless that is "". A repository within is a *NestedError, and nothing is taken back.
+// ref first, unless that is "". A repository within is an *EmbeddedRepoError, and nothing is taken back.
 func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
 	entries, err := r.index.StatusOf(ctx, dir, below(paths))
 	if err != nil {
 		return false, err
 	}
 	if slices.ContainsFunc(entries, func(e git.Entry) bool { return concerns(paths, e.Path) }) {
-		if err := errors.Join(r.repositoriesAt(ctx, dir, paths), r.snapshots.save(ctx, dir, ref)); err != nil {
+		if err := errors.Join(r.repositoriesAt(ctx, dir, paths), r.snapshots.saveBeforeUndo(ctx, dir, ref)); err != nil {
 			return false, err
 		}
 	}
@@ -159,15 +159,15 @@ func remove(root *os.Root, path string) (bool, error) {
 	return true, nil
 }
 
-// repositoriesAt is a *NestedError when there are repositories at or below the paths: nothing saves what is in them.
+// repositoriesAt returns an *EmbeddedRepoError if there are repositories at or below the paths: nothing saves what is in them.
 func (r Backups) repositoriesAt(ctx context.Context, dir string, paths []string) error {
-	all, err := r.index.Nested(ctx, dir, nil, nil)
+	all, err := r.index.EmbeddedRepos(ctx, dir, nil, nil)
 	if err != nil {
 		return err
 	}
 	within := slices.DeleteFunc(all, func(p string) bool { return !concerns(paths, filepath.ToSlash(p)) })
 	if len(within) > 0 {
-		return &git.NestedError{Paths: within}
+		return &git.EmbeddedRepoError{Paths: within}
 	}
 	return nil
 }
@@ -205,12 +205,12 @@ func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, 
 	return sha, nil
 }
 
-// Extract writes a folder of a backup below into, by its path within the repository.
-func (r Backups) Extract(ctx context.Context, commit, folder, into string) (err error) {
+// ExportFolder writes the files of a backup at and below folder, a path within the repository, into a folder anywhere.
+func (r Backups) ExportFolder(ctx context.Context, commit, folder, into string) (err error) {
 	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, true); err == nil {
-		err = s.extract(ctx, commit, folder, into)
+		err = s.exportFolder(ctx, commit, folder, into)
 	}
 	if err != nil {
 		return fmt.Errorf("getting %s from %s: %w", folder, commit, err)
@@ -218,7 +218,7 @@ func (r Backups) Extract(ctx context.Context, commit, folder, into string) (err 
 	return nil
 }
 
-func (s *Snapshot) extract(ctx context.Context, commit, folder, into string) error {
+func (s *Snapshot) exportFolder(ctx context.Context, commit, folder, into string) error {
 	run := func(stdin string, args ...string) (string, error) {
 		out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true, Stdin: strings.NewReader(stdin)})
 		return out, err
@@ -237,8 +237,9 @@ func (s *Snapshot) extract(ctx context.Context, commit, folder, into string) err
 	return err
 }
 
-// Unpack gives the work tree of a checkout the files that a backup has: what was staged when it was made is not staged.
-func (r Backups) Unpack(ctx context.Context, dir, commit string) error {
+// RestoreInto gives the work tree of the checkout at dir the files of a backup and removes others that git tracks there. The index stays as
+// it is: what was staged when the backup was made is not staged.
+func (r Backups) RestoreInto(ctx context.Context, dir, commit string) error {
 	err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"restore", "--source=" + commit, "--worktree", "--no-overlay", "--", "."}})
 	if err != nil {
 		return fmt.Errorf("unpacking %s into %s: %w", commit, dir, err)
@@ -309,9 +310,9 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 	return true, nil
 }
 
-// BackedUp reports whether a backup that [Backups.Backup] made has all that a checkout holds now. Files that are only missing
+// Holds reports whether a backup that [Backups.Backup] made has all that a checkout holds now. Files that are only missing
 // there, because its removal was cut off, are nothing.
-func (r Backups) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
+func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err error) {
 	s := &Snapshot{r: r.snapshots, dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, false); err != nil {
@@ -469,9 +470,9 @@ func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (b
 	return true, nil
 }
 
-// Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A
+// PinBranch points ref at the tip of a branch, so that git keeps its commits, and returns the tip; "" when there is no such branch. A
 // ref that is there already must name the same.
-func (r Backups) Keep(ctx context.Context, branch, ref string) (string, error) {
+func (r Backups) PinBranch(ctx context.Context, branch, ref string) (string, error) {
 	tip, err := r.refs.Branch(ctx, branch)
 	if err != nil || tip == "" {
 		return "", err

@@ -41,16 +41,16 @@ func TestKeep(t *testing.T) {
 	b.Git("branch", "side")
 	repo := b.Open(b.Dir)
 	for range 2 { // again is fine
-		if got := gittest.Must(snapshot.NewBackups(repo).Keep(t.Context(), "side", "refs/trellis/backup/x/1"))(t); got != b.Git("rev-parse", "refs/trellis/backup/x/1") {
+		if got := gittest.Must(snapshot.NewBackups(repo).PinBranch(t.Context(), "side", "refs/trellis/backup/x/1"))(t); got != b.Git("rev-parse", "refs/trellis/backup/x/1") {
 			t.Errorf("got %s", got)
 		}
 	}
-	if got := gittest.Must(snapshot.NewBackups(repo).Keep(t.Context(), "none", "refs/trellis/backup/x/2"))(t); got != "" {
+	if got := gittest.Must(snapshot.NewBackups(repo).PinBranch(t.Context(), "none", "refs/trellis/backup/x/2"))(t); got != "" {
 		t.Errorf("got %q for a branch that is not there", got)
 	}
 	b.Git("commit", "-q", "--allow-empty", "-m", "more")
 	b.Git("branch", "-f", "side")
-	if _, err := snapshot.NewBackups(repo).Keep(t.Context(), "side", "refs/trellis/backup/x/1"); err == nil {
+	if _, err := snapshot.NewBackups(repo).PinBranch(t.Context(), "side", "refs/trellis/backup/x/1"); err == nil {
 		t.Error("a backup was overwritten")
 	}
 }

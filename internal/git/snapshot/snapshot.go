@@ -210,7 +210,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	started := time.Now()
 	err := s.r.repo.Do(ctx, add)
 	if errors.As(err, new(*git.Error)) {
-		unborn, lookErr := s.r.index.Nested(ctx, s.dir, s.env, s.exclude)
+		unborn, lookErr := s.r.index.EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
 			add.Args = append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
 			err = s.r.repo.Do(ctx, add)
@@ -263,7 +263,7 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error
 	if err != nil || len(drift) == 0 {
 		return nil, err
 	}
-	if err := s.r.save(ctx, s.dir, ref); err != nil {
+	if err := s.r.saveBeforeUndo(ctx, s.dir, ref); err != nil {
 		return nil, err
 	}
 	var paths strings.Builder

@@ -253,7 +253,7 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 	b.Write("lib/unborn/f", "f")
 	b.Write("new.txt", "n")
 	tree := gittest.Must(snapshot.New(b.Repo).TreeOf(ctx, b.Dir))(t)
-	var nested *git.NestedError
+	var nested *git.EmbeddedRepoError
 	if _, err := b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
 		t.Errorf("without commit: got %v", err)
 	}

@@ -40,7 +40,7 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 		}
 	}
 	if err = r.fits(ctx, o, u); err == nil && !u.Merge {
-		_, err = r.backups.Keep(ctx, o.Branch, o.Backup)
+		_, err = r.backups.PinBranch(ctx, o.Branch, o.Backup)
 	}
 	if err == nil {
 		err = r.note(ctx, o.Whose, u)
