@@ -99,7 +99,7 @@ func (o Options) started(path string, own Command) error {
 	_, elsewhere := own.Env["PATH"]
 	switch {
 	case !is && len(begin) > 0 && o.Sandbox == nil && !bytes.Contains(begin, []byte{0}):
-		return fmt.Errorf("%s is no program, and its first line does not say what runs it, as #!/bin/sh does", path)
+		return fmt.Errorf("%s is not a program, and its first line does not say what runs it, as #!/bin/sh does", path)
 	case !is || len(words) == 0 || !filepath.IsAbs(words[0]):
 		return nil
 	case strings.HasSuffix(line, "\r"):

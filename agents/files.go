@@ -174,7 +174,7 @@ func (f *files) content(path string) ([]byte, error) {
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder: list_files says what is in it", filepath.ToSlash(path))
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no plain file", filepath.ToSlash(path))
+		return nil, fmt.Errorf("%s is not a plain file", filepath.ToSlash(path))
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("%s has %d bytes, which is too much", filepath.ToSlash(path), info.Size())
 	}
@@ -188,7 +188,7 @@ func (f *files) content(path string) ([]byte, error) {
 		return nil, f.missing(path, err)
 	}
 	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 {
-		return nil, fmt.Errorf("%s is no text", filepath.ToSlash(path))
+		return nil, fmt.Errorf("%s is not text", filepath.ToSlash(path))
 	}
 	return data, nil
 }

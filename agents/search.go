@@ -68,7 +68,7 @@ func (f *files) search(ctx context.Context, input json.RawMessage) (string, erro
 	}
 	looked, err := regexp.Compile(rule)
 	if err != nil {
-		return "", fmt.Errorf("text is no regular expression: %w", err)
+		return "", fmt.Errorf("text is not a regular expression: %w", err)
 	}
 	names, err := f.fitting(ctx, in.Glob)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *files) fitting(ctx context.Context, glob string) ([]string, error) {
 		return all, nil
 	}
 	if !doublestar.ValidatePattern(glob) {
-		return nil, fmt.Errorf("%q is no glob", glob)
+		return nil, fmt.Errorf("%q is not a glob", glob)
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		return !doublestar.MatchUnvalidated(glob, name) && !doublestar.MatchUnvalidated(glob+"/**", name) &&

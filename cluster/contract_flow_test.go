@@ -98,7 +98,7 @@ func legal(name string) bool {
 
 func (f *onTemporal) In(scope string) flow.Flow {
 	if !legal(scope) {
-		f.breaks("%q is no name for a scope", scope)
+		f.breaks("%q is not a name for a scope", scope)
 	}
 	c := *f
 	c.path += scope + "/"
@@ -213,7 +213,7 @@ func (f *onTemporal) check(branches []flow.Branch) {
 	left := map[string]flow.Branch{}
 	for _, b := range branches {
 		if _, double := left[b.Name]; double || !legal(b.Name) {
-			f.breaks("All: %q is no name for a branch, or the name of two", b.Name)
+			f.breaks("All: %q is not a name for a branch, or the name of two", b.Name)
 		}
 		left[b.Name] = b
 	}

@@ -118,7 +118,7 @@ func TestReadFile(t *testing.T) {
 		{map[string]any{"path": "latin.txt"}, "1\tcaf\uFFFD needle\n"},
 		{map[string]any{"path": "none.go"}, "there is no none.go"},
 		{map[string]any{"path": "cmd"}, "cmd is a folder: list_files says what is in it"},
-		{map[string]any{"path": "blob.bin"}, "blob.bin is no text"},
+		{map[string]any{"path": "blob.bin"}, "blob.bin is not text"},
 		{map[string]any{"path": "huge.txt"}, "huge.txt has 104857600 bytes, which is too much"},
 	} {
 		if got := shown(t, dir, modelserver.Call{Tool: "read_file", Input: tt.input})[0]; got != tt.want {
@@ -144,7 +144,7 @@ func TestListAndSearch(t *testing.T) {
 	all := "blob.bin\ncmd/tool/tool.go\ndocs/guide.md\nhuge.txt\nlatin.txt\nlong.txt\nmain.go\nmany.txt\n"
 	for glob, want := range map[string]string{
 		"": all, ".": all, "*.go": "cmd/tool/tool.go\nmain.go\n", "./main.go": "main.go\n", "cmd": "cmd/tool/tool.go\n", "cmd/": "cmd/tool/tool.go\n",
-		"cmd/**/*.go": "cmd/tool/tool.go\n", "cmd/*.go": "(no files)", "{docs,cmd}/**": "cmd/tool/tool.go\ndocs/guide.md\n", "[": `"[" is no glob`,
+		"cmd/**/*.go": "cmd/tool/tool.go\n", "cmd/*.go": "(no files)", "{docs,cmd}/**": "cmd/tool/tool.go\ndocs/guide.md\n", "[": `"[" is not a glob`,
 	} {
 		if got := find("list_files", map[string]any{"glob": glob}); got != want {
 			t.Errorf("list %q: got %q, want %q", glob, got, want)

@@ -128,7 +128,7 @@ func TestCheckOfScripts(t *testing.T) {
 		"#!/no/sh\n":             "agent_missing: mine: " + file + ": its first line names /no/sh, which is not there",
 		"#!/usr/bin/env no-sh\n": "agent_missing: mine: " + file + ": its first line names no-sh, which is not on PATH",
 		"#!/bin/sh\r\ncat\r\n":   "agent_missing: mine: " + file + `: its lines end with CR LF, so that the system looks for "/bin/sh\r": end them with LF alone`,
-		"cat\n":                  "agent_missing: mine: " + file + " is no program, and its first line does not say what runs it, as #!/bin/sh does",
+		"cat\n":                  "agent_missing: mine: " + file + " is not a program, and its first line does not say what runs it, as #!/bin/sh does",
 	} {
 		put(t, file, text, 0o700)
 		if err := agents.Check(t.Context(), "mine", o); fmt.Sprint(cmp.Or(err, errors.New(""))) != want {
@@ -136,7 +136,7 @@ func TestCheckOfScripts(t *testing.T) {
 		}
 	}
 	o.Sandbox = func(context.Context, agents.Request, agents.Own) (agents.Place, error) { return agents.Place{}, nil }
-	if err := agents.Check(t.Context(), "mine", o); err != nil && strings.Contains(err.Error(), "is no program") {
+	if err := agents.Check(t.Context(), "mine", o); err != nil && strings.Contains(err.Error(), "is not a program") {
 		t.Errorf("in a sandbox: %v", err)
 	}
 	o.Sandbox, o.Commands = nil, map[string]agents.Command{"mine": {Argv: []string{file}, Env: map[string]string{"PATH": "/own"}}}

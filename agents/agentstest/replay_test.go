@@ -224,7 +224,7 @@ func TestCommandWithEvents(t *testing.T) {
 		agentstest.Spends:       `{"type": "usage", "usage": {"input_tokens": 5000}}` + "\n",
 	}
 	s := command("events", func(b agentstest.Behaviour) string { return dated(streams[b]) })
-	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are no events mean nothing", agentstest.Invalid: "it has no word for it"}
+	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are not events mean nothing", agentstest.Invalid: "it has no word for it"}
 	agentstest.Run(t, s)
 }
 

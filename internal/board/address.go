@@ -37,11 +37,11 @@ func (a Address) Check() error {
 	ip := net.ParseIP(a.Bind)
 	switch {
 	case ip == nil:
-		return app.Usagef("--bind %q is no address: it is one of this machine, such as %s", a.Bind, Loopback)
+		return app.Usagef("--bind %q is not an address: it is one of this machine, such as %s", a.Bind, Loopback)
 	case (a.Cert == "") != (a.Key == ""):
 		return app.Usagef("--cert and --cert-key go together")
 	case !ip.IsLoopback() && !a.Remote:
-		return app.WithHints(app.Usagef("%s is no loopback address: others could reach the board", a.Bind),
+		return app.WithHints(app.Usagef("%s is not a loopback address: others could reach the board", a.Bind),
 			"trellis board --bind "+trellis.ShellWord(a.Bind)+" --allow-remote --cert FILE --cert-key FILE", "trellis board --allow-remote --proxy https://NAME")
 	case !ip.IsLoopback() && a.Cert == "" && a.Proxy == "":
 		return app.WithHints(app.Usagef("--allow-remote needs TLS, of its own or of a proxy in front: without it others can read the key and all that is shown"),
@@ -50,7 +50,7 @@ func (a Address) Check() error {
 		return app.Usagef("--proxy lets others in: add --allow-remote")
 	}
 	if u, err := url.Parse(a.Proxy); a.Proxy != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.Path != "") {
-		return app.Usagef("--proxy %q is no address of a proxy: https://NAME", a.Proxy)
+		return app.Usagef("--proxy %q is not an address of a proxy: https://NAME", a.Proxy)
 	}
 	return nil
 }

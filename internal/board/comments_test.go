@@ -68,7 +68,7 @@ func TestCommentsAreChecked(t *testing.T) {
 		"a comment that says nothing":    {shown, on("hello.txt", "new", 1, " \n"), "", http.StatusBadRequest, "a comment says nothing"},
 		"nothing at all":                 {shown, "[]", " ", http.StatusBadRequest, "there is no feedback in it"},
 		"no comments":                    {shown, "[null]", "", http.StatusBadRequest, "a comment says nothing"},
-		"what is no list":                {shown, `{"file": 1}`, "", http.StatusBadRequest, "reading the comments"},
+		"what is not a list":             {shown, `{"file": 1}`, "", http.StatusBadRequest, "reading the comments"},
 		"more comments than anybody has": {shown, "[" + strings.Repeat("{},", 500) + "{}]", "", http.StatusBadRequest, "at most 500"},
 	} {
 		if code, said := w.send(id, c.shown, c.comments, c.general); code != c.code || !strings.Contains(said, c.says) {

@@ -125,7 +125,7 @@ func TestAddresses(t *testing.T) {
 		{board.Address{Bind: "127.0.0.1"}, ""},
 		{board.Address{Bind: "::1"}, ""},
 		{board.Address{Bind: "0.0.0.0"}, "no loopback address"},
-		{board.Address{Bind: "localhost"}, "is no address"},
+		{board.Address{Bind: "localhost"}, "is not an address"},
 		{board.Address{Bind: "0.0.0.0", Remote: true}, "needs TLS"},
 		{board.Address{Bind: "0.0.0.0", Remote: true, Cert: "c"}, "go together"},
 		{board.Address{Bind: "0.0.0.0", Remote: true, Cert: "c", Key: "k"}, ""},

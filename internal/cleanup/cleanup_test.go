@@ -451,7 +451,7 @@ func TestLeftoversOfRuns(t *testing.T) {
 	h.Write(dir+"/.env", "") // a folder that is no worktree
 	h.remove("02-01-one", false)
 	if !h.There(dir + "/.env") {
-		t.Error("a folder that is no worktree was removed")
+		t.Error("a folder that is not a worktree was removed")
 	}
 }
 

@@ -196,7 +196,7 @@ func (s *survey) keeps(l *Leftover) {
 	case !t.Status.Ended():
 		l.Keeps, l.Hint = fmt.Sprintf("it is %s", t.Status), "trellis cancel "+trellis.ShellWord(t.ID)
 	case l.Branch != "" && (l.Branch == l.Base || l.Branch == s.main):
-		l.Keeps = fmt.Sprintf("its branch %s is no branch of its own", l.Branch)
+		l.Keeps = fmt.Sprintf("its branch %s is not a branch of its own", l.Branch)
 	}
 	for _, tree := range l.Trees {
 		switch {

@@ -340,7 +340,7 @@ func (r *reader) block(i, end int) int {
 	case r.want != nil:
 		list, ok := script(body)
 		if !ok {
-			r.errorf(at.number, "put it into a file, and name that", "this block is no list of commands, one a line, that can be run one after the other")
+			r.errorf(at.number, "put it into a file, and name that", "this block is not a list of commands, one a line, that can be run one after the other")
 			list = nil
 		}
 		r.want.commands, r.want.End, r.want = append(r.want.commands, list...), last, nil

@@ -191,7 +191,7 @@ func (p *parser) hunk(f *File) error {
 	var olds, news int
 	words := strings.SplitN(p.line, " ", 5)
 	if len(words) < 4 || words[3] != "@@" {
-		return fmt.Errorf("%q is no beginning of a hunk", p.line)
+		return fmt.Errorf("%q is not the beginning of a hunk", p.line)
 	}
 	var err, newErr error
 	h.Old, olds, err = span(words[1], '-')
@@ -228,7 +228,7 @@ func (p *parser) hunk(f *File) error {
 		case Same:
 			l.Old, l.New = old, now
 		default:
-			return fmt.Errorf("%q is no line of a hunk", p.line)
+			return fmt.Errorf("%q is not a line of a hunk", p.line)
 		}
 		if l.Old > 0 {
 			old, olds = old+1, olds-1
@@ -261,7 +261,7 @@ func (p *parser) end(h *Hunk) error {
 // span is where a hunk begins on one side, and how many lines it has there.
 func span(word string, mark byte) (first, count int, err error) {
 	if word == "" || word[0] != mark {
-		return 0, 0, fmt.Errorf("%q is no place of a hunk", word)
+		return 0, 0, fmt.Errorf("%q is not a place of a hunk", word)
 	}
 	begins, many, counted := strings.Cut(word[1:], ",")
 	first, err = strconv.Atoi(begins)
@@ -269,7 +269,7 @@ func span(word string, mark byte) (first, count int, err error) {
 		count, err = strconv.Atoi(many)
 	}
 	if err != nil || first < 0 || count < 0 || first == 0 && count > 0 {
-		return 0, 0, fmt.Errorf("%q is no place of a hunk", word)
+		return 0, 0, fmt.Errorf("%q is not a place of a hunk", word)
 	}
 	return first, count, nil
 }

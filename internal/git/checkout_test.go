@@ -47,7 +47,7 @@ func TestCheckout(t *testing.T) {
 	}
 	b.Write(filepath.Join(path, "mine.txt"), "x")
 	if err := b.Repo.Worktrees().Checkout(ctx, path, base); err == nil {
-		t.Error("a folder that is no worktree was taken")
+		t.Error("a folder that is not a worktree was taken")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestSettingsWithoutFolders(t *testing.T) {
 		}
 		for setting := range gittest.Must(b.Repo.Hooks().Settings(b.Repo.Main))(t) {
 			if strings.HasPrefix(setting, name) {
-				t.Errorf("%s is no folder: got %s", name, setting)
+				t.Errorf("%s is not a folder: got %s", name, setting)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func TestFiles(t *testing.T) {
 	b := gittest.New(t)
 	if got, err := gittest.Empty(t).Repo.History().Files(t.Context(), t.TempDir()); err == nil {
-		t.Errorf("a folder that is no checkout: got %v", got)
+		t.Errorf("a folder that is not a checkout: got %v", got)
 	}
 	b.Write(".gitignore", "build/\n*.log\n")
 	b.Write("build/out", "x")

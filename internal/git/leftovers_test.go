@@ -19,7 +19,7 @@ func worktreeAt(t *testing.T, b *gittest.Box, path string) git.Worktree {
 			return w
 		}
 	}
-	t.Fatalf("%s is no worktree", path)
+	t.Fatalf("%s is not a worktree", path)
 	return git.Worktree{}
 }
 

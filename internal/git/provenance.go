@@ -250,7 +250,7 @@ func parseTouches(out string) (list []Touch, err error) {
 		case f[0] == ':' && len(fields) > 1:
 			about := strings.Fields(f)
 			if len(about) != 5 {
-				return nil, fmt.Errorf("reading git log: %q is no change", f)
+				return nil, fmt.Errorf("reading git log: %q is not a change", f)
 			}
 			at.Old, at.New, at.Path = blobOr(about[2]), blobOr(about[3]), fields[1]
 			list = append(list, at)

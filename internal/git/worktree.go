@@ -86,9 +86,9 @@ func (r Worktrees) vacant(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return &PathError{path, "is there already and is no folder: " + away(path)}
+		return &PathError{path, "is there already and is not a folder: " + away(path)}
 	case len(list) > 0:
-		return &PathError{path, "is there already and is no worktree of this repository: " + away(path)}
+		return &PathError{path, "is there already and is not a worktree of this repository: " + away(path)}
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (m WorktreeID) linked() (id FileID, err error) {
 	case err != nil:
 		return swapped("%v", err)
 	case !dot.Mode().IsRegular():
-		return swapped("its .git is no file: another repository is in its place")
+		return swapped("its .git is not a file: another repository is in its place")
 	}
 	if why := m.brokenLink(root); why != "" {
 		return swapped("%s", why)

@@ -113,7 +113,7 @@ func (p *pull) checked() (*forge.PR, error) {
 	case p.Number < 1:
 		return nil, errors.New("a pull request has no number")
 	case !address(p.URL):
-		return nil, fmt.Errorf("%q is no address", p.URL)
+		return nil, fmt.Errorf("%q is not an address", p.URL)
 	case p.State != forge.Open && p.State != forge.Closed && p.State != forge.Merged:
 		return nil, fmt.Errorf("a pull request has the unknown state %q", p.State)
 	}

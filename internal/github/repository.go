@@ -30,7 +30,7 @@ func (gh *Client) repository(ctx context.Context) (p repository, err error) {
 	}
 	found := parse().FindStringSubmatch(answer.URL)
 	if found == nil || found[3] != "" {
-		return p, fmt.Errorf("reading what gh says of the repository: %q is no address of one", answer.URL)
+		return p, fmt.Errorf("reading what gh says of the repository: %q is not an address of one", answer.URL)
 	}
 	return repository{found[1], found[2]}, nil
 }

@@ -31,7 +31,7 @@ func (f jsonForm) add(old []byte, command []string) (now []byte, added string, t
 	if at := find(root, f.servers); at != nil {
 		servers, is := at.Value.Value.(*hujson.Object)
 		if !is {
-			return nil, "", false, fmt.Errorf("%s is no object in it", f.servers)
+			return nil, "", false, fmt.Errorf("%s is not an object in it", f.servers)
 		}
 		if find(object{servers, at.Value}, server) != nil {
 			return old, "", true, nil
@@ -127,7 +127,7 @@ func parseJSON(data []byte) (object, error) {
 	}
 	o, is := v.Value.(*hujson.Object)
 	if !is {
-		return object{}, errors.New("it is no JSON object")
+		return object{}, errors.New("it is not a JSON object")
 	}
 	return object{o, v}, nil
 }

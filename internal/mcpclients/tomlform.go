@@ -23,7 +23,7 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 	}
 	servers, is := doc[tomlKey].(map[string]any)
 	if doc[tomlKey] != nil && !is {
-		return nil, "", false, fmt.Errorf("%s is no table in it", tomlKey)
+		return nil, "", false, fmt.Errorf("%s is not a table in it", tomlKey)
 	}
 	if servers[server] != nil {
 		return old, "", true, nil

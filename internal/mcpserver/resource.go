@@ -59,7 +59,7 @@ func readFile(p *app.Project, uri string) (string, error) {
 	case err != nil:
 		return "", err
 	case !utf8.ValidString(text):
-		return "", app.Usagef("%s is no text", brief(name, 100))
+		return "", app.Usagef("%s is not text", brief(name, 100))
 	}
 	for from < len(text) && !utf8.RuneStart(text[from]) {
 		from++

@@ -90,7 +90,7 @@ func unfit(line []byte) (code int, why error) {
 		return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is longer than %d bytes", mcp.DefaultMaxLineLength)
 	}
 	if !json.Valid(line) {
-		return jsonrpc.CodeParseError, errors.New("a line is no JSON; a message is one line of it")
+		return jsonrpc.CodeParseError, errors.New("a line is not valid JSON; a message is one line of it")
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(line, &list) != nil {
@@ -101,7 +101,7 @@ func unfit(line []byte) (code int, why error) {
 	}
 	for _, one := range list {
 		if _, err := jsonrpc.DecodeMessage(one); err != nil {
-			return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is no message: %w", err)
+			return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is not a message: %w", err)
 		}
 	}
 	return 0, nil

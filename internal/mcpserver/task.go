@@ -22,7 +22,7 @@ func find(p *app.Project, ref string) (dir string, err error) {
 		return "", app.WithHints(app.Usagef("task is missing: it is the name of a task"), "task_list")
 	}
 	if len(ref) > maxName || !utf8.ValidString(ref) || ref[0] == '.' || strings.ContainsAny(ref, `/\`) || strings.ContainsFunc(ref, unicode.IsControl) {
-		return "", app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%q is no name of a task", text.Clip(strings.ToValidUTF8(ref, "�"), 60))), "task_list")
+		return "", app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("%q is not the name of a task", text.Clip(strings.ToValidUTF8(ref, "�"), 60))), "task_list")
 	}
 	dir, err = p.Find(ref)
 	if err != nil && app.KindOf(err) == app.ErrNotFound {

@@ -94,7 +94,7 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }})
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return answer{}, errors.New("its address is no http or https address")
+		return answer{}, errors.New("its address is not an http or https address")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

@@ -82,7 +82,7 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	}
 	port, err := strconv.Atoi(service)
 	if err != nil {
-		return nil, fmt.Errorf("reading server: port %q is no number", service)
+		return nil, fmt.Errorf("reading server: port %q is not a number", service)
 	}
 	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
 		wire, err := new(net.Dialer).DialContext(dialing, network, address)

@@ -72,7 +72,7 @@ func FuzzCapped(f *testing.F) {
 			t.Errorf("kept %d of %d", kept, limit)
 		}
 		if utf8.ValidString(in) && !utf8.ValidString(got) {
-			t.Errorf("%q is no text", got)
+			t.Errorf("%q is not text", got)
 		}
 	})
 }

@@ -175,8 +175,8 @@ func TestAppendProofRefuses(t *testing.T) {
 		"no run":          {with(func(p *proof.Proof) { p.Run = "" }), "must name task"},
 		"no activity":     {with(func(p *proof.Proof) { p.Activity = "" }), "must name task"},
 		"no time":         {with(func(p *proof.Proof) { p.Ended = time.Time{} }), "when it began"},
-		"no digest":       {with(func(p *proof.Proof) { p.Stdout.Bytes = 1 }), "is no digest"},
-		"no size":         {with(func(p *proof.Proof) { p.Stderr = proof.Digest{SHA256: sha(""), Bytes: -1} }), "is no digest"},
+		"no digest":       {with(func(p *proof.Proof) { p.Stdout.Bytes = 1 }), "is not a digest"},
+		"no size":         {with(func(p *proof.Proof) { p.Stderr = proof.Digest{SHA256: sha(""), Bytes: -1} }), "is not a digest"},
 		"path outside":    {with(func(p *proof.Proof) { p.File = proof.Digest{SHA256: sha(""), Path: "../x"} }), `"../x" must be`},
 		"path of a check": {with(func(p *proof.Proof) {
 			p.Checks = []proof.Check{{Kind: "test", Stdout: proof.Digest{SHA256: sha(""), Path: "/x"}}}

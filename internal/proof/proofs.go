@@ -248,7 +248,7 @@ func (d Digest) check() error {
 		return nil
 	}
 	if !isSHA256(d.SHA256) || d.Bytes < 0 {
-		return fmt.Errorf("%+v is no digest", d)
+		return fmt.Errorf("%+v is not a digest", d)
 	}
 	if d.Path != "" && (!fs.ValidPath(d.Path) || d.Path == ".") {
 		return fmt.Errorf("the path %q must be relative, with single slashes and without dots", d.Path)

@@ -45,7 +45,7 @@ type signature struct {
 // Sign signs the head of the chain in dir, a Report's Overall, in the place of what this key signed before.
 func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 	if hash, ok := strings.CutPrefix(head, hashPrefix); !ok || !isSHA256(hash) {
-		return fmt.Errorf("signing proofs: %q is no head of a chain", head)
+		return fmt.Errorf("signing proofs: %q is not the head of a chain", head)
 	}
 	name, err := keyName(key.Public())
 	if err != nil {

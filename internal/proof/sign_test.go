@@ -96,15 +96,15 @@ func TestSignatures(t *testing.T) {
 		text string
 		want error
 	}{
-		"a head that was changed":    {strings.Replace(anns, head, before, 1), proof.ErrSignature},
-		"a signature by another":     {stolen + "\n", proof.ErrSignature},
-		"a line that is no JSON":     {"ann was here\n", proof.ErrSignature},
-		"a line with a space":        {" " + anns, proof.ErrSignature},
-		"only another's":             {bobs + "\n", proof.ErrOtherKey},
-		"garbage, then a good one":   {"{}\nx\n" + anns, nil},
-		"a bad one, then a good one": {stolen + "\n" + anns, nil},
-		"garbage, then another's":    {"x\n" + bobs + "\n", proof.ErrSignature},
-		"an empty file":              {"", proof.ErrUnsigned},
+		"a head that was changed":       {strings.Replace(anns, head, before, 1), proof.ErrSignature},
+		"a signature by another":        {stolen + "\n", proof.ErrSignature},
+		"a line that is not valid JSON": {"ann was here\n", proof.ErrSignature},
+		"a line with a space":           {" " + anns, proof.ErrSignature},
+		"only another's":                {bobs + "\n", proof.ErrOtherKey},
+		"garbage, then a good one":      {"{}\nx\n" + anns, nil},
+		"a bad one, then a good one":    {stolen + "\n" + anns, nil},
+		"garbage, then another's":       {"x\n" + bobs + "\n", proof.ErrSignature},
+		"an empty file":                 {"", proof.ErrUnsigned},
 	} {
 		if err := os.WriteFile(file, []byte(test.text), 0o644); err != nil {
 			t.Fatal(err)

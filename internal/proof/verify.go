@@ -154,7 +154,7 @@ func (d Digest) differs(run fs.FS) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "is no file", nil
+		return "is not a file", nil
 	case info.Size() != d.Bytes:
 		return fmt.Sprintf("was changed: it has %d bytes, %d were recorded", info.Size(), d.Bytes), nil
 	}

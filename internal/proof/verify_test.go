@@ -225,7 +225,7 @@ func manipulations(t *testing.T) []manipulated {
 		{"output longer", nil, run(func(m fstest.MapFS) { m["1/build/1/stderr.log"].Data = []byte("warning") }), []string{"1 changed"}, "it has 7 bytes, 0 were recorded"},
 		{"output of a check changed", nil, run(func(m fstest.MapFS) { m["2/all/1/check-1.log"].Data = []byte("fire") }), []string{"9 changed"}, "check-1.log was changed"},
 		{"output missing", nil, run(func(m fstest.MapFS) { delete(m, "2/file/1/stdout.log") }), []string{"7 changed"}, "run/2/file/1/stdout.log is missing"},
-		{"output is a folder", nil, run(func(m fstest.MapFS) { m["2/file/1/stdout.log"].Mode = fs.ModeDir }), []string{"7 changed"}, "is no file"},
+		{"output is a folder", nil, run(func(m fstest.MapFS) { m["2/file/1/stdout.log"].Mode = fs.ModeDir }), []string{"7 changed"}, "is not a file"},
 
 		{"unknown key", onLine(5, replace(`,"exit":`, `,"excuse":1,"exit":`)), nil, []string{"5 damaged"}, `unknown field "excuse"`},
 		{"duplicate key", onLine(5, replace(`,"exit":0`, `,"exit":0,"exit":0`)), nil, []string{"5 damaged"}, `it has the key "exit" twice`},

@@ -22,7 +22,7 @@ func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
 	odd := "\"priorty\": \"P1\", \"pipeline\": {\"approval\": {\"required\": true}}}"
 	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\", "+odd)
 	w.watching(scheduler.WatchOptions{})
-	const said = "\"priorty\" is no field, and is passed over\nnext: did you mean: priority"
+	const said = "\"priorty\" is not a field, and is passed over\nnext: did you mean: priority"
 	w.Until("the warning", func() bool { return w.Heard(said) > 0 })
 	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\",\n\"notes\": \"x\", \"assigne\": \"me\", "+odd)
 	w.Until("another warning", func() bool { return w.Heard("did you mean: assignee") > 0 })

@@ -13,7 +13,7 @@ func TestMayName(t *testing.T) {
 	for name := range strings.FieldsSeq(`API_KEY_PROD dbPassword JWT SENTRY_DSN SLACK_WEBHOOK_URL DB_PASS MYSQL_PWD GITHUB_PAT CREDS GIT_ASKPASS COMPOSER_AUTH NODE_AUTH_TOKEN
 		npm_config__authToken SOME_COOKIE GOAUTH PYTHON_KEYRING_BACKEND ANDROID_KEYSTORE GOOGLE_APPLICATION_CREDENTIALS SSH_PASSPHRASE DOOR_PASSCODE`) {
 		if !secrets.MayName(name) {
-			t.Errorf("%s is no name of a secret", name)
+			t.Errorf("%s is not the name of a secret", name)
 		}
 	}
 	for name := range strings.FieldsSeq(`PATH PWD OLDPWD HOME GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL NODE_PATH PYTHONPATH GOPATH CGO_ENABLED RUSTFLAGS NODE_OPTIONS JAVA_HOME PATCH`) {

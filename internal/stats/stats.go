@@ -367,5 +367,5 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: so long ago, as 7d and 24h are, or a date, as 2026-02-01 is", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: so long ago, as 7d and 24h are, or a date, as 2026-02-01 is", text)
 }

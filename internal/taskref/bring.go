@@ -28,7 +28,7 @@ func (r Remote) Bring(ctx context.Context, s State) (kept string, err error) {
 
 func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	if !taskdir.ValidID(s.Task) {
-		return "", fmt.Errorf("%q is no name of a task", s.Task)
+		return "", fmt.Errorf("%q is not the name of a task", s.Task)
 	}
 	sealed, err := r.filesOf(ctx, s.Commit)
 	if err != nil {

@@ -142,11 +142,11 @@ func fit(f git.TreeFile) error {
 	}
 	odd := func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }
 	if !fs.ValidPath(f.Path) || !utf8.ValidString(f.Path) || strings.ContainsFunc(f.Path, odd) || kindOf(f.Path) == own {
-		return fmt.Errorf("%q is no name for a file of a task", f.Path)
+		return fmt.Errorf("%q is not a name for a file of a task", f.Path)
 	}
 	for part := range strings.SplitSeq(strings.ToLower(f.Path), "/") {
 		if strings.TrimRight(part, ". ") == ".git" || strings.HasPrefix(part, "git~") {
-			return fmt.Errorf("%q is no name for a file of a task", f.Path)
+			return fmt.Errorf("%q is not a name for a file of a task", f.Path)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (r Remote) send(ctx context.Context, o Order) error {
 		return err
 	}
 	if !o.fits() || len(raw) > maxOrder {
-		return fmt.Errorf("%s is no order that can be sent: task and id have to be names, and all of it at most %d KB", o.ref(), maxOrder>>10)
+		return fmt.Errorf("%s is not an order that can be sent: task and id have to be names, and all of it at most %d KB", o.ref(), maxOrder>>10)
 	}
 	commit, err := r.Repo.EmptyCommit(ctx, "trellis: "+trellis.VisibleLine(o.What)+"\n\n"+string(raw))
 	if err != nil {

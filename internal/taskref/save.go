@@ -40,7 +40,7 @@ func GateOf(ctx context.Context, r Remote) (string, error) {
 func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
 	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.Store.Clock(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
 	if !taskdir.ValidID(s.Task) {
-		return State{}, fmt.Errorf("saving %s: that is no name of a task", dir)
+		return State{}, fmt.Errorf("saving %s: that is not the name of a task", dir)
 	}
 	err := r.save(git.Hookless(ctx), dir, last, next, &s)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Endpoint, bytes.NewReader(body))
 	if err != nil {
-		return 0, &refusedError{"the endpoint is no address"}
+		return 0, &refusedError{"the endpoint is not an address"}
 	}
 	req.Header = s.Headers.Clone()
 	req.Header.Set("Content-Type", "application/json")

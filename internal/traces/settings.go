@@ -37,7 +37,7 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT is no address that begins with http:// or https://")
+		return nil, fmt.Errorf("the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT is not an address that begins with http:// or https://")
 	}
 	s := &Settings{Endpoint: endpoint, Headers: http.Header{}, Service: get("OTEL_SERVICE_NAME"), Timeout: 10 * time.Second}
 	if s.Resource, err = pairs(get("OTEL_RESOURCE_ATTRIBUTES")); err != nil {

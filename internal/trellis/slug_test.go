@@ -32,7 +32,7 @@ func TestSlugSpellsLetters(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 		if got != "" && !trellis.ValidName(got) {
-			t.Errorf("%q: %q is no name", text, got)
+			t.Errorf("%q: %q is not a name", text, got)
 		}
 	}
 }

@@ -652,7 +652,7 @@ func TestLedgerThatCantBeWritten(t *testing.T) {
 	}
 	ada.ledger = &trust.Ledger{Path: filepath.Join(ada.dir, "README", "trust.jsonl")} // in a file
 	if v, err := ada.fresh().Subject(context.Background(), subject()); err == nil && v.Unsaved == nil {
-		t.Errorf("a ledger that can't be made is no problem: %v", v.Err())
+		t.Errorf("a ledger that can't be made is not a problem: %v", v.Err())
 	}
 	if err := ada.judge.Agree(trust.Verdict{Subject: "x", Foreign: []trust.Foreign{{Item: trust.Item{Text: "a"}}}}); err == nil {
 		t.Error("agreed to, and nowhere remembered")

@@ -36,6 +36,6 @@ func TestOrderEndsProperly(t *testing.T) {
 		t.Errorf("it did not end by itself: %v; that it is waited for was said: %v", err, said)
 	}
 	if err := <-gone; err == nil {
-		t.Error("that it was ended is no error")
+		t.Error("that it was ended is not an error")
 	}
 }

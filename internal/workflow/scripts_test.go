@@ -162,7 +162,7 @@ func TestOutputIntoAPipe(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "mkfifo it; echo x", "output": "o"}`, `"vars": {"o": "it"}`)
 	rep := b.do(workflow.Options{})
 	if fail := rep.Failure(); fail == nil || !strings.Contains(fail.Error(), "not a file") {
-		t.Errorf("got %v, want that it is no file", fail)
+		t.Errorf("got %v, want that it is not a file", fail)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestLayout(t *testing.T) {
 		t.Errorf("what repeats itself without end: %v", err)
 	}
 	if _, err := yamledit.Set([]byte("a: [\n"), []string{"b"}, yamledit.Text("x")); err == nil || errors.Is(err, yamledit.ErrLayout) {
-		t.Errorf("what is no YAML: %v", err)
+		t.Errorf("what is not valid YAML: %v", err)
 	}
 }
 

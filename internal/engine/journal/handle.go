@@ -35,7 +35,7 @@ func (h *handle) In(name string) flow.Flow {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !legal(name) {
-		_ = h.diverged("%q is no name for a scope", name)
+		_ = h.diverged("%q is not a name for a scope", name)
 	}
 	c := *h
 	c.scope = e.scope(h.scope.path + name + "/")

@@ -113,14 +113,14 @@ func (l *ledger) addStart(r *record) error {
 func scopeOf(id, name string) (string, error) {
 	at := strings.LastIndexByte(id, '#')
 	if at < 0 || name == "" || !strings.HasSuffix(id[:at], name) {
-		return "", fmt.Errorf("%q is no id of %q", id, name)
+		return "", fmt.Errorf("%q is not an id of %q", id, name)
 	}
 	if n, err := strconv.Atoi(id[at+1:]); err != nil || n < 1 {
 		return "", fmt.Errorf("%q has no number", id)
 	}
 	scope := id[:at-len(name)]
 	if scope != "" && !strings.HasSuffix(scope, "/") {
-		return "", fmt.Errorf("%q is no id of %q", id, name)
+		return "", fmt.Errorf("%q is not an id of %q", id, name)
 	}
 	return scope, nil
 }

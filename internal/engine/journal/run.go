@@ -68,7 +68,7 @@ func index(list []flow.Activity) (map[string]flow.Activity, error) {
 			return nil, fmt.Errorf("registering activities: %q is there twice", a.Name)
 		}
 		if !legal(a.Name) || a.Name == sleepName || strings.HasPrefix(a.Name, awaitPrefix) {
-			return nil, fmt.Errorf("registering activities: %q is no name for one", a.Name)
+			return nil, fmt.Errorf("registering activities: %q is not a name for one", a.Name)
 		}
 		acts[a.Name] = a
 	}

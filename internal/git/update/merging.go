@@ -115,7 +115,7 @@ func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m me
 			continue
 		}
 		if m.files = append(m.files, path); !slices.Contains(hard, path) {
-			m.said = append(m.said, "both changed "+path+", which is no text or a link")
+			m.said = append(m.said, "both changed "+path+", which is neither text nor a link")
 		}
 	}
 	return m, nil

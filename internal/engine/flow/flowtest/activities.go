@@ -122,7 +122,7 @@ func (s *suite) payloads() {
 			s.Errorf("too large an input: %v", err)
 		}
 		if err := f.Do("b", func() {}, nil); !isInternal(err) {
-			s.Errorf("an input that is no JSON: %v", err)
+			s.Errorf("an input that is not valid JSON: %v", err)
 		}
 		if _, err := c.Do(f, "x"); !isInternal(err) {
 			s.Errorf("too large a result: %v", err)
