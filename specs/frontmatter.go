@@ -33,7 +33,7 @@ func decode(block []byte, doc *yaml.Node, out any) *trellis.Problem {
 		return nil
 	}
 	if err == nil && doc.Content[0].Kind != yaml.MappingNode {
-		return &trellis.Problem{Line: 1, Message: "the front matter is no list of keys and values"}
+		return &trellis.Problem{Line: 1, Message: "the front matter is not a list of keys and values"}
 	}
 	if err == nil {
 		err = doc.Decode(out)

@@ -73,7 +73,7 @@ func TestBadFrontMatter(t *testing.T) {
 		{"description: x\n\ndescription: y\n", `p.md:4: front matter: mapping key "description" already defined at line 2`},
 		{"description: x\nglobs: ['a[']\n", `p.md:3: glob "a[" is not a pattern`},
 		{"<<<<<<< HEAD\nglobs: [a]\n=======\nglobs: [b]\n>>>>>>> x\n", "p.md:2: git left a merge conflict here"},
-		{"- a\n", "p.md:1: the front matter is no list of keys and values"},
+		{"- a\n", "p.md:1: the front matter is not a list of keys and values"},
 	} {
 		root := t.TempDir()
 		write(t, root, ".trellis/spec/p.md", "---\n"+tt.front+"---\n# Title\n")

@@ -231,7 +231,7 @@ func (s creator) fill(dir string, n New) error {
 func (s Store) Publish(draft string) (*Task, error) {
 	id, ok := strings.CutPrefix(filepath.Base(draft), DraftPrefix)
 	if !ok {
-		return nil, fmt.Errorf("publishing %s: it is no draft", draft)
+		return nil, fmt.Errorf("publishing %s: it is not a draft", draft)
 	}
 	dir := filepath.Join(filepath.Dir(draft), id)
 	err := s.Disk.Rename(draft, dir)

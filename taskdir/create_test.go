@@ -189,7 +189,7 @@ func TestDraftAndPublish(t *testing.T) {
 		t.Errorf("got %+v %v", task, err)
 	}
 	if _, err := s.Publish(task.Dir); err == nil {
-		t.Error("published what is no draft")
+		t.Error("published what is not a draft")
 	}
 	again, err := s.Draft(taskdir.New{Name: "other"})
 	if err != nil {

@@ -140,7 +140,7 @@ func explainBare(doc string, start int) (at int, message, hint string) {
 	}
 	key := keyBefore(doc[:start])
 	if key == "" {
-		return start, fmt.Sprintf("%s is no JSON value", clip(token)), fmt.Sprintf("write %s", clip(string(mend)))
+		return start, fmt.Sprintf("%s is not a JSON value", clip(token)), fmt.Sprintf("write %s", clip(string(mend)))
 	}
 	return start, fmt.Sprintf("the value of %s is not quoted", key), fmt.Sprintf("write %s: %s", key, clip(string(mend)))
 }

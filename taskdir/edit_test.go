@@ -335,7 +335,7 @@ func FuzzSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc string, pick uint8, value string) {
 		task, err := taskdir.Parse("task.json", []byte(doc))
 		if err != nil {
-			t.Skip("what is no task.json is never changed")
+			t.Skip("what is not a task.json is never changed")
 		}
 		field := fields[int(pick)%len(fields)]
 		value = "v" + strings.ToValidUTF8(value, "")

@@ -255,7 +255,7 @@ func (s Store) findPath(ref string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("%w: %s is no directory of a task in %s", ErrNotFound, ref, s.Rel(s.Tasks()))
+	return "", fmt.Errorf("%w: %s is not a directory of a task in %s", ErrNotFound, ref, s.Rel(s.Tasks()))
 }
 
 // inside is the task directory that path is, once all links are followed.

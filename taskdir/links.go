@@ -73,7 +73,7 @@ func (s Store) RemoveSubtask(parent, child string) error {
 		return err
 	}
 	if c.Parent != parentID && !slices.Contains(p.Children, childID) {
-		return fmt.Errorf("%s is no subtask of %s", childID, parentID)
+		return fmt.Errorf("%s is not a subtask of %s", childID, parentID)
 	}
 	err = family{s}.editChildren(parent, func(list []string) []string {
 		return slices.DeleteFunc(list, func(id string) bool { return id == childID })

@@ -111,10 +111,10 @@ func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 				p.Warning, p.Hint = !r.keepsBack(m.value), r.edit()
 				continue
 			}
-			p := r.problem(key, "%q is no field here, and is passed over", key.Str)
+			p := r.problem(key, "%q is not a field here, and is passed over", key.Str)
 			p.Warning, p.Hint = true, "write it outside of "+strconv.Quote(path)
 		} else if near := trellis.Nearest(key.Str, slices.Concat(known, others[path])); near != "" {
-			p := r.problem(key, "%q is no field, and is passed over", clip(key.Str))
+			p := r.problem(key, "%q is not a field, and is passed over", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near
 			switch {
 			case !slices.Contains(others[path], near):

@@ -141,12 +141,12 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 	var got []string
 	for _, p := range task.Problems {
 		if !p.Warning {
-			t.Errorf("%v is no warning", &p)
+			t.Errorf("%v is not a warning", &p)
 		}
 		got = append(got, fmt.Sprintf("%d %s → %s", p.Line, p.Message, p.Hint))
 	}
-	want := []string{`2 "priorty" is no field, and is passed over → did you mean: priority`, `3 "dependsOn" is no field, and is passed over → did you mean: depends_on`,
-		`4 "inputTokens" is no field, and is passed over → did you mean: input_tokens`}
+	want := []string{`2 "priorty" is not a field, and is passed over → did you mean: priority`, `3 "dependsOn" is not a field, and is passed over → did you mean: depends_on`,
+		`4 "inputTokens" is not a field, and is passed over → did you mean: input_tokens`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -182,7 +182,7 @@ func TestMisplacedKeysAreTold(t *testing.T) {
 	}
 	want := []string{`1 false "depends_on" belongs in "pipeline": nothing reads it here → `,
 		`2 false "verify" belongs in "pipeline": nothing reads it here → `,
-		`3 true "priority" is no field here, and is passed over → write it outside of "pipeline"`}
+		`3 true "priority" is not a field here, and is passed over → write it outside of "pipeline"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -216,7 +216,7 @@ func TestMisspelledGuardsStopWork(t *testing.T) {
 		if want == "" && (len(wrong) > 0 || strings.Contains(text, "ependsOn") && len(task.Problems) == 0) {
 			t.Errorf("%s: got %v", text, task.Problems)
 		}
-		if want != "" && (len(wrong) != 1 || !strings.HasSuffix(wrong[0].Message, " is no field, and is passed over: did you mean: "+want) || wrong[0].Hint != "trellis edit 02-01-a task") {
+		if want != "" && (len(wrong) != 1 || !strings.HasSuffix(wrong[0].Message, " is not a field, and is passed over: did you mean: "+want) || wrong[0].Hint != "trellis edit 02-01-a task") {
 			t.Errorf("%s: got %+v", text, task.Problems)
 		}
 	}
@@ -289,7 +289,7 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"unquoted after a list", "{\"a\": [1, 2], \"status\": ready}", "1:25: not valid JSON: the value of \"status\" is not quoted", `write "status": "ready"`},
 		{"unquoted true word", "{\"title\": new thing}", "1:11: not valid JSON: the value of \"title\" is not quoted", `write "title": "new thing"`},
 		{"value on the next line", "{\"title\":\n  new}", "2:3: not valid JSON: the value of \"title\" is not quoted", `write "title": "new"`},
-		{"in a list", `{"children": [02-01-a]}`, "1:15: not valid JSON: 02-01-a is no JSON value", `write "02-01-a"`},
+		{"in a list", `{"children": [02-01-a]}`, "1:15: not valid JSON: 02-01-a is not a JSON value", `write "02-01-a"`},
 		{"python", `{"branch": None}`, "1:12: not valid JSON: the value of \"branch\" is not quoted", `write "branch": null`},
 		{"python bool", `{"x": True}`, `the value of "x"`, `write "x": true`},
 		{"comma too many", "{\n  \"title\": \"t\",\n}", "task.json:3:1: not valid JSON: there is a comma before the '}'", "remove the comma"},

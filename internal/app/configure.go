@@ -167,7 +167,7 @@ func (f *SettingsFile) Set(name string, values []string) (changed bool, err erro
 // valueOf is what a person typed, as a setting of its kind.
 func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 	if i := slices.IndexFunc(values, func(s string) bool { return strings.ToValidUTF8(s, "") != s }); i >= 0 {
-		return yamledit.Value{}, Usagef("%s: %q is no UTF-8", k.Name, values[i])
+		return yamledit.Value{}, Usagef("%s: %q is not UTF-8", k.Name, values[i])
 	}
 	switch {
 	case k.List && slices.Equal(values, []string{"[]"}):

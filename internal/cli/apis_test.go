@@ -24,8 +24,8 @@ func plans(r modelserver.Request) modelserver.Turn {
 		}
 		return modelserver.Turn{Text: "## implement.jsonl\n- path: main.go, reason: the program\n## check.jsonl\n- path: main.go, reason: the program\n## Suggested Scope\napp\n"}
 	}
-	if !strings.Contains(string(r.Raw), "this is no JSON") {
-		return modelserver.Turn{Text: "Well, this is no JSON."}
+	if !strings.Contains(string(r.Raw), "this is not valid JSON") {
+		return modelserver.Turn{Text: "Well, this is not valid JSON."}
 	}
 	return modelserver.Turn{Text: `{"title": "Say bye", "summary": "It says bye.", "requirements": ["bye"], "acceptance": [{"criterion": "it says bye", "level": "must", "verify": ""}], "technical_notes": "", "out_of_scope": []}`}
 }

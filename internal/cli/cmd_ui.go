@@ -30,7 +30,7 @@ func runUI(a *command.Console, c *cli.Context) error {
 	}
 	in, isFile := a.Stdin.(*os.File)
 	if !isFile || !command.IsTerminal(in) || !command.IsTerminal(a.Stdout) || a.Getenv("TERM") == "dumb" {
-		return app.WithHints(app.Usagef("this is no terminal to show the tasks on"), "trellis list")
+		return app.WithHints(app.Usagef("this is not a terminal to show the tasks on"), "trellis list")
 	}
 	p, err := a.Open(c.Context)
 	if err != nil {

@@ -42,7 +42,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 			n := 1
 			if c.NArg() > 0 {
 				if n, err = strconv.Atoi(c.Args().First()); err != nil || n < 1 {
-					return app.WithHints(app.Usagef("%q is no number of the list", c.Args().First()), "trellis undo --list")
+					return app.WithHints(app.Usagef("%q is not a number of the list", c.Args().First()), "trellis undo --list")
 				}
 			}
 			if n > len(list) {

@@ -131,7 +131,7 @@ func (u *upgrading) find(ctx context.Context, version string) (*upgrade.Release,
 	}
 	version = "v" + strings.TrimPrefix(version, "v")
 	if !semver.IsValid(version) {
-		return nil, app.Usagef("%s is no version, as v0.2.0 is", version)
+		return nil, app.Usagef("%s is not a version, as v0.2.0 is", version)
 	}
 	return u.server.Release(ctx, version)
 }
@@ -164,7 +164,7 @@ func (u *upgrading) explain(err error) error {
 
 // builtByHand is what a program says that no release is.
 func builtByHand() error {
-	err := app.Usagef("this program is no release: it was built without the key of the releases")
+	err := app.Usagef("this program is not a release: it was built without the key of the releases")
 	if command.ReadBuild().Commit != "" {
 		return app.WithHints(err, "git pull && make build")
 	}

@@ -37,7 +37,7 @@ func TestHelpIsWhole(t *testing.T) {
 			}
 		}
 		if c.Usage == "" || strings.ToLower(c.Usage[:1]) != c.Usage[:1] || strings.HasSuffix(c.Usage, ".") {
-			t.Errorf("%s: usage %q is no lower-case phrase", name, c.Usage)
+			t.Errorf("%s: usage %q is not a lower-case phrase", name, c.Usage)
 		}
 		for _, f := range c.Flags {
 			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" {

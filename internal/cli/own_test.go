@@ -14,7 +14,7 @@ import (
 func TestOwnProject(t *testing.T) {
 	root := repository(t)
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("this is no checkout of git, so there is no project to look at")
+		t.Skip("this is not a checkout of git, so there is no project to look at")
 	}
 	var out, errs bytes.Buffer
 	a := &console{Console: command.Console{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}}

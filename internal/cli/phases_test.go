@@ -10,7 +10,7 @@ func TestPhases(t *testing.T) {
 	known := phases()
 	for _, name := range []string{"implement", "check", "verify", "debug", "accept", "evaluate", "research", "taskspec", "plan", "judge", "baseline", "commit", "deliver", "script", "survey"} {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s is no phase: %v", name, known)
+			t.Errorf("%s is not a phase: %v", name, known)
 		}
 	}
 }

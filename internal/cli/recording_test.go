@@ -112,7 +112,7 @@ func TestRecordedTerminal(t *testing.T) {
 		}
 		var event []any
 		if err := json.Unmarshal([]byte(line), &event); err != nil || len(event) != 3 || event[1] != "o" {
-			t.Fatalf("line %d is no output: %s, %v", i+1, line, err)
+			t.Fatalf("line %d is not output: %s, %v", i+1, line, err)
 		}
 		at, timed := event[0].(float64)
 		text, printed := event[2].(string)

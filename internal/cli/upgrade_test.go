@@ -61,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 	if said := u.run(command.ExitUnmet, "--check"); !regexp.MustCompile(`^trellis: release v99\.0\.0 is there, this is (v\S+|devel)\ntrellis: next: trellis upgrade\n$`).MatchString(said) {
 		t.Errorf("it said %s", said)
 	}
-	if said := u.run(command.ExitUsage, "--version", "new"); !strings.Contains(said, "vnew is no version") {
+	if said := u.run(command.ExitUsage, "--version", "new"); !strings.Contains(said, "vnew is not a version") {
 		t.Errorf("it said %s", said)
 	}
 	if said := u.run(command.ExitFailed, "--version", "98.0.0"); !strings.Contains(said, "/download/v98.0.0/checksums.txt: there is no such release for this machine") {

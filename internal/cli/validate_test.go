@@ -122,10 +122,10 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, "{\n  \"status\": \"ready\", \"base_branch\": \"master\",\n  \"priorty\": \"P1\",\n  \"pipeline\": {\n    \"depends_on\": [\"02-01-note\",\n      \"nobody\"]}}\n")
 	_, out, _ := b.app.try("validate", "note")
 	for _, want := range []string{
-		"warning: .trellis/tasks/02-01-note/task.json:3:3: \"priorty\" is no field, and is passed over\n    next: did you mean: priority\n",
+		"warning: .trellis/tasks/02-01-note/task.json:3:3: \"priorty\" is not a field, and is passed over\n    next: did you mean: priority\n",
 		"warning: .trellis/tasks/02-01-note/implmnt.jsonl: no phase reads this\n    next: did you mean: implement.jsonl\n",
 		"implmnt.jsonl:1: agee.go does not exist\n    next: did you mean: age.go\n",
-		"error: .trellis/tasks/02-01-note/task.json:6: depends on \"nobody\", which is no task's directory name\n",
+		"error: .trellis/tasks/02-01-note/task.json:6: depends on \"nobody\", which is not a task's directory name\n",
 		"error: .trellis/tasks/02-01-note/task.json:5: depends on itself: 02-01-note → 02-01-note\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -141,7 +141,7 @@ func TestValidateTellsSettingsOnce(t *testing.T) {
 	b.hand()
 	b.write(".trellis/config.yaml", "agents:\n  default: nobody\nprotected: [\"[a\"]\n")
 	code, out, errs := b.app.try("validate", "--all")
-	want := "error: .trellis/config.yaml:2: agents.default is no agent: \"nobody\" (one of claude, codex, opencode, rehearsal)\n" +
+	want := "error: .trellis/config.yaml:2: agents.default is not an agent: \"nobody\" (one of claude, codex, opencode, rehearsal)\n" +
 		"error: .trellis/config.yaml:3: protected[1] is not a glob: \"[a\"\n"
 	out, _, _ = strings.Cut(out, "warning: ")
 	if code != command.ExitUnmet || out != want || errs != "trellis: 2 errors, 1 warning\n" {

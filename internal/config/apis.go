@@ -45,7 +45,7 @@ func (d *decoder) address(key, address string) {
 	switch {
 	case address == "":
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		d.wrong(key, " is no http or https address")
+		d.wrong(key, " is not an http or https address")
 	case u.User != nil || strings.ContainsAny(address, "?#"): // an empty query too, behind which no path is one
 		d.wrong(key, " is an address without name, password, ? and #; a key comes from key_env")
 	}

@@ -24,7 +24,7 @@ func (d *decoder) check(c *Config) {
 	d.trackers(c)
 	d.sandbox(c)
 	if _, err := zoneOf(c.Shared.TimeZone); err != nil {
-		d.wrong("shared.time_zone", " is no time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
+		d.wrong("shared.time_zone", " is not a time zone: %q; it is a name such as Europe/Berlin or UTC", c.Shared.TimeZone)
 	}
 	for i, g := range c.Protected {
 		if fault := GlobFault(d.root, g); fault != "" {
@@ -47,7 +47,7 @@ func (d *decoder) roles(c *Config) {
 	for _, role := range sorted(c.Agents.Roles) {
 		key := "agents.roles." + string(role)
 		if !slices.Contains(trellis.Roles, role) {
-			d.wrong(key, " is no role%s", meant(string(role), trellis.Strings(trellis.Roles)))
+			d.wrong(key, " is not a role%s", meant(string(role), trellis.Strings(trellis.Roles)))
 			continue
 		}
 		p, own := c.Agents.Roles[role].Permission, role.Permission()
@@ -127,16 +127,16 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 func (d *decoder) agents(c *Config) {
 	known := c.AgentNames()
 	if name := c.Agents.Default; name != "" && !slices.Contains(known, name) {
-		d.wrong("agents.default", " is no agent: %q%s", name, meant(name, known))
+		d.wrong("agents.default", " is not an agent: %q%s", name, meant(name, known))
 	}
 	for _, role := range sorted(c.Agents.Roles) {
 		if name := c.Agents.Roles[role].Agent; name != "" && !slices.Contains(known, name) && slices.Contains(trellis.Roles, role) {
-			d.wrong("agents.roles."+string(role)+".agent", " is no agent: %q%s", name, meant(name, known))
+			d.wrong("agents.roles."+string(role)+".agent", " is not an agent: %q%s", name, meant(name, known))
 		}
 	}
 	for _, name := range sorted(c.Limits.PerAgent) {
 		if !slices.Contains(known, name) {
-			d.wrong("limits.per_agent."+name, " is no agent%s", meant(name, known))
+			d.wrong("limits.per_agent."+name, " is not an agent%s", meant(name, known))
 		}
 	}
 }

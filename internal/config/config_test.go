@@ -165,7 +165,7 @@ func TestProblems(t *testing.T) {
 		{"limits:\n  paralel: 3", "2: limits.paralel is unknown (did you mean limits.parallel?)"},
 		{"\nrounds: 3", "2: rounds is unknown here (did you mean limits.rounds?)"},
 		{"objectives: {somewhere: 1}", "1: objectives.somewhere is unknown (known: watch)"},
-		{"agents:\n  roles:\n    juge: {agent: x}", "3: agents.roles.juge is no role (did you mean judge?)"},
+		{"agents:\n  roles:\n    juge: {agent: x}", "3: agents.roles.juge is not a role (did you mean judge?)"},
 		{"agents:\n  roles:\n    judge: {modle: x}", "3: agents.roles.judge.modle is unknown (did you mean agents.roles.judge.model?)"},
 		{"agents:\n  roles:\n    judge:\n      permission: read", "4: agents.roles.judge.permission can be none or less, not read"},
 		{"agents: {roles: {plan: {permission: full}}}", "1: agents.roles.plan.permission can be read or less, not full"},
@@ -187,7 +187,7 @@ func TestProblems(t *testing.T) {
 		{"agents: {apis: {a: {api: openai, model: m, key: sk-0123}}}", "1: agents.apis.a.key is unknown (known: api, model, base_url, key_env)"},
 		{"agents: {apis: {a: {api: openai, model: m, key_env: sk-0123_KEY}}}", "1: agents.apis.a.key_env is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file"},
 		{"agents: {apis: {a: {api: openai, model: m, key_env: HOME}}}", "1: agents.apis.a.key_env is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file"},
-		{"agents: {apis: {a: {api: openai, model: m, base_url: localhost}}}", "1: agents.apis.a.base_url is no http or https address"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: localhost}}}", "1: agents.apis.a.base_url is not an http or https address"},
 		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://me:pw@host/v1'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
 		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1?key=x'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
 		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1?'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
@@ -199,9 +199,9 @@ func TestProblems(t *testing.T) {
 		{"limits:\n  rounds: 2.5", `2: limits.rounds is a whole number, not "2.5"`},
 		{"limits: {rounds: 0}", "1: limits.rounds is at least 1, not 0"},
 		{"limits: {per_agent: {claude: 0}}", "1: limits.per_agent.claude is at least 1, not 0"},
-		{"agents:\n  default: cluade", "2: agents.default is no agent: \"cluade\" (did you mean claude?)"},
-		{"agents:\n  default: mine\n  commands: {mine: {command: [x], output: events}}\n  roles: {judge: {agent: mne}}", "4: agents.roles.judge.agent is no agent: \"mne\" (did you mean mine?)"},
-		{"limits: {per_agent: {cluade: 1}}", "1: limits.per_agent.cluade is no agent (did you mean claude?)"},
+		{"agents:\n  default: cluade", "2: agents.default is not an agent: \"cluade\" (did you mean claude?)"},
+		{"agents:\n  default: mine\n  commands: {mine: {command: [x], output: events}}\n  roles: {judge: {agent: mne}}", "4: agents.roles.judge.agent is not an agent: \"mne\" (did you mean mine?)"},
+		{"limits: {per_agent: {cluade: 1}}", "1: limits.per_agent.cluade is not an agent (did you mean claude?)"},
 		{"limits: {tokens: -1}", "1: limits.tokens is at least 0, not -1"},
 		{"limits: {cost_usd: .nan}", "1: limits.cost_usd is at least 0, not NaN"},
 		{"limits: {cost_usd: .inf}", "1: limits.cost_usd is at least 0, not +Inf"},
@@ -242,29 +242,29 @@ func TestProblems(t *testing.T) {
 		{"worktree: {copy: [/etc/passwd]}", "1: worktree.copy[1] leads out of the repository: /etc/passwd"},
 		{"protected:\n- api/**\n- a/../b", `3: protected[2] has .. in it, which no path has: "a/../b"`},
 		{"protected: ['a[']", `1: protected[1] is not a glob: "a["`},
-		{"shared: {time_zone: Berlin}", `1: shared.time_zone is no time zone: "Berlin"; it is a name such as Europe/Berlin or UTC`},
+		{"shared: {time_zone: Berlin}", `1: shared.time_zone is not a time zone: "Berlin"; it is a name such as Europe/Berlin or UTC`},
 		{"delivery: {commit_type: 'feat(x)'}", `1: delivery.commit_type is one word, such as feat or fix, not "feat(x)"`},
 		{"packages: {cli: {path: ../cli}}", "1: packages.cli.path leads out of the repository: ../cli"},
 		{"packages:\n  cli:", "2: packages.cli has no path"},
 		{"packages: {cli: {path: cli, type: module}}", `1: packages.cli.type is one of submodule, not "module"`},
 		{"packages: {cli: {path: cli}}\ndefault_package: cil", "2: default_package is not one of packages (did you mean cli?)"},
-		{"notify: [{on: [faild], command: [x]}]", "1: notify[1].on[1] is no status (did you mean failed?)"},
-		{"notify: [{on: [mergable], command: [x]}]", "1: notify[1].on[1] is no status (did you mean mergeable?)"},
+		{"notify: [{on: [faild], command: [x]}]", "1: notify[1].on[1] is not a status (did you mean failed?)"},
+		{"notify: [{on: [mergable], command: [x]}]", "1: notify[1].on[1] is not a status (did you mean mergeable?)"},
 		{"notify: [{command: [x]}]", "1: notify[1] says no status to tell of: on: [failed, waiting]"},
 		{"notify: [{on: [failed]}]", "1: notify[1] has either a command or a webhook, or a kind: desktop, slack, discord, ntfy or email"},
 		{"notify: [{kind: slac}]", "1: notify[1].kind is one of command, webhook, desktop, slack, discord, ntfy, email, not \"slac\""},
 		{"notify: [{kind: slack}]", "1: notify[1] of kind slack needs url_env: the name of the environment variable that holds the URL"},
 		{"notify: [{kind: slack, url_env: 'https://hooks.example.org/T/B/x'}]", "1: notify[1].url_env is the name of an environment variable; its value does not belong in a file"},
-		{"notify: [{kind: desktop, to: [a@b.example]}]", "1: notify[1].to is no field of kind desktop"},
+		{"notify: [{kind: desktop, to: [a@b.example]}]", "1: notify[1].to is not a field of kind desktop"},
 		{"notify: [{kind: desktop, on: [need_you]}]", "1: notify[1].on[1] is none of needs_you, failed, delivered, budget, watcher (did you mean needs_you?)"},
 		{"notify: [{kind: ntfy}]", "1: notify[1] of kind ntfy needs either url or url_env"},
-		{"notify: [{kind: email, server: mail.example.org, from: a@b.example, to: [a@b.example]}]", "1: notify[1].server is no host:port"},
+		{"notify: [{kind: email, server: mail.example.org, from: a@b.example, to: [a@b.example]}]", "1: notify[1].server is not a host:port"},
 		{"notify: [{kind: email, server: 'mail.example.org:587', user: ann, from: a@b.example, to: [a@b.example]}]", "1: notify[1] of kind email needs both user and password_env, or neither"},
-		{"notify: [{kind: email, server: 'mail.example.org:587', from: a@b.example, to: [ann]}]", "1: notify[1].to[1] is no mail address"},
-		{"notify: [{on: [failed], webhook: 'file:///x'}]", "1: notify[1].webhook is no http or https address"},
-		{"notify: [{on: [failed], webhook: 'ftp://example.org/x'}]", "1: notify[1].webhook is no http or https address"},
+		{"notify: [{kind: email, server: 'mail.example.org:587', from: a@b.example, to: [ann]}]", "1: notify[1].to[1] is not a mail address"},
+		{"notify: [{on: [failed], webhook: 'file:///x'}]", "1: notify[1].webhook is not an http or https address"},
+		{"notify: [{on: [failed], webhook: 'ftp://example.org/x'}]", "1: notify[1].webhook is not an http or https address"},
 		{"verify: []\nbaseline: true\nverify: [x]", "3: verify is said twice, first in line 1"},
-		{"? [a]\n: b", "1: a key that is no text"},
+		{"? [a]\n: b", "1: a key that is not text"},
 		{"baseline: true\n---\nbaseline: false", "2: more than one YAML document"},
 	} {
 		c, problems := load(tt.text, "")
@@ -474,7 +474,7 @@ func TestTable(t *testing.T) {
 		c, problems := load(r.Key+": "+r.Default, "")
 		want, _ := load("", "")
 		if len(problems) > 0 || !reflect.DeepEqual(emptied(c), emptied(want)) {
-			t.Errorf("%s: %s is no default: %s", r.Key, r.Default, said(problems))
+			t.Errorf("%s: %s is not a default: %s", r.Key, r.Default, said(problems))
 		}
 		text.WriteString(r.Key + "\n")
 	}

@@ -169,7 +169,7 @@ func (d *decoder) mapping(n *yaml.Node, key string, each func(name string, value
 		at := below(key, k.Value)
 		switch {
 		case k.Kind != yaml.ScalarNode || k.Value == "":
-			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: "a key that is no text"})
+			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: "a key that is not text"})
 		case d.at[at].line > 0:
 			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is said twice, first in line %d", at, d.at[at].line)})
 		default:

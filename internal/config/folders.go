@@ -36,7 +36,7 @@ func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem 
 	d.problems = nil // which Load has
 	for _, name := range sorted(c.Packages) {
 		if p := c.Packages[name].Path; p != "" && inside(p) && !there(filepath.ToSlash(filepath.Clean(p))) {
-			d.warn("packages."+name+".path", " is no folder of the checkout: "+p, "name its folder, unless it comes with the work of a task")
+			d.warn("packages."+name+".path", " is not a folder of the checkout: "+p, "name its folder, unless it comes with the work of a task")
 		}
 	}
 	below, inside := c.Worktree.below(f.Root)

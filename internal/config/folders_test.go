@@ -11,7 +11,7 @@ func TestFolders(t *testing.T) {
 	for _, row := range []struct{ text, older, want string }{
 		{"", "", ""},
 		{"packages: {web: {path: ./web}}", "", ""},
-		{"packages:\n  web: {path: web}\n  api: {path: nope}", "", "warning: config.yaml:3: packages.api.path is no folder of the checkout: nope\n"},
+		{"packages:\n  web: {path: web}\n  api: {path: nope}", "", "warning: config.yaml:3: packages.api.path is not a folder of the checkout: nope\n"},
 		{"worktree: {dir: ../trees}", "", ""},
 		{"worktree: {dir: /elsewhere}", "", ""},
 		{"worktree:\n  dir: kept/trees", "", ""},

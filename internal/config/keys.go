@@ -136,16 +136,16 @@ func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key
 // unknown says that a name is no setting, and which may have been meant. What stands in a list of groups has no name.
 func (o Scope) unknown(name, near string) error {
 	if list := o.list(name); list != "" {
-		return fmt.Errorf("%s is no setting: %s is %w", name, list, ErrByHand)
+		return fmt.Errorf("%s is not a setting: %s is %w", name, list, ErrByHand)
 	}
 	meant := o.meant(name, near)
 	switch list := o.list(meant); {
 	case list != "":
-		return fmt.Errorf("%s is no setting (did you mean %s? %s is %w)", name, meant, list, ErrByHand)
+		return fmt.Errorf("%s is not a setting (did you mean %s? %s is %w)", name, meant, list, ErrByHand)
 	case meant != "":
-		return fmt.Errorf("%s is no setting (did you mean %s?)", name, meant)
+		return fmt.Errorf("%s is not a setting (did you mean %s?)", name, meant)
 	}
-	return fmt.Errorf("%s is no setting", name)
+	return fmt.Errorf("%s is not a setting", name)
 }
 
 // list is the list of groups in which a name leads somewhere, "" for none.

@@ -92,7 +92,7 @@ func (d *decoder) notify(c *Config) {
 			d.ofKind(key, n)
 		}
 		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-			d.wrong(key+".webhook", " is no http or https address")
+			d.wrong(key+".webhook", " is not an http or https address")
 		}
 		if n.ForPeople() {
 			d.topics(key, n)
@@ -106,7 +106,7 @@ func (d *decoder) notify(c *Config) {
 		}
 		for j, s := range n.On {
 			if known := append(trellis.Strings(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
-				d.wrong(item(key+".on", j), " is no status%s", meant(s, known))
+				d.wrong(item(key+".on", j), " is not a status%s", meant(s, known))
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (d *decoder) topics(key string, n Notify) {
 func (d *decoder) ofKind(key string, n Notify) {
 	for _, f := range n.said() {
 		if !slices.Contains(fields[n.Kind], f) {
-			d.wrong(key+"."+f, " is no field of kind %s", n.Kind)
+			d.wrong(key+"."+f, " is not a field of kind %s", n.Kind)
 		}
 	}
 	needs := func(ok bool, field string) {
@@ -158,14 +158,14 @@ func (d *decoder) email(key string, n Notify, needs func(bool, string)) {
 	needs(len(n.To) > 0, "to")
 	needs((n.User == "") == (n.PasswordEnv == ""), "both user and password_env, or neither")
 	if host, port, err := net.SplitHostPort(n.Server); n.Server != "" && (err != nil || host == "" || port == "") {
-		d.wrong(key+".server", " is no host:port")
+		d.wrong(key+".server", " is not a host:port")
 	}
 	if _, err := mail.ParseAddress(n.From); n.From != "" && err != nil {
-		d.wrong(key+".from", " is no mail address")
+		d.wrong(key+".from", " is not a mail address")
 	}
 	for j, to := range n.To {
 		if _, err := mail.ParseAddress(to); err != nil {
-			d.wrong(item(key+".to", j), " is no mail address")
+			d.wrong(item(key+".to", j), " is not a mail address")
 		}
 	}
 }

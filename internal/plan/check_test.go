@@ -85,7 +85,7 @@ func TestCheckSteps(t *testing.T) {
 
 		{"no dependency", step + `,` + "\n" + `{"id": "b", "command": "ls", "depends_on": []}`, ""},
 		{"itself", `{"id": "a", "command": "ls", "depends_on": ["a"]}`, "3 /steps/0/depends_on/0: step a depends on itself"},
-		{"unknown", step + ",\n" + `{"id": "b", "command": "ls", "depends_on": ["a", "c"]}`, "4 /steps/1/depends_on/1: step b depends on c, which is no step"},
+		{"unknown", step + ",\n" + `{"id": "b", "command": "ls", "depends_on": ["a", "c"]}`, "4 /steps/1/depends_on/1: step b depends on c, which is not a step"},
 		{"a cycle", `{"id": "a", "command": "ls", "depends_on": ["b"]},` + "\n" + `{"id": "b", "command": "ls", "depends_on": ["c"]},` + "\n" + `{"id": "c", "command": "ls", "depends_on": ["a"]}`,
 			"3 /steps/0/depends_on: these steps wait for each other: a → b → c → a"},
 		{"a cycle through the step before", `{"id": "a", "command": "ls", "depends_on": ["b"]},` + "\n" + `{"id": "b", "command": "ls"}`, "3 /steps/0/depends_on: these steps wait for each other: a → b → a"},
@@ -101,7 +101,7 @@ func TestCheckSteps(t *testing.T) {
 			"3 /steps/0/title: step a: {{t}} in title is neither one of vars nor the variable of a loop\n3 /steps/0/prompt: step a: {{p}}\n3 /steps/0/verify: step a: {{v}}\n3 /steps/0/for_each: step a: {{f}}\n3 /steps/0/for_each: step a: {{item}} in for_each"},
 		{"placeholders elsewhere", `{"id": "a", "message": "{{m}}"},` + "\n" + `{"id": "b", "workflow": "{{w}}.json", "vars": {"x": "{{v}}"}, "for_each": ["{{i}}"]},` + "\n" + `{"id": "c", "command": "ls {{c}}", "proof": {"type": "file", "path": "{{p}}"}}`,
 			"3 /steps/0/message: step a: {{m}}\n4 /steps/1/workflow: step b: {{w}}\n4 /steps/1/vars/x: step b: {{v}}\n4 /steps/1/for_each/0: step b: {{i}}\n5 /steps/2/proof/path: step c: {{p}} in proof\n5 /steps/2/command: step c: {{c}}"},
-		{"what is no placeholder", `{"id": "a", "command": "echo {{ x }} ${{ x }} ${{x}} {{.Go}} {{x-y}} {{}} {x} $x", "description": "{{nothing}}"}`, ""},
+		{"what is not a placeholder", `{"id": "a", "command": "echo {{ x }} ${{ x }} ${{x}} {{.Go}} {{x-y}} {{}} {x} $x", "description": "{{nothing}}"}`, ""},
 		{"null for another file", `{"id": "a", "workflow": "w.json", "vars": {"x": null}}`, "3 /steps/0/vars/x: x has no value"},
 
 		{"proof without command", `{"id": "a", "prompt": "p", "proof": {"type": "test"}}`, "3 /steps/0/proof: step a: proof test needs a command: give the step verify"},
@@ -118,7 +118,7 @@ func TestCheckSteps(t *testing.T) {
 		{"checks that can't fail", `{"id": "a", "prompt": "p", "verify": "true"},` + "\n" + `{"id": "b", "command": "echo ok", "proof": {"type": "build"}},` + "\n" + `{"id": "c", "command": "go build", "verify": "go test || true"},` + "\n" +
 			`{"id": "d", "prompt": "p", "verify": "set -e; true"},` + "\n" + `{"id": "e", "prompt": "p", "verify": "exit 0"},` + "\n" + `{"id": "f", "prompt": "p", "verify": ":"},` + "\n" + `{"id": "g", "prompt": "p", "verify": "[ 1 = 1 ]"}`,
 			"3 /steps/0/verify: step a: `true` can't fail, so it proves nothing\n4 /steps/1/command: step b: `echo ok` can't\n5 /steps/2/verify: step c: `go test || true` can't\n6 /steps/3/verify: step d: `set -e; true` can't\n7 /steps/4/verify: \n8 /steps/5/verify: \n9 /steps/6/verify: "},
-		{"a command that can't fail is no check", `{"id": "a", "command": "echo ok"}`, ""},
+		{"a command that can't fail is not a check", `{"id": "a", "command": "echo ok"}`, ""},
 		{"a script that proves itself", `{"id": "a", "command": "true", "proof": {"type": "script"}},` + "\n" + `{"id": "b", "command": "true", "verify": "go vet", "proof": {"type": "script"}}`, "3 /steps/0/command: step a: `true` can't fail"},
 		{"a person looks", `{"id": "a", "command": "echo ok", "verify": "true", "proof": {"type": "manual"}}`, ""},
 		{"programs that are missing", `{"id": "a", "prompt": "p", "verify": "cargo test"},` + "\n" + `{"id": "b", "command": "npm test", "proof": {"type": "test"}}`,
@@ -286,9 +286,9 @@ func TestCheckCoverage(t *testing.T) {
 		{"by criteria", with(step, `{"criterion": "it works", "covers": ["limit=2 gives two items"]}, {"criterion": "A bad limit gives 400."}`, ""), ""},
 		{"left out", with(covering(`"limit=2 gives  two items"`), crit, `{"item": "a bad limit gives 400", "reason": "later"}`), ""},
 		{"not at all", with(covering(`"limit=2 gives two items"`), crit, ""), `3 /acceptance: nothing covers "a bad limit gives 400"`},
-		{"unknown", with(covering(`"limit=2 gives two items", "a bad limit gives 400", "paging", "it works", "it is fast"`), crit, ""), `~2 /steps/0/covers/4: "it is fast" is no acceptance item of the TaskSpec`},
-		{"nearly", with(covering(`"limit=2 gives two items", "bad limit gives 400"`), crit, ""), `~2 /steps/0/covers/1: "bad limit gives 400" is no acceptance item` + "\n" + `3 /acceptance: nothing covers "a bad limit gives 400"`},
-		{"unknown and left out", with(covering(`"limit=2 gives two items", "a bad limit gives 400"`), crit, `{"item": "it is fast", "reason": "later"}`), `~4 /uncovered/0/item: "it is fast" is no acceptance item`},
+		{"unknown", with(covering(`"limit=2 gives two items", "a bad limit gives 400", "paging", "it works", "it is fast"`), crit, ""), `~2 /steps/0/covers/4: "it is fast" is not an acceptance item of the TaskSpec`},
+		{"nearly", with(covering(`"limit=2 gives two items", "bad limit gives 400"`), crit, ""), `~2 /steps/0/covers/1: "bad limit gives 400" is not an acceptance item` + "\n" + `3 /acceptance: nothing covers "a bad limit gives 400"`},
+		{"unknown and left out", with(covering(`"limit=2 gives two items", "a bad limit gives 400"`), crit, `{"item": "it is fast", "reason": "later"}`), `~4 /uncovered/0/item: "it is fast" is not an acceptance item`},
 		{"covered and left out", with(covering(`"limit=2 gives two items", "a bad limit gives 400"`), crit, `{"item": "a bad limit gives 400", "reason": "later"}`), `~4 /uncovered/0/item: "a bad limit gives 400" is covered all the same`},
 	} {
 		check(t, tt.name, tt.doc, plan.Facts{Spec: spec}, tt.want)

@@ -73,7 +73,7 @@ func (c *checker) coverage() {
 	for _, m := range c.coverings() {
 		key := folded(m.item)
 		if !known[key] && !covered[key] {
-			c.warn(m.at, "%q is no acceptance item of the TaskSpec", m.item).Hint = c.nearItem(m.item)
+			c.warn(m.at, "%q is not an acceptance item of the TaskSpec", m.item).Hint = c.nearItem(m.item)
 		}
 	}
 	for _, m := range c.coverings() {
@@ -84,7 +84,7 @@ func (c *checker) coverage() {
 		left[key] = true
 		switch {
 		case !known[key]:
-			c.warn(at, "%q is no acceptance item of the TaskSpec", u.Item).Hint = c.nearItem(u.Item)
+			c.warn(at, "%q is not an acceptance item of the TaskSpec", u.Item).Hint = c.nearItem(u.Item)
 		case covered[key]:
 			c.warn(at, "%q is covered all the same", u.Item)
 		}

@@ -154,7 +154,7 @@ func (t *tascer) dependencies(n *node, i int) *node {
 		case !isText:
 			out.items = append(out.items, item)
 		default:
-			t.wrong(item, "", "depends on %q, which is no tasc", s).Hint = trellis.Meant(s, t.others(n, i))
+			t.wrong(item, "", "depends on %q, which is not a tasc", s).Hint = trellis.Meant(s, t.others(n, i))
 		}
 	}
 	return out

@@ -185,7 +185,7 @@ func (r *yamlReader) key(k *yaml.Node) *member {
 	}
 	switch tag := k.ShortTag(); {
 	case tag == "!!null", tag == "!!bool", tag == "!!int", tag == "!!float":
-		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is no text", k.Value)
+		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is not text", k.Value)
 		return nil
 	case plain(k) && trap(k.Value) != "":
 		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is text here, and %s to other readers of YAML", k.Value, trap(k.Value))

@@ -34,9 +34,9 @@ func TestYAML(t *testing.T) {
 		{"true as text", yamlSteps("  - id: a", "    command: true"), "f.yaml:5: /steps/0/command: must be a string, not true"},
 		{"yes as text", yamlSteps("  - id: a", "    command: yes", "    for_each: [de, no, 'no', \"off\", se]"), "~f.yaml:5: /steps/0/command: yes is text here, and true to other readers of YAML\n~f.yaml:6: /steps/0/for_each/1: no is text here, and false"},
 		{"on as a key", "schema_version: 1\ntitle: T\nvars:\n  on: x\n  'off': y\nsteps: [{id: a, command: 'ls {{on}} {{off}}'}]\n", "~f.yaml:4: the key on is text here, and true to other readers"},
-		{"true as a key", "schema_version: 1\ntitle: T\nvars:\n  true: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:4: the key true is no text"},
-		{"a number as a key", "schema_version: 1\ntitle: T\nvars:\n  1: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:4: the key 1 is no text"},
-		{"nothing as a key", "schema_version: 1\ntitle: T\n~: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:3: the key ~ is no text"},
+		{"true as a key", "schema_version: 1\ntitle: T\nvars:\n  true: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:4: the key true is not text"},
+		{"a number as a key", "schema_version: 1\ntitle: T\nvars:\n  1: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:4: the key 1 is not text"},
+		{"nothing as a key", "schema_version: 1\ntitle: T\n~: x\nsteps: [{id: a, command: ls}]\n", "f.yaml:3: the key ~ is not text"},
 		{"braces without quotes", yamlSteps("  - id: a", "    command: {{x}}"), "f.yaml:5: a key has to be text"},
 		{"braces and more", yamlSteps("  - id: a", "    command: {{x}}.txt"), "f.yaml:5: not valid YAML: "},
 

@@ -105,7 +105,7 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 		if taskdir.ValidID(id) && !errors.Is(err, taskdir.ErrNotFound) {
 			continue
 		}
-		c.at(c.wanted(id), c.mean(id, tasks), "depends on %q, which is no task's directory name", id)
+		c.at(c.wanted(id), c.mean(id, tasks), "depends on %q, which is not a task's directory name", id)
 	}
 	return nil
 }

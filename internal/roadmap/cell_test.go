@@ -173,7 +173,7 @@ func TestMalformedTables(t *testing.T) {
 		want []string
 	}{
 		"nothing to go on with":      {"---\nauto_advance: true\n---\n# X\n", []string{"1: there is no roadmap: no table with the columns Step and PR"}},
-		"a table without PR":         {"# X\n\n| Step | Command |\n|-|-|\n| 1 | ls |\n", []string{"3: this table has no column PR, so it is no roadmap"}},
+		"a table without PR":         {"# X\n\n| Step | Command |\n|-|-|\n| 1 | ls |\n", []string{"3: this table has no column PR, so it is not a roadmap"}},
 		"no PR column":               {"| Step | Status |\n|-|-|\n| 1 | |\n", []string{"1: there is no PR column, so that no plan can be written to these steps"}},
 		"bar in code":                {head + "| 1 | `a|b` | | #1 |\n| 2 | c | | |\n", []string{"3: a bar ends a cell inside of code"}},
 		"bar in a comment":           {head + "| 1 | a <!-- x | y --> | | #1 |\n", []string{"3: a bar ends a cell inside of a comment"}},
@@ -183,7 +183,7 @@ func TestMalformedTables(t *testing.T) {
 		"a blank line between":       {head + "| 1 | a | | |\n\n| 2 | b | | |\n", []string{"5: this row belongs to no table"}},
 		"no dashes":                  {"| Step | PR |\n| 1 | |\n", []string{"1: these columns of a roadmap have no line of dashes below them", "1: there is no roadmap"}},
 		"too few dashes":             {"| Step | PR |\n| --- |\n| 1 | |\n", []string{"1: these are 2 columns of a roadmap, and the line of dashes below them has 1 cells"}},
-		"in HTML":                    {head + "| 1 | a | | |\n\n<details>\n" + head + "| 2 | b | | |\n</details>\n", []string{"6: this roadmap stands in HTML, and is no table there"}},
+		"in HTML":                    {head + "| 1 | a | | |\n\n<details>\n" + head + "| 2 | b | | |\n</details>\n", []string{"6: this roadmap stands in HTML, and is not a table there"}},
 		"a row on two lines":         {head + "| 1 | a long\ndescription | | |\n| 2 | b | | |\n", []string{"4: this line goes on with the row above it"}},
 		"struck out":                 {head + "| ~~1~~ | ~~a~~ | | |\n", []string{"3: step 1 is struck out, and still to be done"}},
 		"settings without an end":    {"---\nauto_advance: true\n" + head + "| 1 | a | | |\n", []string{"1: the front matter has no end"}},
@@ -193,7 +193,7 @@ func TestMalformedTables(t *testing.T) {
 		"misspelt columns":           {"\n| Step | Description | Depend On | Statsu | PR |\n|-|-|-|-|-|\n| 1 | a | | done | |\n", []string{"2: the column Depend On is not read", "2: the column Statsu is not read"}},
 		"columns of other words":     {"| Step | Depends | Notes | PR |\n|-|-|-|-|\n| 1 | | | |\n\n# More\n| Step | Blocked By | PR |\n|-|-|-|\n| 2 | | |\n", []string{"1: the column Depends is not read", "6: the column Blocked By is not read"}},
 		"a roadmap without its step": {head + "| 1 | a | | |\n\n# More\n| Setp | PR |\n|-|-|\n| 2 | |\n", []string{"6: the column Setp is not read"}},
-		"misspelt keys in YAML":      {"```yaml\nschema_version: 4\nsteps:\n- id: '1'\n  stauts: done\n  notes: x\n- id: '2'\n  dependson: ['1']\n  Status: done\n```\n", []string{"5: stauts is no key of a step, and is not read", "8: dependson is no key of a step, and is not read", "9: Status is no key of a step"}},
+		"misspelt keys in YAML":      {"```yaml\nschema_version: 4\nsteps:\n- id: '1'\n  stauts: done\n  notes: x\n- id: '2'\n  dependson: ['1']\n  Status: done\n```\n", []string{"5: stauts is not a key of a step, and is not read", "8: dependson is not a key of a step, and is not read", "9: Status is not a key of a step"}},
 		"another key":                {"---\nauto-advance: true\n---\n" + head + "| 1 | a | | |\n", []string{"2: auto-advance in the front matter is not read: the key is auto_advance"}},
 		"text in the table":          {head + "| 1 | a | | |\n**Test:** all green\n", []string{"4: this line has no bar and is not read as a step"}},
 		"column twice":               {"| Step | PR | PR |\n|-|-|-|\n| 1 | | |\n", []string{"1: the column PR stands there twice"}},

@@ -38,7 +38,7 @@ func (r *Roadmap) findUnknown() {
 			if id == s.ID && s.Stated {
 				r.errorf(s.Line, "", "step %s depends on itself", s.ID)
 			} else if r.Step(id) == nil {
-				r.errorf(s.Line, r.meant(s, id), "step %s depends on %s, which is no step", s.ID, id)
+				r.errorf(s.Line, r.meant(s, id), "step %s depends on %s, which is not a step", s.ID, id)
 			}
 		}
 	}

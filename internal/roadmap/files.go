@@ -33,7 +33,7 @@ func CheckName(name string) error {
 	for i, r := range name {
 		plain := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) && i > 0
 		if !plain && (i == 0 || !strings.ContainsRune("._-", r)) {
-			return fmt.Errorf("%q is no name of an objective: letters, digits, dashes, dots and underscores, as in q3-gateway", name)
+			return fmt.Errorf("%q is not the name of an objective: letters, digits, dashes, dots and underscores, as in q3-gateway", name)
 		}
 	}
 	if name == "" || len(name) > maxName {

@@ -53,7 +53,7 @@ func (rd *reader) slippedKeys(step *yaml.Node) {
 		}
 		meant := strings.ReplaceAll(slip(column(key.Value)), " ", "_")
 		if has, _ := field(step, meant); slices.Contains(stepKeys, meant) && has == nil {
-			rd.warnf(rd.yaml.at(key), "did you mean "+meant, "%s is no key of a step, and is not read", key.Value)
+			rd.warnf(rd.yaml.at(key), "did you mean "+meant, "%s is not a key of a step, and is not read", key.Value)
 		}
 	}
 }

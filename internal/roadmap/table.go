@@ -211,7 +211,7 @@ func (rd *reader) table(head row, rows []row) {
 func (rd *reader) notRoadmap(head row) {
 	for n := range head.cells {
 		if c := column(bare(head.raw(rd.Roadmap.src, n))); c == "step" || c == "node" {
-			rd.almost = append(rd.almost, trellis.Problem{Line: rd.line(head.start), Message: "this table has no column PR, so it is no roadmap", Hint: "add a column PR"})
+			rd.almost = append(rd.almost, trellis.Problem{Line: rd.line(head.start), Message: "this table has no column PR, so it is not a roadmap", Hint: "add a column PR"})
 		}
 	}
 }

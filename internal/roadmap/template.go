@@ -20,7 +20,7 @@ func (s *Step) Unwritten() bool {
 func New(title string) ([]byte, error) {
 	title = strings.TrimSpace(title)
 	if title == "" || strings.ContainsFunc(title, unicode.IsControl) {
-		return nil, fmt.Errorf("%q is no title: one line of text", title)
+		return nil, fmt.Errorf("%q is not a title: one line of text", title)
 	}
 	return []byte(strings.Replace(blank, "TITLE", title, 1)), nil
 }

@@ -84,7 +84,7 @@ func (rd *reader) roadmapOf(b *yamlBlock, root *yaml.Node) {
 	case list.Kind == yaml.SequenceNode:
 		b.items = list.Content
 	default:
-		rd.errorf(b.at(list), "", "the steps are no list")
+		rd.errorf(b.at(list), "", "the steps are not a list")
 	}
 	rd.yaml = b
 }
@@ -155,7 +155,7 @@ func (rd *reader) titledPhase(id string) Phase {
 func (rd *reader) yamlStep(n *yaml.Node) (Step, bool) {
 	line := rd.yaml.at(n)
 	if n.Kind != yaml.MappingNode {
-		rd.errorf(line, "- id: '1.1'", "this is no step")
+		rd.errorf(line, "- id: '1.1'", "this is not a step")
 		return Step{}, false
 	}
 	value := func(name string) string { _, v := field(n, name); return scalar(v) }

@@ -88,7 +88,7 @@ func TestSetYAML(t *testing.T) {
 		step     string
 		cell     roadmap.Cell
 		value    string
-		from, to string // what stands there, and then; from "" is no change
+		from, to string // what stands there, and then; from "" is not a change
 	}{
 		{"1.1", roadmap.PR, "#7", "pr: '#100'", "pr: '#7'"},
 		{"1.1", roadmap.PR, "#100", "", ""},
@@ -124,8 +124,8 @@ func TestMalformedYAML(t *testing.T) {
 	for name, c := range map[string]struct{ src, want string }{
 		"not YAML":       {block("schema_version: '4'\nnodes: [\n"), "the YAML of the roadmap:"},
 		"version":        {block("schema_version: '9'\nnodes: []\n"), ":4: schema_version 9 is unknown (known: 2, 3, 4)"},
-		"no list":        {block("schema_version: '4'\nnodes: x\n"), ":5: the steps are no list"},
-		"no step":        {block("schema_version: '4'\nsteps:\n- x\n"), ":6: this is no step"},
+		"no list":        {block("schema_version: '4'\nnodes: x\n"), ":5: the steps are not a list"},
+		"no step":        {block("schema_version: '4'\nsteps:\n- x\n"), ":6: this is not a step"},
 		"no id":          {block("schema_version: '4'\nsteps:\n- status: done\n"), ":6: this step has no id"},
 		"status":         {block("schema_version: '4'\nsteps:\n- id: '1'\n  status: soon\n"), `:6: the status "soon" of step 1 is unknown`},
 		"two":            {block("schema_version: '4'\nsteps:\n- id: '1'\n") + block("schema_version: '4'\nsteps:\n- id: '1'\n"), "this is a second roadmap; the first one is in line 4"},

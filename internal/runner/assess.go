@@ -234,7 +234,7 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	}
 	switch {
 	case l.Task.Pipeline.Revision < p.Revision:
-		return l.WithProblem(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
+		return l.WithProblem(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is not a request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
 	case done != "":
 		return l.WithProblem("the task is ready, but its journal says "+string(done)+": it is not run twice", retry), true, nil
 	case h != nil && h.Flow == pipeline.Flow:

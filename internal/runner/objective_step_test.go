@@ -109,7 +109,7 @@ func TestStepIsNotPlanned(t *testing.T) {
 		"done":         {strings.Replace(runnertest.Short, "| First | | | |", "| First | | | #7 |", 1), "1", "it is done"},
 		"blocked":      {strings.Replace(runnertest.Short, "todo", "blocked", 1), "3", "it is blocked"},
 		"another plan": {strings.Replace(runnertest.Short, "| todo | |", "| | plan other |", 1), "3", "its cell says plan other"},
-		"no task":      {strings.Replace(runnertest.Short, "| todo | |", "| | plan other |", 1), "3", "plan other, which is no task: empty the cell"},
+		"no task":      {strings.Replace(runnertest.Short, "| todo | |", "| | plan other |", 1), "3", "plan other, which is not a task: empty the cell"},
 		"behind none":  {strings.Replace(runnertest.Short, "| First | | | |", "| First | | | plan gone |", 1), "2", "step 1, which is planned as gone, and there is no such task"},
 		"no step":      {runnertest.Short, "9", "no such step: 9"},
 		"complete":     {strings.NewReplacer("| First | | | |", "| First | | | #1 |", "| Second | | | |", "| Second | | | #2 |", "todo", "done").Replace(runnertest.Short), "", "(complete)"},

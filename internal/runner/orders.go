@@ -58,7 +58,7 @@ func (s Orders) Cancel(dir string) error {
 		case t.Status == trellis.Planning && held: // its end would take the order back
 			return s.notStopped(dir)
 		case drafted(dir):
-			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is no task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
+			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is not a task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
 		case t.Status == trellis.Completed:
 			return &RefusedError{t.ID + " is completed, there is nothing to cancel", "trellis task archive " + trellis.ShellWord(t.ID)}
 		}

@@ -40,7 +40,7 @@ func (w *world) log(dir string) (events []logged) {
 		if role, ok := strings.CutSuffix(event, "_started"); ok {
 			open[role]++
 		} else if role, ok := strings.CutSuffix(event, "_finished"); !ok || open[role] == 0 {
-			w.Errorf("%s is no end of what was started:\n%s", event, line)
+			w.Errorf("%s is not an end of what was started:\n%s", event, line)
 		} else {
 			open[role]--
 			if s, err := strconv.ParseFloat(e.said["seconds"], 64); role != "plan" && (err != nil || s < 0 || e.said["attempts"] == "") {

@@ -91,7 +91,7 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	for _, said := range []string{
-		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"priorty\" is no field, and is passed over\nnext: did you mean: priority",
+		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"priorty\" is not a field, and is passed over\nnext: did you mean: priority",
 		"design.md:2: a merge conflict stands here, in code",
 		"is read as a part of the criterion, and no command is run for it\nnext: did you mean: verify",
 	} {

@@ -50,7 +50,7 @@ func TestArchitectureIsTheCode(t *testing.T) {
 			if step := walkStep.FindStringSubmatch(line); step != nil {
 				files = append(files, declared(t, step[2])...)
 			} else if numbered.MatchString(line) {
-				t.Errorf("this is no step of a walk: %s", line)
+				t.Errorf("this is not a step of a walk: %s", line)
 			}
 		}
 		if len(files) > 0 {

@@ -16,7 +16,7 @@ func TestFloorPlanHoldsSourceAlone(t *testing.T) {
 	root := repository(t)
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
 	if err != nil {
-		t.Skipf("this is no checkout of git, so that nothing says which files belong to it: %v", err)
+		t.Skipf("this is not a checkout of git, so that nothing says which files belong to it: %v", err)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		if st, err := os.Lstat(filepath.Join(root, name)); err == nil && st.Size() > maxTracked {

@@ -86,7 +86,7 @@ func days(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, app.Usagef("--older %q is no length of time, as 30d and 12h are", text)
+		return 0, app.Usagef("--older %q is not a length of time, as 30d and 12h are", text)
 	}
 	return d, nil
 }

@@ -93,7 +93,7 @@ func IsTerminal(w any) bool {
 func (c *Console) SaveTerminal() (restore func(), err error) {
 	f, ok := c.Stdin.(*os.File)
 	if !ok {
-		return nil, errors.New("standard input is no terminal")
+		return nil, errors.New("standard input is not a terminal")
 	}
 	state, err := term.GetState(int(f.Fd()))
 	if err != nil {

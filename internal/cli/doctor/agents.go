@@ -46,7 +46,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
 	}
 	for _, f := range agents.Unused(ctx, o) {
-		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is no agent of this project"),
+		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is not an agent of this project"),
 			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
 	var roles *runner.Roles // nil where settings can't be used, which is said elsewhere

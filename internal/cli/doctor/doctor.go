@@ -34,7 +34,7 @@ func Command(console *command.Console) *cli.Command {
 		},
 		Description: command.Manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
 commands, limits of the system, locks and the file system, and at all tasks. It changes nothing.
-With --repair it shows how a task.json that is no JSON could be mended and writes that when you say yes; the file as
+With --repair it shows how a task.json that is not valid JSON could be mended and writes that when you say yes; the file as
 it was is kept as run/task.json.broken-TIME in the task's directory. What could mean two things is left to you.
 Without a terminal and without --yes, --repair changes nothing too, and exits with 3 when there is something to mend.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),

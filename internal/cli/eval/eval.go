@@ -93,13 +93,13 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 		return nil, app.Usagef("--parallel %d: at least one case is planned at a time", n)
 	}
 	if p := c.Float64("min-score"); p < 0 || p > 100 {
-		return nil, app.Usagef("--min-score %g is no percentage", p)
+		return nil, app.Usagef("--min-score %g is not a percentage", p)
 	}
 	only := c.String("only")
 	cases, err := eval.Load(only)
 	switch {
 	case errors.Is(err, path.ErrBadPattern):
-		return nil, app.Usagef("--only %q is no glob", only)
+		return nil, app.Usagef("--only %q is not a glob", only)
 	case err == nil && len(cases) == 0:
 		return nil, app.WithHints(app.Usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/reference/eval.md")
 	}

@@ -71,7 +71,7 @@ func Name(a *command.Console, p *app.Project, arg string) (string, error) {
 			return name, nil
 		}
 	}
-	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", roadmap.ErrNotFound, arg)
+	err := fmt.Errorf("%w: %s is not a file of .trellis/objectives", roadmap.ErrNotFound, arg)
 	if _, there := os.Stat(path); there == nil && roadmap.CheckName(name) == nil {
 		return "", app.WithHints(err, "move it to "+roadmap.File(name)+" and type trellis objective check "+trellis.ShellWord(name))
 	}

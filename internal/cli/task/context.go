@@ -112,7 +112,7 @@ func phaseFiles() []string {
 func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
-		return app.Usagef("%q is no context file (implement, check, debug)", file)
+		return app.Usagef("%q is not a context file (implement, check, debug)", file)
 	}
 	if near := contextfiles.Misspelled(name); near != "" {
 		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))

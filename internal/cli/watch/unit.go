@@ -38,7 +38,7 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, command.GivenFlags(c, "parallel", "rescan", "log-level", "poll", "objectives", "shared", "shared-fs", "json")...), Path: a.Getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
-			return app.Usagef("%q can't stand in a file for the system: it holds what is no letter", word)
+			return app.Usagef("%q can't stand in a file for the system: it holds what is not a letter", word)
 		}
 	}
 	if runtime.GOOS == "darwin" {
