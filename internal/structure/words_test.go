@@ -46,6 +46,23 @@ var (
 	hintsSaid    = map[string]bool{"next": true, "with": true, "argument": true, "Undo": true, "default": true}
 )
 
+// denials finds "X is no Y", which is "X is not a Y", with the word before it and the one behind it; denied are those that may stand there:
+// "there is no" before, "no longer" behind.
+var (
+	denials = regexp.MustCompile(`([A-Za-z]*) ?\b(?:is|are) no ([A-Za-z]+)`)
+	denied  = map[string]bool{"there": true, "There": true, "longer": true, "more": true, "less": true, "other": true, "larger": true, "one": true}
+)
+
+// germanism is the first "X is no Y" of a text, and where it stands; "" where there is none.
+func germanism(text string) (said string, at int) {
+	for _, m := range denials.FindAllStringSubmatchIndex(text, -1) {
+		if !denied[text[m[2]:m[3]]] && !denied[text[m[4]:m[5]]] {
+			return text[m[0]:m[1]], m[0]
+		}
+	}
+	return "", 0
+}
+
 // What people read is plain English, the same words for the same thing, and the command that comes next stands behind "next:".
 func TestWordsPeopleRead(t *testing.T) {
 	said := map[string]token.Position{}
@@ -77,6 +94,9 @@ func TestWordsPeopleRead(t *testing.T) {
 		}
 	}
 	for text, at := range said {
+		if no, _ := germanism(text); no != "" {
+			t.Errorf("%s:%d says %q: say is not a", filepath.Base(at.Filename), at.Line, no)
+		}
 		for _, m := range commandsSaid.FindAllStringSubmatch(text, -1) {
 			if !hintsSaid[m[1]] {
 				t.Errorf("%s:%d names a command as %q: say next: before it", filepath.Base(at.Filename), at.Line, m[0])
@@ -95,6 +115,9 @@ func TestWordsOfDocs(t *testing.T) {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if no, n := germanism(string(data)); no != "" {
+			t.Errorf("%s:%d says %q: say is not a", page, 1+strings.Count(string(data[:n]), "\n"), no)
 		}
 		for _, w := range wordings {
 			if n := strings.Index(string(data), w.not); n >= 0 {
