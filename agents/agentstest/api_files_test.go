@@ -165,7 +165,7 @@ func TestListAndSearch(t *testing.T) {
 			t.Errorf("search %v: got %q, want %q", tt.input, got, tt.want)
 		}
 	}
-	if got := find("search", map[string]any{"text": "(", "regexp": true}); !strings.Contains(got, "no regular expression") {
+	if got := find("search", map[string]any{"text": "(", "regexp": true}); !strings.Contains(got, "not a regular expression") {
 		t.Errorf("a broken expression: got %q", got)
 	}
 	if got := find("search", map[string]any{"text": "needle", "glob": "long.txt"}); len(got) > 1000 || !strings.Contains(got, "xneedley") {

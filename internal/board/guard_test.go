@@ -124,12 +124,12 @@ func TestAddresses(t *testing.T) {
 	}{
 		{board.Address{Bind: "127.0.0.1"}, ""},
 		{board.Address{Bind: "::1"}, ""},
-		{board.Address{Bind: "0.0.0.0"}, "no loopback address"},
+		{board.Address{Bind: "0.0.0.0"}, "not a loopback address"},
 		{board.Address{Bind: "localhost"}, "is not an address"},
 		{board.Address{Bind: "0.0.0.0", Remote: true}, "needs TLS"},
 		{board.Address{Bind: "0.0.0.0", Remote: true, Cert: "c"}, "go together"},
 		{board.Address{Bind: "0.0.0.0", Remote: true, Cert: "c", Key: "k"}, ""},
-		{board.Address{Bind: "0.0.0.0", Remote: true, Proxy: "http://board.example"}, "no address of a proxy"},
+		{board.Address{Bind: "0.0.0.0", Remote: true, Proxy: "http://board.example"}, "not an address of a proxy"},
 		{board.Address{Bind: "127.0.0.1", Proxy: "https://board.example"}, "--allow-remote"},
 		{board.Address{Bind: "127.0.0.1", Remote: true, Proxy: "https://board.example"}, ""},
 	} {

@@ -367,7 +367,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 	h.Keeps("02-01-lost", false, "`mv "+lost+" ")
 	h.Task("02-01-main", "review", map[string]any{"branch": "main", "commit": h.Git("rev-parse", "main")})
-	h.Keeps("02-01-main", false, "no branch of its own")
+	h.Keeps("02-01-main", false, "not a branch of its own")
 }
 
 // A task names what is somebody else's, by mistake or to do harm: it is not touched.
