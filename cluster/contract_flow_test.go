@@ -213,7 +213,7 @@ func (f *onTemporal) check(branches []flow.Branch) {
 	left := map[string]flow.Branch{}
 	for _, b := range branches {
 		if _, double := left[b.Name]; double || !legal(b.Name) {
-			f.breaks("All: %q is not a name for a branch, or the name of two", b.Name)
+			f.breaks("All: %q is not a name for a branch, or two have it", b.Name)
 		}
 		left[b.Name] = b
 	}

@@ -190,7 +190,7 @@ func TestFolderOfTasks(t *testing.T) {
 	for name, test := range map[string]struct {
 		link, want string
 	}{
-		"a file":                {"", "is not a folder, or in none: a file stands in the place of one"},
+		"a file":                {"", "is not a folder, or is below a file"},
 		"an absolute link":      {outside, "leads elsewhere: out of the folder that Trellis reads here, or into .git"},
 		"a link out":            {"../../..", "leads elsewhere: out of the folder that Trellis reads here, or into .git"},
 		"a link that is inside": {"../work", ""},

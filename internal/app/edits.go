@@ -34,7 +34,7 @@ func EditedFile(word string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", WithNearest(Usagef("%q is not a file of a task that is edited (one of %s)", word, strings.Join(EditedFiles, ", ")), word, EditedFiles)
+	return "", WithNearest(Usagef("%q is not a file of a task that can be edited (one of %s)", word, strings.Join(EditedFiles, ", ")), word, EditedFiles)
 }
 
 // Text is what a file of a task says, and what a person begins with: a prd.md that is not there is one to fill in. There

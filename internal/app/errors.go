@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -213,8 +214,14 @@ func anew(dir string) []string {
 		return []string{"trellis retry " + trellis.ShellWord(id) + " --feedback 'what should be different'"}
 	case err == nil && t.Status == trellis.Completed:
 		return []string{"trellis task archive " + trellis.ShellWord(id)}
+	case err != nil && !strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix):
+		return []string{"trellis validate " + trellis.ShellWord(id)}
 	case err != nil || t.Status == trellis.Planning || t.Status == trellis.Rejected:
-		return []string{"trellis plan --retry " + trellis.ShellWord(id)}
+		again := "trellis plan --retry " + trellis.ShellWord(id)
+		if _, err := os.Stat(filepath.Join(dir, taskdir.Requirement)); err != nil {
+			again += " --requirement 'what is wanted'"
+		}
+		return []string{again}
 	}
 	return []string{"trellis retry " + trellis.ShellWord(id)}
 }

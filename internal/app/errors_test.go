@@ -66,8 +66,8 @@ func TestHintsOfHeld(t *testing.T) {
 func TestHintsOfDamaged(t *testing.T) {
 	tasks := filepath.Join(t.TempDir(), ".trellis", "tasks")
 	for status, want := range map[string]string{"review": "trellis retry 02-01-a --feedback 'what should be different'", "failed": "trellis retry 02-01-a",
-		"planning": "trellis plan --retry 02-01-a", "completed": "trellis task archive 02-01-a"} {
-		for dir, want := range map[string]string{"02-01-a": want, "archive/2026-02/02-01-a": "", ".new-02-01-b": "trellis plan --retry 02-01-b"} {
+		"planning": "trellis plan --retry 02-01-a --requirement 'what is wanted'", "completed": "trellis task archive 02-01-a"} {
+		for dir, want := range map[string]string{"02-01-a": want, "archive/2026-02/02-01-a": "", ".new-02-01-b": "trellis plan --retry 02-01-b --requirement 'what is wanted'"} {
 			dir = filepath.Join(tasks, dir)
 			if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "task.json"), []byte(`{"status": "`+status+`"}`), 0o666)); err != nil {
 				t.Fatal(err)
@@ -79,6 +79,16 @@ func TestHintsOfDamaged(t *testing.T) {
 			if got := strings.Join(app.HintsOf(err), ", "); got != want {
 				t.Errorf("%s of %s: got %q, want %q", status, dir, got, want)
 			}
+		}
+	}
+	for name, want := range map[string]string{"requirement.md": "trellis plan --retry 02-01-a", "task.json": "trellis validate 02-01-a"} {
+		dir := filepath.Join(tasks, "02-01-a")
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "task.json"), []byte(`{"status": "planning"}`), 0o666), os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		err := &journal.DamagedError{File: filepath.Join(dir, "run", "journal.jsonl"), Line: 1, Err: errors.New("cut")}
+		if got := strings.Join(app.HintsOf(err), ", "); got != want {
+			t.Errorf("with %s: got %q, want %q", name, got, want)
 		}
 	}
 	err := &journal.DamagedError{File: "/x/runs/1/run/journal.jsonl", Line: 1, Err: errors.New("cut")}

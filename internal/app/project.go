@@ -17,7 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -174,10 +173,6 @@ func (p *Project) Reader() status.Reader {
 			return pipeline.Agreement{}
 		}
 		return g
-	}
-	r.Trusted = func(dir string) bool {
-		_, err := p.Gate.Judge()
-		return err != nil || !errors.Is(p.Wire(context.Background(), c, p).Assessor().Trusted(context.Background(), dir), trust.ErrUntrusted)
 	}
 	SharingOf(p).show(&r)
 	return r

@@ -13,7 +13,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -38,7 +37,7 @@ func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error
 	in.Repo, in.Status = nil, trellis.Ready // no git for a look
 	problems, err := ready.Check(ctx, in)
 	wrongs := trellis.Errors(problems)
-	if len(wrongs) > 0 && (strings.HasPrefix(t.WaitingFor, "watcher") || t.WaitingFor == pulse.Trust) {
+	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
 		t.WaitingFor = status.ForPerson // what a watcher would say
 	}
 	for _, wrong := range wrongs {

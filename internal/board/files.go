@@ -97,7 +97,7 @@ func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, 
 		return err
 	}
 	if f.MayKeep = s.p.Edits().MayKeep(dir); len(trellis.Errors(f.Problems)) > 0 && (!keep || !f.MayKeep) {
-		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: what you wrote does not hold"))
+		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: there are errors in it"))
 	}
 	s.order.Lock()
 	defer s.order.Unlock()

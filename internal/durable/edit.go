@@ -103,7 +103,10 @@ func (d *Disk) remove(path string, old []byte) error {
 		return err
 	}
 	if err := unchanged(aside, old); err != nil {
-		return errors.Join(asChanged(err), moveBack(aside, path))
+		if lost := moveBack(aside, path); lost != nil {
+			return lost
+		}
+		return asChanged(err)
 	}
 	return errors.Join(os.Remove(aside), d.SyncDir(filepath.Dir(path)))
 }

@@ -65,7 +65,7 @@ func (e *FileError) Reason() string {
 	case errors.Is(e.Err, syscall.EISDIR):
 		return "is a folder, not a file"
 	case errors.Is(e.Err, syscall.ENOTDIR):
-		return "is not a folder, or in none: a file stands in the place of one"
+		return "is not a folder, or is below a file"
 	case errors.Is(e.Err, syscall.ELOOP):
 		return "is a symbolic link that leads in a circle"
 	case errors.As(e.Err, &errno):

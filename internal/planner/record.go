@@ -33,7 +33,6 @@ func (r record) update(change func(*taskdir.Task, *taskdir.Edit) error) (int64, 
 	return t.Pipeline.Revision, nil
 }
 
-// relative is where the task directory will be, as people type it.
 // requirement is what is planned. A person may have taken it away meanwhile.
 func (r record) requirement() ([]byte, error) {
 	text, err := taskdir.ReadFile(r.dir, taskdir.Requirement)
@@ -46,6 +45,7 @@ func (r record) requirement() ([]byte, error) {
 	return text, nil
 }
 
+// relative is where the task directory will be, as people type it.
 func (r record) relative() string {
 	rel, err := filepath.Rel(r.repo.Main, r.final)
 	if err != nil {

@@ -139,11 +139,6 @@ func misnamed(t *taskdir.Task) []trellis.Problem {
 	return trellis.Errors(t.Problems)
 }
 
-// Trusted says why nothing that a task names is run here, nil when it may be. What stands where its work begins is not looked at.
-func (as Assessor) Trusted(ctx context.Context, dir string) error {
-	return as.guard.trustedRun(ctx, dir)
-}
-
 // assessStarted decides about a task that is in progress: a run that was cut off goes on.
 func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))

@@ -126,7 +126,7 @@ func TestChangesWanted(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "eve") || strings.Contains(text, "keys") || strings.Contains(text, "Delete") {
+	if strings.Contains(text, "eve,") || strings.Contains(text, "eve asks") || strings.Contains(text, "keys") || strings.Contains(text, "Delete") {
 		t.Errorf("a stranger is told of:\n%s", text)
 	}
 	if done := w.say(gh, nil); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "nothing new") { // the reviewer has not looked again

@@ -23,6 +23,6 @@ func (t *Task) NeedsPerson() bool {
 // asksPerson reports whether a task that stands still goes on only when a person does something about it.
 func (t *Task) asksPerson() bool {
 	forPerson := []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("}
-	return t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" ||
+	return t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" && t.HeldBy == nil ||
 		slices.ContainsFunc(forPerson, func(what string) bool { return strings.HasPrefix(t.WaitingFor, what) })
 }

@@ -113,8 +113,6 @@ type Reader struct {
 	Agreement func(dir string) pipeline.Agreement
 	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
 	Elsewhere func(dir string) *Holder
-	// Trusted reports whether what the task of a directory runs is trusted here; nil: that is for a watcher to say.
-	Trusted func(dir string) bool
 	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.
 	Given func(dir string) bool
 }

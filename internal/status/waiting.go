@@ -105,8 +105,6 @@ func (r Reader) unstarted(v *Task, dir string) {
 		v.WaitingFor = "" // it is about to begin
 	case len(trellis.Errors(v.Problems)) > 0:
 		v.WaitingFor = ForPerson
-	case v.WaitingFor == ForWatcher && r.Trusted != nil && !r.Trusted(dir):
-		v.WaitingFor = pulse.Trust
 	}
 }
 

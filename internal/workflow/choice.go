@@ -41,7 +41,7 @@ func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 		n, numErr := strconv.Atoi(part)
 		if w.loop {
 			if numErr != nil || n < 1 {
-				return nil, fmt.Errorf("%s is not a round of a loop, which is a number from 1", part)
+				return nil, fmt.Errorf("%s is not a round of a loop: rounds are numbers from 1", part)
 			}
 			if of := w.rounds(); before && of > 0 && n > of {
 				return nil, noRound(n, of)

@@ -23,10 +23,10 @@ func Text(s string) Value { return Value{text: s} }
 // List is a list of texts.
 func List(list []string) Value { return Value{list: list, many: true} }
 
-// Items are those of a list as it stands on one line of a file, [a, b]; none of what is no such list. A command may begin with a
-// bracket too, as [ -e a ] does: that has a space behind it.
+// Items are those of a list as it stands on one line of a file, [a, b] or ["a"]; none of anything else. A command may begin with a
+// bracket too, as [ -e a ] does, with a space behind it, and so may a pattern of paths, as [Mm]akefile or [ab] does.
 func Items(s string) (items []string) {
-	if !strings.HasPrefix(s, "[") || strings.HasPrefix(s, "[ ") || yaml.Unmarshal([]byte(s), &items) != nil {
+	if !strings.HasPrefix(s, "[") || !strings.HasSuffix(s, "]") || strings.HasPrefix(s, "[ ") || !strings.ContainsAny(s, `,"'`) || yaml.Unmarshal([]byte(s), &items) != nil {
 		return nil
 	}
 	return items

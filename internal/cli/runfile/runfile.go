@@ -140,8 +140,8 @@ func dryRun(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	set, _ := p.Config() // what is wrong in it keeps no steps from being shown
-	if err := p.Agents(set).Named(o.Agent); err != nil {
+	set, problems := p.Config() // what is wrong in it keeps no steps from being shown
+	if err := p.Agents(set).Named(o.Agent); err != nil && len(trellis.Errors(problems)) == 0 {
 		return outcome.AgentError(err)
 	}
 	if o.Bundle == nil {

@@ -4,7 +4,6 @@ package share
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
@@ -130,12 +130,11 @@ type pulled struct {
 func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team, asJSON bool) error {
 	following, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	lines := json.NewEncoder(a.Stdout)
 	t.Mirror(following, func(dir string) {
 		name := p.Store.Rel(dir)
 		show := func() error { return a.Result(name) }
 		if asJSON {
-			show = func() error { return lines.Encode(pulled{[]string{name}}) }
+			show = func() error { return terminal.JSONLine(a.Stdout, pulled{[]string{name}}) }
 		}
 		if err := show(); err != nil {
 			end(err)

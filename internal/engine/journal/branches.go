@@ -39,7 +39,7 @@ func checkBranches(branches []flow.Branch) error {
 	ended := map[string]bool{}
 	for _, b := range branches {
 		if _, double := ended[b.Name]; double || !legal(b.Name) {
-			return fmt.Errorf("%q is not a name for a branch, or the name of two", b.Name)
+			return fmt.Errorf("%q is not a name for a branch, or two have it", b.Name)
 		}
 		ended[b.Name] = false
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -52,14 +53,14 @@ func (w Waits) String() string {
 	return strings.Join(list, "; ")
 }
 
-// Unsaid is the first behind which nobody reads what to do about it, false when there is none; the zero Wait when nothing is known.
+// Unsaid is the first task that has to go on of those behind which nobody reads what to do about it, false when each says so; the zero
+// Wait when there is no such task.
 func (w Waits) Unsaid() (Wait, bool) {
-	for _, one := range w {
-		if one.Next == "" {
-			return one, true
-		}
+	unsaid := slices.DeleteFunc(slices.Clone(w), func(one Wait) bool { return one.Next != "" })
+	if i := slices.IndexFunc(unsaid, func(one Wait) bool { return one.Task != "" }); i >= 0 {
+		return unsaid[i], true
 	}
-	return Wait{}, len(w) == 0
+	return Wait{}, len(w) == 0 || len(unsaid) > 0
 }
 
 // UnmetError suspends a run that can't be claimed: what it depends on changed since it was begun.
