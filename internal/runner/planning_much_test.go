@@ -45,6 +45,7 @@ func code(res runner.PlanResult) trellis.Code {
 // However much an agent has to say, the journal takes it: what is too large is sent back as such, and the planning
 // ends with a word of its own. Some characters take six bytes of a record.
 func TestMuchToSayWhilePlanning(t *testing.T) {
+	soak.Only(t, "TestMuchToSay")
 	t.Parallel()
 	angles, accents := strings.Repeat("<&>", 2000), strings.Repeat("äöü\"\\\n", 1500)
 	refused := runnertest.Verdict(false, "add_flag "+angles)["answer"]

@@ -42,3 +42,12 @@ func Of[V any](all []V, sample ...V) []V {
 	}
 	return sample
 }
+
+// Only leaves a test to a soak. Its like is the test of the same package that goes the same way with `make test`; internal/structure
+// holds that it does, and that no promise of docs/ is shown in a soak alone.
+func Only(t testing.TB, like string) {
+	t.Helper()
+	if !Asked() {
+		t.Skipf("only in a soak (FULL=1 make soak): with make test %s goes this way", like)
+	}
+}

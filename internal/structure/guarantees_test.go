@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,8 +57,10 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 			t.Errorf("%d tests can be read in %s", len(tests), cells[2])
 		}
 		for _, m := range tests {
-			if !testsOf(t, m[1])[m[2]] {
+			if test := testsOf(t, m[1])[m[2]]; test == nil {
 				t.Errorf("there is no %s in %s", m[2], m[1])
+			} else if likeOf(test) != "" {
+				t.Errorf("%s of %s shows what is promised in a soak alone", m[2], m[1])
 			}
 			if script := filepath.Join(repository(t), m[1], "testdata", m[3]+".txtar"); m[3] != "" {
 				if _, err := os.Stat(script); err != nil {
@@ -69,16 +72,57 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 	return rows
 }
 
+// What is left to a soak has its like with `make test`.
+func TestSoaksHaveTheirLike(t *testing.T) {
+	left := 0
+	for dir, in := range readImports(t, repository(t)) {
+		if !in.tests["internal/soak"] {
+			continue
+		}
+		tests := testsOf(t, dir)
+		for name, test := range tests {
+			like := likeOf(test)
+			if like == "" {
+				continue
+			}
+			left++
+			if of := tests[like]; of == nil || likeOf(of) != "" {
+				t.Errorf("%s of %s has its like in %s, which does not run with make test", name, dir, like)
+			}
+		}
+	}
+	if left == 0 {
+		t.Error("no test was found that is left to a soak")
+	}
+}
+
+// likeOf is the test that a test which is left to a soak has its like in.
+func likeOf(test *ast.FuncDecl) (like string) {
+	ast.Inspect(test.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || types.ExprString(call.Fun) != "soak.Only" {
+			return true
+		}
+		if like = "what is not written there"; len(call.Args) == 2 {
+			if name, ok := call.Args[1].(*ast.BasicLit); ok {
+				like = strings.Trim(name.Value, `"`)
+			}
+		}
+		return false
+	})
+	return like
+}
+
 // tested are the tests of the packages that were asked for.
-var tested = map[string]map[string]bool{}
+var tested = map[string]map[string]*ast.FuncDecl{}
 
 // testsOf are the tests of a package, on whatever system they run.
-func testsOf(t *testing.T, dir string) map[string]bool {
+func testsOf(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	if found := tested[dir]; found != nil {
 		return found
 	}
-	found := map[string]bool{}
+	found := map[string]*ast.FuncDecl{}
 	tested[dir] = found
 	files, err := filepath.Glob(filepath.Join(repository(t), dir, "*_test.go"))
 	if err != nil {
@@ -95,7 +139,7 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 		}
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-				found[f.Name.Name] = true
+				found[f.Name.Name] = f
 			}
 		}
 	}
