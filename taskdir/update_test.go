@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -170,7 +171,7 @@ func TestLoadAfterGitTookTheTask(t *testing.T) {
 	}
 }
 
-const writers, updates = 8, 50
+var writers, updates = 8, 50 / soak.Every(3)
 
 // updateMany is one of the writers of TestUpdateByManyProcesses, as a process of its own.
 func updateMany(dir, writer string) int {

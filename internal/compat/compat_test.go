@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/gittest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
@@ -24,7 +25,10 @@ func TestRecordedRunsAreFinished(t *testing.T) {
 				return
 			}
 			a := readArchive(t, name)
-			for _, cut := range a.cuts {
+			for i, cut := range a.cuts {
+				if i%soak.Every(2) != 0 { // who is cut off later goes through the same records and more
+					continue
+				}
 				t.Run(cut.name, func(t *testing.T) {
 					t.Parallel()
 					c.finish(t, a, cut)

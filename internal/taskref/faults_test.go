@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 )
 
@@ -45,7 +46,7 @@ func TestKilledWhileBringing(t *testing.T) {
 	old := content(t, b.taskDir())
 	b.bring(second)
 	now := content(t, b.taskDir())
-	for i := 0; ; i++ {
+	for i := 0; ; i += soak.Every(3) {
 		b.bring(first)
 		disk, failed := failAt(i)
 		_, err := b.with(disk).Bring(t.Context(), second)
@@ -75,7 +76,7 @@ func TestKilledWhileBringing(t *testing.T) {
 func TestKilledWhileBringingWork(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
-	for i := 0; ; i++ {
+	for i := 0; ; i += soak.Every(3) {
 		b.Git("worktree", "prune")
 		if i > 0 {
 			b.Git("worktree", "remove", "--force", b.tree())
@@ -115,7 +116,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	a, b := n.machine("a"), n.machine("b")
 	a.create()
 	s := a.save("")
-	for i := 0; ; i++ {
+	for i := 0; ; i += soak.Every(2) {
 		a.file("report.md", string(rune('a'+i)))
 		disk, failed := failAt(i)
 		_, err := a.with(disk).Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true, Claim: a.claim()})
