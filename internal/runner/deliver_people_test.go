@@ -105,6 +105,7 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 
 // A base that went on and a commit that was pushed meanwhile come together.
 func TestDeliverBehindPeoplesCommits(t *testing.T) {
+	soak.Only(t, "TestDeliverWithPeoplesCommits")
 	t.Parallel()
 	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
 	eve := w.reviewer()
@@ -219,6 +220,7 @@ func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 
 // What was merged or closed is not pushed again, nor gets another pull request: the branch may be gone, and have ended in a commit of others.
 func TestDeliverOfADeletedBranch(t *testing.T) {
+	soak.Only(t, "TestDeliverOfWhatWasMerged")
 	t.Parallel()
 	for _, state := range soak.Of([]string{"MERGED", "CLOSED"}, "MERGED") {
 		t.Run(state, func(t *testing.T) {

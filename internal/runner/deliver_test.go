@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -158,6 +159,7 @@ func TestDeliverInReview(t *testing.T) {
 
 // What a person makes the base once the run is over, since that was renamed, is where the pull request goes.
 func TestDeliverToARenamedBase(t *testing.T) {
+	soak.Only(t, "TestDelivered")
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
 	w.Site.Config.Delivery.PR = false

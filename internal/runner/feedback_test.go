@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -231,6 +232,7 @@ func TestSendBackOfATaskThatRuns(t *testing.T) {
 
 // What a person said before a run that no agent came to is told by the next, with what they say then.
 func TestSendBackTwice(t *testing.T) {
+	soak.Only(t, "TestSendBackOfAFailedTask")
 	t.Parallel()
 	w := newWorld(t, heeding)
 	dir := w.Hand("02-01-bye", runnertest.ByePRD)

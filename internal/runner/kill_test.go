@@ -117,6 +117,7 @@ func (w *world) agreedPlan() string {
 // A planning that is killed at any step of its journal leaves nothing, or a folder that is gone on with, or a
 // whole directory; a call that ended is not made again.
 func TestKillWhilePlanning(t *testing.T) {
+	soak.Only(t, "TestKillPlanningAtAnyStep")
 	t.Parallel()
 	script := runnertest.Careful("small").With("plan", runnertest.Answer(runnertest.Obj{"title": "no plan"}), runnertest.Answer(runnertest.Steps())).With("judge", runnertest.Verdict(false, "split add_flag"), runnertest.Verdict(true, "")).String()
 	w := newWorld(t, script)

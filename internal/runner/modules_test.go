@@ -86,6 +86,7 @@ func TestSubmodule(t *testing.T) {
 
 // A hook of the superproject that refuses finds the submodule committed already: the next round amends both.
 func TestSubmoduleCommittedTwice(t *testing.T) {
+	soak.Only(t, "TestSubmodule")
 	t.Parallel()
 	w := modular(t, `
 roles:
@@ -113,6 +114,7 @@ roles:
 // A commit that an agent made in a submodule which is not the task's package is in the worktree alone: nobody could check out what
 // names it.
 func TestSubmoduleThatIsNotThePackage(t *testing.T) {
+	soak.Only(t, "TestSubmodule")
 	t.Parallel()
 	const change = "git -c protocol.file.allow=always submodule --quiet update --init && cd libs/cli && echo two > main.txt && git -c user.name=A -c user.email=a@example.org commit -qam two"
 	w := modular(t, `
@@ -185,6 +187,7 @@ roles:
 
 // Beginning again keeps the work in the submodule as well, and begins at what the base has of it.
 func TestSubmoduleAfresh(t *testing.T) {
+	soak.Only(t, "TestSubmodule")
 	t.Parallel()
 	w := modular(t, `
 roles:
@@ -277,6 +280,7 @@ func (w *world) at(bare string) string {
 
 // The submodule's branch is pushed to its own remote, before the commit that names it, and once.
 func TestSubmoduleDelivered(t *testing.T) {
+	soak.Only(t, "TestSubmodulePullRequest")
 	t.Parallel()
 	w := delivered(t)
 	w.Write("../origin.git/hooks/update", "#!/bin/sh\nunset GIT_DIR\ngit ls-remote ../cli.git refs/heads/feature/two >> ../order\n")
@@ -424,6 +428,7 @@ func TestSubmodulePullRequest(t *testing.T) {
 
 // What worktree.setup puts there in a later run, as people are told to have it do, is nobody's work either.
 func TestSetupWhereGitSeesNone(t *testing.T) {
+	soak.Only(t, "TestWorkWhereGitSeesNone")
 	t.Parallel()
 	w := modular(t, `{roles: {implement: [{files: {two.txt: "two\n"}, answer: done}], check: [{answer: fine}], debug: [{fail: {code: context_overflow}}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "two.txt:1"}]}}]}}`)
 	w.Site.Config.Verify = []string{"grep -qx one libs/cli/made.txt"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -115,6 +116,7 @@ func TestPreconditions(t *testing.T) {
 
 // What is too much for a record is said when the task is claimed.
 func TestTooManyPreconditions(t *testing.T) {
+	soak.Only(t, "TestPreconditions")
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("true"))
 	dir := w.handPlan(runnertest.ProvenPRD, planJSON(`"preconditions": [`+strings.Repeat(`{"command": "test -f greet.sh"}, `, 50)+`{"command": "test -f test.sh"}],`))
@@ -132,6 +134,7 @@ func TestTooManyPreconditions(t *testing.T) {
 
 // What holds before the work is not asked of a worktree that has been worked in.
 func TestPreconditionsOfARetry(t *testing.T) {
+	soak.Only(t, "TestPreconditions")
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+runnertest.Met+"\n")
 	w.Site.Config.Verify = []string{"test ! -f notes.txt"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -21,7 +22,7 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 	)
 	kept := map[trellis.Role]int{evaluate: 1, research: 1, spec: 1}
 	anew := map[trellis.Role]int{evaluate: 2, research: 2, spec: 2}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		between func(w *world, dir string)
 		options runner.PlanOptions
 		asked   map[trellis.Role]int
@@ -53,7 +54,7 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 				w.Fatal(err)
 			}
 		}, runner.PlanOptions{}, map[trellis.Role]int{evaluate: 2, research: 1, spec: 1}},
-	} {
+	}, "all is as it was", "a file was committed", "an agent is another program", "an answer was changed") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")

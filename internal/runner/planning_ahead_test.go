@@ -254,6 +254,7 @@ func TestNoVerdictEndsWhatWasAskedAhead(t *testing.T) {
 // What fails ahead is no reason against the requirement: a no is a no. After a yes it is asked again as ever, by the rules of its
 // role.
 func TestFailuresOfWhatWasAskedAhead(t *testing.T) {
+	soak.Only(t, "TestAskedAheadOfTheVerdict")
 	t.Parallel()
 	bad := runnertest.Spec()
 	bad["mood"] = "fine"
@@ -320,6 +321,7 @@ func TestCallsAheadShareTheBudget(t *testing.T) {
 
 // Ctrl-C ends all three; --retry goes on and asks no one again who answered.
 func TestInterruptedAhead(t *testing.T) {
+	soak.Only(t, "TestInterruptedPlanning")
 	t.Parallel()
 	all := []trellis.Role{trellis.Evaluate, trellis.Research, trellis.TaskSpec}
 	for _, hung := range [][]trellis.Role{all, {trellis.Evaluate}, {trellis.Evaluate, trellis.Research}, {trellis.Research}} {
@@ -380,6 +382,7 @@ func (w *world) open() (roles []trellis.Role) {
 
 // A provider's limit on a call that was made ahead is waited for once the requirement is accepted, and by nobody when it is not.
 func TestRateLimitAhead(t *testing.T) {
+	soak.Only(t, "TestRateLimitInABranch")
 	t.Parallel()
 	at := time.Now().Add(time.Hour)
 	limited := runnertest.Careful("small").With("research", runnertest.Obj{"fail": runnertest.Obj{"code": "rate_limited", "detail": "slow down", "resume_at": at}}, runnertest.Answer(runnertest.Found))
@@ -415,7 +418,7 @@ func TestKillRejectionAtAnyStep(t *testing.T) {
 	if steps < 25 {
 		t.Fatalf("an undisturbed planning has %d steps", steps)
 	}
-	for _, at := range sample(steps, 5) {
+	for _, at := range sample(steps, 3) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)

@@ -100,6 +100,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 
 // The same when everybody has much to say, a person included: what each call is told fits together.
 func TestEverybodyHasMuchToSay(t *testing.T) {
+	soak.Only(t, "TestMuchToSay")
 	t.Parallel()
 	angles := strings.Repeat("<", 1200)
 	person := slices.Repeat([]string{angles[:530]}, 12) // 38 KB of a record

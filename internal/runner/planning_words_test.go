@@ -68,6 +68,7 @@ func TestHostileRequirement(t *testing.T) {
 
 // A requirement that is larger than any TaskSpec can still be planned when nobody makes one of it.
 func TestStubOfALargeRequirement(t *testing.T) {
+	soak.Only(t, "TestLargeRequirement")
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", map[trellis.Role]part{trellis.TaskSpec: says("no"), trellis.Plan: says(uncovered())})

@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -67,6 +68,7 @@ func TestRoundsAreGranted(t *testing.T) {
 
 // What a person has mended once more stands once among what there was a run for, and no round of it is used yet.
 func TestRetryOfWhatIsKnown(t *testing.T) {
+	soak.Only(t, "TestRoundsAreGranted")
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
 	w.say(gh, runnertest.Failing("ci"))

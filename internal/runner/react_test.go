@@ -349,6 +349,7 @@ func (m minding) Run(ctx context.Context, r agents.Request, emit func(agents.Eve
 
 // The debug agent goes on in the session of who worked on the task last, and in another one when that is gone.
 func TestReactionInSession(t *testing.T) {
+	soak.Only(t, "TestFailedCheck")
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
 	w.Write(".trellis/rehearsal.yaml", runnertest.Mending)

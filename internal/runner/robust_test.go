@@ -86,6 +86,7 @@ func TestCommitOfAnEarlierLife(t *testing.T) {
 
 // --fresh begins at the base and keeps what was there, whatever of it is left.
 func TestFreshWithoutWorktree(t *testing.T) {
+	soak.Only(t, "TestRetryFresh")
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"echo x > left.txt; git add -A; git commit -q -m mine; echo Bye > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]"))
 	dir := w.Hand("02-01-x", lyingPRD)
@@ -302,7 +303,7 @@ func TestForeignBranch(t *testing.T) {
 // Who gives a task the branch that is there, with work that an earlier Trellis left say, has it run whatever its status was.
 func TestForeignBranchOfATaskWithoutARun(t *testing.T) {
 	t.Parallel()
-	for _, status := range []trellis.Status{trellis.Ready, trellis.InProgress, trellis.Cancelled, trellis.Failed} {
+	for _, status := range soak.Of([]trellis.Status{trellis.Ready, trellis.InProgress, trellis.Cancelled, trellis.Failed}, trellis.Ready, trellis.Failed) {
 		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))

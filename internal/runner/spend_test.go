@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -232,6 +233,7 @@ func TestUsageOfCancelledCalls(t *testing.T) {
 
 // What a run used counts in the runs after it, when it was killed and is not gone on with: by calls that were over, and by one that was not.
 func TestUsageOfRunsThatWereKilled(t *testing.T) {
+	soak.Only(t, "TestUsageOfKilledCalls")
 	for name, script := range map[string]string{"within a call": hangs, "between tries": strings.Replace(hangs, "exec sleep 3000", "exit 3", 1)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

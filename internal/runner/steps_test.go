@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -134,6 +135,7 @@ func TestStepApproval(t *testing.T) {
 
 // A task's plan may be of another tool, and call files of the repository.
 func TestForeignAndNestedPlans(t *testing.T) {
+	soak.Only(t, "TestPlanInTheFormOfTascer")
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}, "answer": "done"}).String())
 	w.Write("flows/note.yaml", "schema_version: 1\ntitle: note\nvars: {text: ~}\nsteps:\n  - {id: write, command: 'echo {{text}} >> NOTES'}\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/traces"
 	"github.com/trellis-tasks/trellis/internal/traces/tracestest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -75,7 +76,7 @@ func TestTraces(t *testing.T) {
 	if len(parents) == 0 {
 		t.Error("no agent was told of its span")
 	}
-	for _, at := range []int{steps / 8, steps / 3, steps / 2, steps * 3 / 4, steps * 7 / 8} {
+	for _, at := range soak.Of([]int{steps / 8, steps / 3, steps / 2, steps * 3 / 4, steps * 7 / 8}, steps/3, steps*7/8) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			w, dir, c := tracedWorld(t)

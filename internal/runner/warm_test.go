@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -86,13 +87,13 @@ func TestWarmFoldersArePoisoned(t *testing.T) {
 // What an agent leaves in the place of a folder, or does to how it is made, is judged as a clone of the commit would be.
 func TestCheatsWithWarmFolders(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ script, setup, verify string }{
+	for name, c := range soak.Rows(t, map[string]struct{ script, setup, verify string }{
 		"the folder is committed":             {"echo 'built/' > .gitignore; echo 'echo nonsense' > greet.sh; echo 'exit 0' > deps/tool", "; cp test.sh deps/tool", "sh deps/tool"},
 		"the folder is a link":                {"echo 'built/' > .gitignore; echo 'echo nonsense' > greet.sh; rm -r deps; mkdir own; echo 'exit 0' > own/tool; ln -s own deps", "; cp test.sh deps/tool", "sh deps/tool"},
 		"a lock file that is a link":          {"echo bad > real.lock; ln -s real.lock yarn.lock; echo x > notes.txt", "; [ ! -e yarn.lock ]", "sh test.sh"},
 		"a script that setup runs":            {"echo 'exit 1' > install.sh; echo x > notes.txt", "; sh install.sh", "sh test.sh"},
 		"the rules by which setup makes them": {"echo 'false' > Makefile; echo x > notes.txt", "; ! grep false Makefile", "sh test.sh"},
-	} {
+	}, "the folder is committed", "a lock file that is a link", "a script that setup runs") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := installing(t, c.script, c.setup)
@@ -111,7 +112,7 @@ func TestCheatsWithWarmFolders(t *testing.T) {
 // A set that lost something, or is a day old, is not used, and setup makes another one.
 func TestWarmFoldersThatLostSomething(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]string{
+	for name, harm := range soak.Rows(t, map[string]string{
 		"a folder":                   "rm -r deps",
 		"a file":                     "rm deps/greeting",
 		"the content of a file":      ": > deps/greeting",
@@ -119,7 +120,7 @@ func TestWarmFoldersThatLostSomething(t *testing.T) {
 		"its time: it is a day old":  `sed -i 's/"at":"[^"]*"/"at":"2026-01-02T03:04:05Z"/' made.json`,
 		"all that it says of itself": ": > made.json",
 		"its place: it leads out":    `sed -i 's|"deps"|"../elsewhere"|' made.json; cp -r deps ../elsewhere`,
-	} {
+	}, "a file", "what says what it is", "its place: it leads out") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, installed := installing(t, "echo x > notes.txt", "")
@@ -174,6 +175,7 @@ func TestWarmFoldersThatNameTheirPlace(t *testing.T) {
 
 // What is kept is bounded, and what is half kept is not used.
 func TestWarmFoldersAreForgotten(t *testing.T) {
+	soak.Only(t, "TestWarmFolders")
 	t.Parallel()
 	w, installed := installing(t, "echo x > notes.txt", "")
 	for i := range 5 {
