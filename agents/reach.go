@@ -56,10 +56,17 @@ func (o Options) claudeReaches(own Own) Own {
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL"} {
 		own = own.instead(lookup(o.Environ, name))
 	}
-	for variable, cloud := range map[string]func() []string{"CLAUDE_CODE_USE_BEDROCK": o.bedrock, "CLAUDE_CODE_USE_VERTEX": o.vertex, "CLAUDE_CODE_USE_FOUNDRY": o.foundry} {
-		if lookup(o.Environ, variable) != "" {
-			own.Hosts = cloud()
+	var clouds []string // of each that is asked for: which of them claude takes is its own matter
+	for _, c := range []struct {
+		asked string
+		hosts func() []string
+	}{{"CLAUDE_CODE_USE_BEDROCK", o.bedrock}, {"CLAUDE_CODE_USE_VERTEX", o.vertex}, {"CLAUDE_CODE_USE_FOUNDRY", o.foundry}} {
+		if lookup(o.Environ, c.asked) != "" {
+			clouds = append(clouds, c.hosts()...)
 		}
+	}
+	if len(clouds) > 0 {
+		own.Hosts = clouds
 	}
 	return own
 }

@@ -26,6 +26,8 @@ func TestReaches(t *testing.T) {
 			"oidc.eu-west-1.amazonaws.com", "portal.sso.eu-west-1.amazonaws.com", "sts.amazonaws.com"}},
 		{agents.Claude, []string{"CLAUDE_CODE_USE_VERTEX=1", "CLOUD_ML_REGION=us-east5"}, nil, []string{"aiplatform.googleapis.com", "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com", "us-east5-aiplatform.googleapis.com"}},
 		{agents.Claude, []string{"CLAUDE_CODE_USE_FOUNDRY=1", "ANTHROPIC_FOUNDRY_RESOURCE=mine"}, nil, []string{"login.microsoftonline.com", "mine.services.ai.azure.com"}},
+		{agents.Claude, []string{"CLAUDE_CODE_USE_FOUNDRY=1", "ANTHROPIC_FOUNDRY_RESOURCE=mine", "CLAUDE_CODE_USE_VERTEX=1"}, nil,
+			[]string{"aiplatform.googleapis.com", "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com", "login.microsoftonline.com", "mine.services.ai.azure.com"}},
 		{agents.Codex, nil, nil, []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}},
 		{agents.Codex, []string{"OPENAI_BASE_URL=https://llm.example.org/v1"}, nil, []string{"llm.example.org:443"}},
 		{agents.Codex, nil, map[string]string{".codex/config.toml": "# base_url = \"http://old\"\n[model_providers.mine]\nbase_url = 'http://localhost:8080/v1'\n"}, []string{"localhost:8080", "api.openai.com", "chatgpt.com", "auth.openai.com"}},
