@@ -114,7 +114,6 @@ roles:
 // A commit that an agent made in a submodule which is not the task's package is in the worktree alone: nobody could check out what
 // names it.
 func TestSubmoduleThatIsNotThePackage(t *testing.T) {
-	soak.Only(t, "TestSubmodule")
 	t.Parallel()
 	const change = "git -c protocol.file.allow=always submodule --quiet update --init && cd libs/cli && echo two > main.txt && git -c user.name=A -c user.email=a@example.org commit -qam two"
 	w := modular(t, `
