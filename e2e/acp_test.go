@@ -6,26 +6,21 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
-	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // A task is worked on to its commit with a program that speaks the Agent Client Protocol, and with TRELLIS_SOAK it is planned with it
-// before: what its model's server counted is what the tokens are said to be, and no process is left.
+// before and judged: what its model's server counted is what the tokens are said to be, and no process is left.
 func TestGeminiWorks(t *testing.T) {
 	t.Parallel()
-	s, server := scene(t, agentstest.Gemini, func(r modelserver.Request) modelserver.Turn {
-		turn := tiny(r)
-		if role(r) == "accept" && !soak.Asked() { // the task that is laid has one criterion
-			turn.Text = strings.Replace(turn.Text, `"A2"`, `"A1"`, 1)
-		}
-		return turn
-	})
+	s, server := scene(t, agentstest.Gemini, tiny)
 	dir := ".trellis/tasks/02-01-bye"
 	if soak.Asked() { // it takes two seconds for each of its starts
+		s.initialized(agentstest.Gemini)
 		out, _ := s.trellis(0, "plan", "-n", "bye", "-t", "backend", "-r", "greet.sh --bye says Bye")
 		dir = out[strings.LastIndexByte(out, '\n')+1:]
 	} else {
+		s.rehearse("A1")
 		s.hand("02-01-bye")
 	}
 	s.trellis(0, "watch", "--once")

@@ -286,21 +286,23 @@ func TestSpeaks(t *testing.T) {
 }
 
 // spoken is a shell's that speaks to all of them.
-func spoken(places [][3]string) (script string) {
+func spoken(places [][3]string) string {
+	script := "attacker dial"
 	for _, p := range places {
-		script += fmt.Sprintf("attacker dial %s %s 2>/dev/null\n", p[1], p[2])
+		script += " " + p[1] + " " + p[2]
 	}
-	return script
+	return script + " 2>/dev/null\n"
 }
 
 // byProxy is a shell's that asks the proxy for all of them that are servers.
-func byProxy(places [][3]string) (script string) {
+func byProxy(places [][3]string) string {
+	script := "attacker via"
 	for _, p := range places {
 		if p[1] == "tcp" {
-			script += fmt.Sprintf("attacker via %s 2>/dev/null\n", p[2])
+			script += " " + p[2]
 		}
 	}
-	return script
+	return script + " 2>/dev/null\n"
 }
 
 // judge checks who was heard.

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,10 +20,14 @@ const attacker = "attacker"
 func attackBy(args []string) int {
 	var err error
 	switch {
-	case len(args) == 3 && args[0] == "dial":
-		err = dial(args[1], args[2])
-	case len(args) == 2 && args[0] == "via":
-		err = via(args[1])
+	case len(args) > 0 && args[0] == "dial":
+		for place := range slices.Chunk(args[1:], 2) {
+			err = errors.Join(err, dial(place[0], place[1]))
+		}
+	case len(args) > 0 && args[0] == "via":
+		for _, address := range args[1:] {
+			err = errors.Join(err, via(address))
+		}
 	case len(args) == 2 && args[0] == "outlive":
 		err = outlive(args[1])
 	case len(args) == 2 && args[0] == "hydra":

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -61,33 +62,79 @@ type site struct {
 	Env []string
 }
 
-// newSite is a repository with a small program and its test, and .trellis as init makes it.
+// laid is the repository that all sites are copied from: a small program and its test, and .trellis as init makes it.
+var laid = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(filepath.Dir(program), "laid")
+	out, err := exec.Command("sh", "-c", `set -e
+mkdir -p "$1/repo"; cd "$1/repo"
+export HOME="$1" GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=Ada GIT_AUTHOR_EMAIL=ada@example.org GIT_COMMITTER_NAME=Ada GIT_COMMITTER_EMAIL=ada@example.org
+printf 'echo "Hello, ${1:-world}!"\n' > greet.sh
+printf '# greet\n\n\140sh greet.sh NAME\140 says hello.\n' > README.md
+printf "test \"\$(sh greet.sh Ada)\" = 'Hello, Ada!'\n" > test.sh
+git init -q -b main; git add -A; git commit -q -m first
+"$2" init --agent rehearsal
+printf '%s' "$3" > .trellis/config.yaml
+git add -A; git commit -q -m trellis`, "sh", dir, program, settingsOf("default: rehearsal")).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(dir, "repo"), nil
+})
+
+// settingsOf are those of a site, with these agents.
+func settingsOf(agents string) string {
+	return "agents: {" + agents + "}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n"
+}
+
+// newSite is a copy of that repository, for an agent.
 func newSite(t testing.TB, env []string, agent string) *site {
 	t.Helper()
+	from, err := laid()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &site{t, filepath.Join(t.TempDir(), "repo"), env}
 	gittest.Gone(t, filepath.Dir(s.Dir))
-	for name, text := range map[string]string{
-		"greet.sh": "echo \"Hello, ${1:-world}!\"\n", "README.md": "# greet\n\n`sh greet.sh NAME` says hello.\n",
-		"test.sh": "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n",
-	} {
-		s.write(name, text)
+	if out, err := exec.Command("cp", "-a", from, s.Dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	s.run("git", "init", "-q", "-b", "main")
-	s.run("git", "add", "-A")
-	s.run("git", "commit", "-q", "-m", "first")
-	s.trellis(0, "init", "--agent", agent)
+	if agent != "rehearsal" {
+		s.employ(agent)
+	}
+	return s
+}
+
+// employ writes the settings for an agent, where others stand.
+func (s *site) employ(agent string) {
+	s.Helper()
 	which := "default: " + agent
 	if agent == agentstest.Gemini { // no kind of its own: a command that speaks a protocol
-		command, err := json.Marshal(agentstest.GeminiCommand().Argv)
+		command := agentstest.GeminiCommand()
+		argv, err := json.Marshal(command.Argv)
 		if err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
-		which += fmt.Sprintf(", commands: {gemini: {type: acp, command: %s, env_pass: [GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL]}}", command)
+		which += fmt.Sprintf(", commands: {gemini: {type: acp, command: %s, env_pass: [%s]}}", argv, strings.Join(command.EnvPass, ", "))
 	}
-	s.write(".trellis/config.yaml", "agents: {"+which+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n")
+	s.write(".trellis/config.yaml", settingsOf(which))
+	s.run("git", "commit", "-q", "-a", "-m", "agent")
+}
+
+// rehearse has the roles that judge played by a script, which finds the criterion met: what counts is what the agent itself does.
+func (s *site) rehearse(criterion string) {
+	s.Helper()
+	s.write(".trellis/config.yaml", strings.Replace(s.read(".trellis/config.yaml"), "agents: {", "agents: {roles: {check: {agent: rehearsal}, accept: {agent: rehearsal}}, ", 1))
+	s.write(".trellis/rehearsal.yaml", fmt.Sprintf("roles:\n  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: %s, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", criterion))
+}
+
+// initialized has trellis init make .trellis anew for a real agent, each of whose programs it starts a few times.
+func (s *site) initialized(agent string) {
+	s.Helper()
+	s.run("rm", "-r", ".trellis")
+	s.trellis(0, "init", "--agent", agent)
 	s.run("git", "add", "-A")
-	s.run("git", "commit", "-q", "-m", "trellis")
-	return s
+	s.run("git", "commit", "-q", "-m", "init")
+	s.employ(agent)
 }
 
 func (s *site) write(name, text string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/programtest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // Hang is after how long a test takes something for hung. It is less than the 3,000 s for which the programs of the suite
@@ -62,7 +63,7 @@ const Gemini = "gemini"
 
 // GeminiCommand is the agent that Gemini is, as settings have it.
 func GeminiCommand() agents.Command {
-	return agents.Command{Type: agents.ACP, Argv: []string{Gemini, "--acp", "-m", "gemini-2.5-pro"}, EnvPass: []string{"GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"}}
+	return agents.Command{Type: agents.ACP, Argv: []string{Gemini, "--acp", "-m", "gemini-2.5-pro"}, EnvPass: []string{"GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_NO_RELAUNCH"}}
 }
 
 // RealEnv prepares a home for one of the real agent programs (claude, codex, opencode, gemini) whose model is the
@@ -87,7 +88,11 @@ func RealEnv(t testing.TB, cli, serverURL string) []string {
 		write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(openCodeConfig, serverURL))
 	case Gemini:
 		write(t, filepath.Join(home, ".gemini", "settings.json"), geminiSettings)
-		return append(env, "GEMINI_API_KEY=dummy-0123456789", "GOOGLE_GEMINI_BASE_URL="+serverURL)
+		env = append(env, "GEMINI_API_KEY=dummy-0123456789", "GOOGLE_GEMINI_BASE_URL="+serverURL)
+		if !soak.Asked() { // it starts itself a second time otherwise, with more memory
+			env = append(env, "GEMINI_CLI_NO_RELAUNCH=true")
+		}
+		return env
 	default:
 		t.Fatalf("there is no agent program %s", cli)
 	}
