@@ -50,7 +50,7 @@ func TestGemini(t *testing.T) {
 			return st
 		},
 	}
-	s = seldom(s, append(slices.Clone(alike), agentstest.AnswersJSON, agentstest.Silent, agentstest.Unauthorized, agentstest.Refused)...)
+	s = seldom(s, append(slices.Clone(alike), agentstest.AnswersJSON, agentstest.Refused, "big-prompt")...)
 	s.Skip[agentstest.Spends] = "gemini tells what it used when it is done"
 	s.Skip[agentstest.RateLimited] = "gemini does not say for how long; see TestACPFailures"
 	s.Skip[agentstest.Garbage] = "gemini says 500 of what it does not understand, as of a provider's failure"

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/prices"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -30,24 +31,25 @@ func counted(s *modelserver.Server) trellis.Usage {
 }
 
 // What the real programs tell is to the token what their server counted, and what it cost is told, estimated by the prices of the
-// model, which the program may name itself, or not known.
+// model, which the program may name itself, or not known. Of the two that tell it themselves opencode is left to TRELLIS_SOAK.
 func TestCostOfPrograms(t *testing.T) {
 	t.Parallel()
 	own := prices.Table{"mine": {Input: 1, Output: 2, CacheRead: 0.5}}
-	for name, c := range map[string]struct {
+	type program struct {
 		cli, model string
 		table      prices.Table
 		settings   string        // the model that the program's own settings name
 		price      *prices.Price // nil: nobody can tell
 		estimated  bool
-	}{
+	}
+	for name, c := range soak.Rows(t, map[string]program{
 		"codex, asked":              {agents.Codex, "gpt-5.5", nil, "", of(t, nil, "gpt-5.5"), true},
 		"codex, by its settings":    {agents.Codex, "", nil, "gpt-5.1-codex", of(t, nil, "gpt-5.1-codex"), true},
 		"codex, our own price":      {agents.Codex, "mine", own, "", of(t, own, "mine"), true},
 		"codex, nobody's":           {agents.Codex, "", own, "mock-1", nil, false},
 		"opencode, by its settings": {agents.OpenCode, "", nil, "", &prices.Price{Input: 1, Output: 10, CacheRead: 0.1}, false},
 		"claude":                    {agents.Claude, "claude-haiku-4-5", nil, "", of(t, nil, "claude-haiku-4-5"), false},
-	} {
+	}, "codex, asked", "codex, by its settings", "codex, our own price", "codex, nobody's", "claude") {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, priced)
 			env := agentstest.RealEnv(t, c.cli, server.URL)

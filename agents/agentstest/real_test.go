@@ -160,8 +160,8 @@ func seldom(s agentstest.Subject, behaviours ...agentstest.Behaviour) agentstest
 
 // alike are those behaviours: what a provider said and the program passes on, what any child process of ours does, and an answer that
 // is also the first of the two of "resumes".
-var alike = []agentstest.Behaviour{"two-at-once", agentstest.NotUTF8, agentstest.Empty, agentstest.Garbage, "wall", agentstest.Down, agentstest.Exhausted,
-	agentstest.Invalid, agentstest.Overflow, agentstest.Spends, agentstest.Escapes}
+var alike = []agentstest.Behaviour{"two-at-once", agentstest.NotUTF8, agentstest.Empty, agentstest.Garbage, agentstest.Silent, agentstest.Unauthorized, agentstest.Down,
+	agentstest.Exhausted, agentstest.Invalid, agentstest.Overflow, agentstest.Spends, agentstest.Escapes}
 
 func TestClaude(t *testing.T) { agentstest.Run(t, seldom(real(agents.Claude), alike...)) }
 
@@ -183,9 +183,11 @@ func TestCodex(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
+// opencode, which computes for five seconds at each start, answers and goes on in its session. That a long prompt comes to it
+// TestLongPrompt of ./e2e shows.
 func TestOpenCode(t *testing.T) {
 	t.Parallel()
-	s := seldom(real(agents.OpenCode), append(slices.Clone(alike), agentstest.Refused, agentstest.Unauthorized)...)
+	s := seldom(real(agents.OpenCode), append(slices.Clone(alike), agentstest.Refused, agentstest.Works, "big-prompt")...)
 	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, agentstest.Invalid, "wall"} {
 		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"
 	}

@@ -148,14 +148,14 @@ func there(path string) bool {
 // most is what a program may print, where that is put to the test.
 func most(b agentstest.Behaviour) int64 {
 	if b == agentstest.Floods || b == agentstest.Complains {
-		return 4 << 20
+		return 1 << 20
 	}
 	return 0
 }
 
 // longLine is the shell command that prints one: longer than any that is read, with TRELLIS_SOAK longer than what is kept of all lines.
 func longLine() string {
-	bytes := 20_000_000
+	bytes := 9_000_000
 	if soak.Asked() {
 		bytes = 100_000_000
 	}
