@@ -10,10 +10,14 @@ import (
 // jumps are by how many seconds the clock is set ahead or back.
 var jumps = []int{3600, -3600}
 
-// The clock is set by an hour while nothing runs, after a kill: the run goes on all the same.
+// The clock is set by an hour while nothing runs, after a kill: the run goes on all the same. The first play is killed here and there,
+// the others in their middle, and where everything is to be tried all of them at each step.
 func TestClockIsSetBetweenRuns(t *testing.T) {
-	for _, p := range plays {
+	for n, p := range plays {
 		for i, s := range p.evenly(t, 2) {
+			if !full() && n > 0 && i != 1 {
+				continue
+			}
 			t.Run(fmt.Sprint(p.Name, " ", s, " ", jumps[i%2]), func(t *testing.T) {
 				t.Parallel()
 				w := p.world(t)
@@ -80,7 +84,7 @@ roles:
 	for _, args := range [][]string{{"start", id}, {"watch", "--once"}} {
 		for _, jump := range jumps {
 			for _, killed := range []bool{false, true} {
-				if !full() && killed != (args[0] == "start") {
+				if !full() && (killed != (args[0] == "start") || killed && jump > 0) { // who begins anew is held up by a clock that is set back
 					continue
 				}
 				t.Run(fmt.Sprint(args[0], " ", jump, " ", killed), func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // may not be come past: then nobody is killed.
 func TestKilledWhileTheBaselineRunsBeside(t *testing.T) {
 	p := &play{Name: "beside", Args: []string{"start", id}, Script: script, Config: "baseline: parallel\n", Beside: true}
-	for i, s := range p.evenly(t, 4) {
+	for i, s := range p.evenly(t, 2) {
 		p.kill(t, s, victims[i%len(victims)], "1ms")
 	}
 }

@@ -210,7 +210,7 @@ func (p *play) evenly(t *testing.T, n int) (list []spot) {
 // no play before this one has; all of them where everything is to be tried.
 func (p *play) spread(t *testing.T) (list []spot) {
 	t.Helper()
-	even := p.evenly(t, 4)
+	even := p.evenly(t, 2)
 	if full() {
 		return even
 	}

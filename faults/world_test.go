@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,33 @@ func newWorld(t testing.TB, script string) *world {
 	return openWorld(t, t.TempDir()).lay(script)
 }
 
+// laid are repositories by the script of their agents, which all worlds but the first with it are copied from.
+var laid = struct {
+	sync.Mutex
+	at map[string]string
+}{at: map[string]string{}}
+
 func (w *world) lay(script string) *world {
+	w.Helper()
+	laid.Lock()
+	defer laid.Unlock()
+	if laid.at[script] == "" {
+		dir, err := os.MkdirTemp(filepath.Dir(program), "laid-")
+		if err != nil {
+			w.Fatal(err)
+		}
+		first := &world{w.TB, dir, w.Env}
+		first.make(script)
+		laid.at[script] = first.path("repo")
+	}
+	if out, err := exec.Command("cp", "-a", laid.at[script], w.path("repo")).CombinedOutput(); err != nil {
+		w.Fatalf("%v: %s", err, out)
+	}
+	return w
+}
+
+// make makes such a repository.
+func (w *world) make(script string) {
 	w.Helper()
 	w.fill(map[string]string{
 		"repo/greet.sh": "echo \"Hello, ${1:-world}!\"\n", "repo/README.md": "# greet\n",
@@ -59,7 +86,6 @@ func (w *world) lay(script string) *world {
 	w.git("init", "-q", "-b", "main")
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "first")
-	return w
 }
 
 // openWorld is a world that is there.
