@@ -1,26 +1,44 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/programtest"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// All measures are taken, each once or so: what they say here means nothing, but none may break.
-func TestAll(t *testing.T) {
-	trellis := filepath.Join(t.TempDir(), "trellis")
-	if err := programtest.Build("..", trellis); err != nil {
+// programs builds trellis, and the programs of the bench, which stay for other tests, and returns where trellis is.
+func (b *bench) programs(t *testing.T) (trellis string) {
+	t.Helper()
+	trellis = filepath.Join(t.TempDir(), "trellis")
+	err := programtest.Build("..", trellis)
+	for pkg, path := range map[string]*string{instantPackage: &b.instant, timedPackage: &b.timed} {
+		if err == nil {
+			*path, err = programtest.Kept(pkg)
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	return trellis
+}
+
+// All measures are taken, each once or so: what they say here means nothing, but none may break. What is long is long in a soak alone.
+func TestAll(t *testing.T) {
 	var log, out strings.Builder
-	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond, turn: 10 * time.Millisecond}
+	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, stream: 2, diff: 3000, written: []int{10}, based: 2, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond, turn: 10 * time.Millisecond}
+	trellis := b.programs(t)
+	if soak.Asked() {
+		b.stream, b.diff, b.written, b.based = 100, 50_000, []int{10, 100, 1000}, 8
+	}
 	if _, err := b.all(trellis, "", &out); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
-	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis validate", "trellis ui, 4 tasks: first screen", "from a key to the screen", "size of the program", "a log of 100 MB: memory", "a diff of 50000 lines: memory", "empty Go program",
+	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis validate", "trellis ui, 4 tasks: first screen", "from a key to the screen", "size of the program", fmt.Sprintf("a log of %d MB: memory", b.stream), fmt.Sprintf("a diff of %d lines: memory", b.diff), "empty Go program",
 		"rename to agent, 10 files, 4 tasks", "rename to agent, 1000 files", "git worktree add", "whole run by the watcher", "whole run by trellis start", "worktree, commit and cleanup by trellis", "trellis cleanup --merged TASK alone", "40 files: of that git's objects, 100 written", "trellis plan, five calls", "trellis plan, agents that take 0.01 s each", "the same with planning.speculate: false", "20 steps in a chain, each", "20 steps in parallel groups, each", "trellis objective next, 10000 steps"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line says %q:\n%s", want, &out)

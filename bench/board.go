@@ -97,9 +97,6 @@ func (v *served) memory(b *bench, name string) error {
 	return err
 }
 
-// logMegabytes is how long the log is of which a board shows the end.
-const logMegabytes = 100
-
 // longLog measures the memory that a long log takes.
 func (b *bench) longLog(s *site) error {
 	id, err := s.placed()
@@ -118,7 +115,7 @@ func (b *bench) longLog(s *site) error {
 		return err
 	}
 	lines := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1024)
-	for range logMegabytes {
+	for range b.stream {
 		if _, err := f.WriteString(lines); err != nil {
 			return errors.Join(err, f.Close())
 		}
@@ -134,16 +131,13 @@ func (b *bench) longLog(s *site) error {
 	if err == nil && !strings.Contains(page, "xxxx") {
 		err = fmt.Errorf("the log of %s is not shown: %s", id, page)
 	}
-	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a log of %d MB: memory at most", logMegabytes)), v.end())
+	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a log of %d MB: memory at most", b.stream)), v.end())
 }
-
-// diffLines is how long the diff is that a board shows in pages.
-const diffLines = 50_000
 
 // longDiff measures the memory that a long diff takes.
 func (b *bench) longDiff(s *site) error {
 	var text strings.Builder
-	for i := range diffLines {
+	for i := range b.diff {
 		fmt.Fprintf(&text, "func f%d() string { return \"line\" }\n", i)
 	}
 	base, err := s.output("git", "rev-parse", "HEAD")
@@ -180,10 +174,10 @@ func (b *bench) longDiff(s *site) error {
 			path = "/v/task/" + id + "/diff?" + strings.ReplaceAll(query, "&amp;", "&")
 		}
 	}
-	if err == nil && seen != diffLines {
-		err = fmt.Errorf("the diff of %d lines shows %d", diffLines, seen)
+	if err == nil && seen != b.diff {
+		err = fmt.Errorf("the diff of %d lines shows %d", b.diff, seen)
 	}
-	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a diff of %d lines: memory at most", diffLines)), v.end())
+	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a diff of %d lines: memory at most", b.diff)), v.end())
 }
 
 // output is the first line that a program says in the main checkout.

@@ -9,11 +9,8 @@ import (
 	"time"
 )
 
-// How many tasks begin at one base where what checks cost is measured, and how many of them run at once.
-const (
-	atOneBase = 8
-	atOnce    = 2
-)
+// atOnce is how many tasks run at once where what checks cost is measured.
+const atOnce = 2
 
 const checkedConfig = `agents: {default: slow, commands: {slow: {command: [sh, -c, 'sleep %g; exec "$0" "$1"', %q, %q]}}}
 limits: {attempts: 1, rounds: 1, parallel: %d}
@@ -38,7 +35,7 @@ func (b *bench) checksOf(of side, name string) error {
 	runs := filepath.Join(b.dir, name, "runs.log")
 	err = errors.Join(s.write(".trellis/config.yaml", fmt.Sprintf(checkedConfig, agent, b.instant, s.log, atOnce, runs, check)),
 		s.run("git", "commit", "-q", "-a", "-m", "check slowly"))
-	for i := range atOneBase {
+	for i := range b.based {
 		err = errors.Join(err, s.lay(filepath.Join(s.tasks(), fmt.Sprintf("02-01-checked-%d", i)), "ready"))
 	}
 	if err != nil {
@@ -53,11 +50,11 @@ func (b *bench) checksOf(of side, name string) error {
 	if err != nil {
 		return err
 	}
-	least := check + atOneBase/atOnce*(float64(len(roles))*agent+check)
-	what := fmt.Sprintf("%d tasks from one base, %d at once, checks of %g s", atOneBase, atOnce, check)
+	least := check + float64(b.based/atOnce)*(float64(len(roles))*agent+check)
+	what := fmt.Sprintf("%d tasks from one base, %d at once, checks of %g s", b.based, atOnce, check)
 	b.rows = append(b.rows,
 		row{name: of.name + what, unit: "s", samples: []float64{whole}},
-		row{name: of.name + "seconds of checks in it", unit: "s", samples: []float64{float64(strings.Count(string(said), "\n")) * check}, p50: 1.25*atOneBase*check + check},
+		row{name: of.name + "seconds of checks in it", unit: "s", samples: []float64{float64(strings.Count(string(said), "\n")) * check}, p50: 1.25*float64(b.based)*check + check},
 		row{name: of.name + "beside the baseline, agents, and the checks once", unit: "%", samples: []float64{100 * (whole/least - 1)}, p50: 1})
 	return nil
 }

@@ -39,9 +39,6 @@ func (b *bench) defence() error {
 // under is what it may be of a run, in percent.
 const under = 5
 
-// written are the numbers of objects that an agent writes.
-var written = []int{10, 100, 1000}
-
 // defended takes the rows of one repository.
 func (s *site) defended(name string, under float64) error {
 	name += ": "
@@ -60,7 +57,7 @@ func (s *site) defended(name string, under float64) error {
 			rows[i].samples = append(rows[i].samples, value)
 		}
 	}
-	for _, n := range written {
+	for _, n := range s.b.written {
 		looks, err := s.spentLooks(n)
 		if err != nil {
 			return err

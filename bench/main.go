@@ -20,7 +20,7 @@ func main() {
 	before := flag.String("before", "", "another built `program`, measured beside it where what a delivered task takes is")
 	only := flag.String("only", "", "measure only what has this `text` in its name")
 	flag.Parse()
-	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second, slow: 10 * time.Second, turn: time.Second}
+	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, stream: 100, diff: 50_000, written: []int{10, 100, 1000}, based: 8, rest: 33 * time.Second, slow: 10 * time.Second, turn: time.Second}
 	failed, err := b.all(*trellis, *before, os.Stdout)
 	switch {
 	case err != nil:
@@ -40,12 +40,16 @@ type bench struct {
 	sizes     []int         // numbers of tasks to list
 	chain     int           // steps of a file that is run
 	crowd     int           // files of a large repository
+	stream    int           // megabytes of a long log, of which a board shows the end
+	diff      int           // lines of a long diff, which a board shows in pages
+	written   []int         // numbers of objects that an agent writes
+	based     int           // tasks that begin at one base where what checks cost is measured
 	slow      time.Duration // what a check takes where it takes long
 	turn      time.Duration // what an agent takes where it takes long
 	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
 
 	trellis, before string // programs: what is measured, and "" or an earlier one
-	instant, timed  string // programs of the bench
+	instant, timed  string // programs of the bench, "": to be built
 	dir             string // where everything is made
 	env             []string
 	rows            []row
@@ -71,6 +75,11 @@ func (b *bench) all(trellis, before string, out io.Writer) (failed int, err erro
 	return table(out, b.rows)
 }
 
+const (
+	instantPackage = "github.com/trellis-tasks/trellis/bench/instant"
+	timedPackage   = "github.com/trellis-tasks/trellis/bench/timed"
+)
+
 // prepare builds the programs of the bench, and an environment without settings of the user.
 func (b *bench) prepare(trellis, before string) (err error) {
 	if b.trellis, err = filepath.Abs(trellis); err != nil {
@@ -84,9 +93,11 @@ func (b *bench) prepare(trellis, before string) (err error) {
 	if b.dir, err = filepath.EvalSymlinks(b.dir); err != nil {
 		return err
 	}
-	b.instant, b.timed = filepath.Join(b.dir, "instant"), filepath.Join(b.dir, "timed")
-	if err := succeed(exec.Command("go", "build", "-o", b.dir+"/", "github.com/trellis-tasks/trellis/bench/instant", "github.com/trellis-tasks/trellis/bench/timed")); err != nil {
-		return err
+	if b.instant == "" {
+		b.instant, b.timed = filepath.Join(b.dir, "instant"), filepath.Join(b.dir, "timed")
+		if err := succeed(exec.Command("go", "build", "-o", b.dir+"/", instantPackage, timedPackage)); err != nil {
+			return err
+		}
 	}
 	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "TMPDIR=" + os.TempDir(), "LANG=C", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org"}

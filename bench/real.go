@@ -34,7 +34,7 @@ func (b *bench) real(what string, fetch func() ([]project, error)) error {
 		return nil
 	}
 	for _, p := range list {
-		err = errors.Join(err, b.inProject(p, atOneBase, 1))
+		err = errors.Join(err, b.inProject(p, b.based, 1))
 	}
 	return err
 }

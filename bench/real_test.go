@@ -6,17 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
 // withPrograms is a bench whose programs are built.
 func withPrograms(t *testing.T) *bench {
-	trellis := filepath.Join(t.TempDir(), "trellis")
-	if err := programtest.Build("..", trellis); err != nil {
-		t.Fatal(err)
-	}
 	b := &bench{log: io.Discard, dir: t.TempDir()}
+	trellis := b.programs(t)
 	if err := b.prepare(trellis, trellis); err != nil {
 		t.Fatal(err)
 	}
