@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // What is offered, and what it costs the client to know of it.
@@ -110,7 +111,11 @@ func TestShow(t *testing.T) {
 func TestShowsWhatIsLarge(t *testing.T) {
 	w := newWorld(t, nil)
 	var many strings.Builder
-	for i := range 400 {
+	criteria := 100
+	if soak.Asked() {
+		criteria = 400
+	}
+	for i := range criteria {
 		fmt.Fprintf(&many, "- [ ] it says %d %s (verify: `true`)\n", i, strings.Repeat("\"ü\" ", 300))
 	}
 	files := map[string]string{}
@@ -124,7 +129,7 @@ func TestShowsWhatIsLarge(t *testing.T) {
 		More     int `json:"more_criteria"`
 	}
 	connect(t, w.options(mcpserver.Read)).ok("task_show", `{"task": "hello"}`, &a)
-	if len(a.Criteria)+a.More != 400 {
+	if len(a.Criteria)+a.More != criteria || a.More == 0 {
 		t.Errorf("got %d criteria and %d more", len(a.Criteria), a.More)
 	}
 }
@@ -317,7 +322,11 @@ func TestHostileArguments(t *testing.T) {
 	}
 	other := newWorld(t, nil)
 	other.planned("02-01-theirs", prd)
-	names := []string{w.Path(".trellis/tasks/02-01-hello"), other.Path(".trellis/tasks/02-01-theirs"), "02-01-theirs", "../../02-01-hello", "/etc", "..", ".", ".new-x", "archive/../02-01-hello", "a/b", `a\b`, "x\x00y", "x\x1b[31m", "x\ny", "02-01-out", "\u202e", strings.Repeat("x", 300), strings.Repeat("y", 1<<20), "nosuch", ""}
+	endless := 100 << 10
+	if soak.Asked() {
+		endless = 1 << 20
+	}
+	names := []string{w.Path(".trellis/tasks/02-01-hello"), other.Path(".trellis/tasks/02-01-theirs"), "02-01-theirs", "../../02-01-hello", "/etc", "..", ".", ".new-x", "archive/../02-01-hello", "a/b", `a\b`, "x\x00y", "x\x1b[31m", "x\ny", "02-01-out", "\u202e", strings.Repeat("x", 300), strings.Repeat("y", endless), "nosuch", ""}
 	for _, tool := range list.Tools {
 		c.refused(tool.Name, `{"task": "hello", "nosuchfield": 1}`, "unknown field", "next: "+tool.Name+" takes ")
 		c.refused(tool.Name, `[1]`, "next: "+tool.Name+" takes ")

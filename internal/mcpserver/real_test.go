@@ -120,7 +120,7 @@ func realSession(t *testing.T, name string) {
 		t.Errorf("the task was decided about: %s", doc)
 	}
 	var tasks []struct{ Name string }
-	for end := time.Now().Add(15 * time.Minute); len(tasks) < 2 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Minute); len(tasks) < 2 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err := json.Unmarshal([]byte(trellis("list", "--status", "waiting", "--json")), &tasks); err != nil {
 			t.Fatal(err)
 		}
