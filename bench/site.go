@@ -88,11 +88,26 @@ var statuses = []string{"completed", "review", "planning", "cancelled"}
 // fill adds task directories that are nothing to run, where there are from, until there are to.
 func (s *site) fill(from, to int) error {
 	for i := max(from, s.filled); i < to; i++ {
-		if err := s.lay(filepath.Join(s.tasks(), fmt.Sprintf("01-01-other-%d", i)), statuses[i%len(statuses)]); err != nil {
+		if err := s.lay(s.other(i), statuses[i%len(statuses)]); err != nil {
 			return err
 		}
 	}
 	s.filled = max(s.filled, to)
+	return nil
+}
+
+func (s *site) other(i int) string { return filepath.Join(s.tasks(), fmt.Sprintf("01-01-other-%d", i)) }
+
+// restate has the tasks that fill made with one status say another.
+func (s *site) restate(made, now string) error {
+	for i := range s.filled {
+		if statuses[i%len(statuses)] != made {
+			continue
+		}
+		if err := s.lay(s.other(i), now); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
