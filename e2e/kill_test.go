@@ -74,6 +74,7 @@ func newCrash(t *testing.T, cli string) *crash {
 	c.write("bye.sh", changed)
 	c.run("git", "add", "-A")
 	c.run("git", "commit", "-q", "-m", "tools")
+	c.rehearse("A1") // who is killed is the agent that works
 	c.hand("02-01-bye")
 	return c
 }
@@ -81,13 +82,6 @@ func newCrash(t *testing.T, cli string) *crash {
 // script is a model that works with one tool after the other and believes its conversation: what is shown as done
 // there is done, what was only begun it looks at.
 func (c *crash) script(r modelserver.Request) modelserver.Turn {
-	switch {
-	case strings.Contains(string(r.Raw), "# Your part: implement"):
-	case role(r) == "accept":
-		return modelserver.Turn{Text: `{"criteria":[{"id":"A1","verdict":"met","evidence":"greet.sh:1"}]}`}
-	default:
-		return works(r)
-	}
 	c.mu.Lock()
 	c.asked++
 	n := c.asked
@@ -298,7 +292,7 @@ func TestKilledAgents(t *testing.T) {
 	for i, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			seldom(t, cli, "TestKilledInAStep", "codex")
+			seldom(t, cli, "codex", "codex")
 			calm := newCrash(t, cli)
 			calm.until(t, "")
 			t.Logf("%d moments: %q", len(calm.moments), calm.moments)

@@ -104,7 +104,7 @@ func TestSteps(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			seldom(t, cli, "TestKilledInAStep", "codex")
+			seldom(t, cli, "codex", "codex")
 			s, list, one := farewells(t, cli, "continue")
 			for _, r := range list[1:] {
 				if raw := string(r.Raw); !strings.Contains(raw, "Let greet.sh wave") || !strings.Contains(raw, "I begin add_flag.") || !strings.Contains(raw, guide) {
@@ -255,7 +255,7 @@ func TestKilledInAStep(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			seldom(t, cli, "TestKilledAgents", "codex")
+			seldom(t, cli, "codex", "codex")
 			var once sync.Once
 			at := make(chan struct{})
 			s, server := scene(t, cli, func(r modelserver.Request) (turn modelserver.Turn) {
