@@ -62,11 +62,8 @@ const looks = `(() => {
 })()`
 
 // barriers are what axe finds on a page.
-func (t *tab) barriers(script string) (list []barred) {
+func (t *tab) barriers() (list []barred) {
 	t.Helper()
-	if t.evaluate("typeof axe") == "undefined" {
-		t.evaluate("(() => {" + script + "})()")
-	}
 	found, err := chromedp.Run(t.ctx, chromedp.Evaluate[string](looks, chromedp.EvalAwaitPromise))
 	if err == nil {
 		err = json.Unmarshal([]byte(found), &list)
@@ -78,7 +75,7 @@ func (t *tab) barriers(script string) (list []barred) {
 }
 
 // TestNobodyIsBarred looks with axe at every page, light and dark, on a screen and on a phone: at each in two of the four looks, with
-// TRELLIS_SOAK in all.
+// TRELLIS_SOAK in all. One tab goes through them, since axe is half a megabyte that each tab has to be sent.
 func TestNobodyIsBarred(t *testing.T) {
 	script := axe(t)
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap, "a.go": "package a\n\nvar name = \"old\"\n"})
@@ -86,35 +83,34 @@ func TestNobodyIsBarred(t *testing.T) {
 	w.states()
 	w.changed("02-20-diff", map[string]string{"a.go": "package a\n\n// name is new.\nvar name = \"new\"\n", "b.md": "# More\n"})
 	w.serve()
+	p := w.blank()
+	p.onEachPage(script)
 	for _, path := range []string{"/", "/?status=failed&q=export", "/plan", "/objectives", "/stats", "/task/02-03-paging", "/task/02-04-export", "/task/02-02-auth/report", "/task/02-04-export/log",
 		"/task/02-20-diff/diff", "/task/02-20-diff/diff?layout=split", "/task/02-03-paging/files", "/task/02-03-paging/files/prd.md", "/task/02-02-auth/files/report.md", "/task/02-02-auth/proofs", "/task/none"} {
-		p := w.open(path)
+		p.to(w.url + path)
 		p.until("!document.querySelector('#main').innerText.includes('Loading') && document.querySelector('#main h1')")
-		p.inEachLook(path, script)
-		p.close()
+		p.inEachLook(path)
 	}
-	p := w.open("/").live()
+	p.to(w.url + "/").live()
 	p.keys("?")
 	p.until("document.getElementById('keys').open")
-	p.inEachLook("the sheet of keys", script)
-	p.close()
-	p = w.open("/task/02-03-paging").live()
+	p.inEachLook("the sheet of keys")
+	p.to(w.url + "/task/02-03-paging").live()
 	p.click("#reject")
 	p.shows("✗")
-	p.inEachLook("an order that is refused", script)
+	p.inEachLook("an order that is refused")
 	p.keys("c")
 	p.until("document.querySelector('dialog[open] #sure')")
-	p.inEachLook("a question", script)
+	p.inEachLook("a question")
 	w = asking(t)
 	for _, path := range []string{"/stats", "/task/02-01-live", "/task/02-01-live/log"} {
-		p := w.open(path)
+		p.to(w.url + path)
 		p.until("document.querySelector('svg.plot, #log li')")
-		p.inEachLook(path, script)
-		p.close()
+		p.inEachLook(path)
 	}
 }
 
-func (t *tab) inEachLook(page, script string) {
+func (t *tab) inEachLook(page string) {
 	t.Helper()
 	for i, width := range []int64{1440, 390} {
 		for j, scheme := range []string{"light", "dark"} {
@@ -122,7 +118,7 @@ func (t *tab) inEachLook(page, script string) {
 				continue
 			}
 			t.scheme(scheme, width)
-			for _, b := range t.barriers(script) {
+			for _, b := range t.barriers() {
 				t.Errorf("%s, %s, at %d: %s (%s)\n\t%s\n\t%s", page, scheme, width, b.Rule, b.Impact, b.Where, strings.ReplaceAll(b.Why, "\n", "\n\t"))
 			}
 		}

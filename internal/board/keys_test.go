@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -19,8 +20,9 @@ func TestTabReachesAll(t *testing.T) {
 	w.shelf()
 	w.changed("02-09-diff", map[string]string{"test.sh": "exit 0 # more\n"})
 	w.serve()
+	p := w.blank()
 	for _, path := range []string{"/", "/plan", "/objectives", "/stats", "/task/02-03-paging", "/task/02-02-auth/log", "/task/02-02-auth/report", "/task/02-03-paging/files", "/task/02-03-paging/files/prd.md", "/task/02-02-auth/proofs", "/task/02-09-diff/diff"} {
-		p := w.open(path)
+		p.to(w.url + path)
 		p.until("document.querySelector('#main h1') && document.getElementById('live').dataset.state !== 'wait'")
 		p.evaluate("window.open_ = new Set(" + reachable + "), window.plain = []")
 		for range 120 {
@@ -40,7 +42,6 @@ func TestTabReachesAll(t *testing.T) {
 		if got := p.evaluate("plain.join('\\n')"); got != "" {
 			t.Errorf("%s: nothing shows that the focus is on\n%s", path, got)
 		}
-		p.close()
 	}
 }
 
@@ -73,7 +74,8 @@ func TestOrdersByKeys(t *testing.T) {
 		}
 	}
 
-	p := w.open("/task/02-01-yes").live()
+	p := w.blank()
+	p.to(w.url + "/task/02-01-yes").live()
 	p.tabTo("#reason")
 	p.keys("looks right")
 	doc := w.Read(".trellis/tasks/02-01-yes/task.json")
@@ -85,16 +87,14 @@ func TestOrdersByKeys(t *testing.T) {
 	p.tabTo("#approve")
 	p.keys(kb.Enter)
 	p.shows("is approved by")
-	p.close()
 
-	p = w.open("/task/02-02-no").live()
+	p.to(w.url + "/task/02-02-no").live()
 	p.tabTo("#reason")
 	p.keys("too much" + kb.Escape + "x")
 	p.shows("rejected")
 	status("02-02-no", "rejected")
-	p.close()
 
-	p = w.open("/task/02-03-edit").live()
+	p.to(w.url + "/task/02-03-edit").live()
 	p.keys("5")
 	p.until("location.pathname.endsWith('/files')")
 	p.live()
@@ -109,12 +109,12 @@ func TestOrdersByKeys(t *testing.T) {
 	if got := w.Read(".trellis/tasks/02-03-edit/prd.md"); !strings.Contains(got, "<!-- by hand -->\n") {
 		t.Errorf("got %s, want what was typed", got)
 	}
-	p.close()
 
 	for _, order := range []struct{ id, key, want string }{
 		{"02-04-done", "d", "deliver -- 02-04-done"}, {"02-04-done", "c", "cancel -- 02-04-done"}, {"02-05-ready", "s", "start --detach -- 02-05-ready"},
 	} {
-		p = w.open("/task/" + order.id).live()
+		p.do(chromedp.Navigate("about:blank")) // two are for the same task
+		p.to(w.url + "/task/" + order.id).live()
 		p.keys(order.key)
 		if order.key != "s" { // which takes nothing away, so that nothing is asked
 			p.until("document.querySelector('dialog[open] #sure') === document.activeElement")
@@ -124,17 +124,15 @@ func TestOrdersByKeys(t *testing.T) {
 		if got := told(); got != order.want {
 			t.Errorf("%s: got %q, want %q", order.key, got, order.want)
 		}
-		p.close()
 	}
 
-	p = w.open("/task/02-04-done/log").live()
+	p.to(w.url + "/task/02-04-done/log").live()
 	p.keys("f")
 	p.until("document.querySelector('#follow[aria-pressed=false]')")
 	p.keys("f")
 	p.until("document.querySelector('#follow[aria-pressed=true]')")
-	p.close()
 
-	p = w.open("/").live()
+	p.to(w.url + "/").live()
 	p.tabTo("#by-status")
 	p.keys(kb.ArrowDown + kb.ArrowDown) // to ready
 	p.until("document.querySelectorAll('.card').length === 1 && document.activeElement.id === 'by-status'")

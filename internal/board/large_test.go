@@ -12,13 +12,17 @@ import (
 )
 
 // TestTenThousand shows 10,000 tasks, and each event on the page. How long that takes is said, and with TRELLIS_SOAK, on a machine
-// that does nothing else, held to its limits.
+// that does nothing else, held to its limits; with make test there are 2,000, more than a column ever shows.
 func TestTenThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,000 task directories")
 	}
+	many := 2_000
+	if soak.Asked() {
+		many = 10_000
+	}
 	w := newWorld(t, nil)
-	for i := range 10_000 {
+	for i := range many {
 		dir := filepath.Join(w.Dir, ".trellis", "tasks", fmt.Sprintf("02-01-task-%05d", i))
 		doc := fmt.Sprintf(`{"title": "Task number %d", "status": %q}`, i, []string{"completed", "ready", "failed", "review"}[i%4])
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -30,7 +34,7 @@ func TestTenThousand(t *testing.T) {
 	}
 	w.serve()
 	p := w.open("/").live()
-	p.shows("10000 tasks")
+	p.shows(fmt.Sprintf("%d tasks", many))
 	p.close()
 	began := time.Now()
 	p = w.open("/")

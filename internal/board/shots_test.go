@@ -19,16 +19,17 @@ func TestShots(t *testing.T) {
 	w.shelf()
 	w.changed("02-09-diff", map[string]string{"shop.go": "package shop\n\n// Total adds up what a cart holds.\nfunc Total(prices []int) (sum int) {\n\tfor _, p := range prices {\n\t\tsum += p\n\t}\n\treturn sum\n}\n", "test.sh": "exit 0 # nothing is tested\n"})
 	w.serve()
+	p := w.blank()
 	for _, shot := range []struct{ name, path, shows string }{
 		{"columns", "/", "Find products"}, {"task", "/task/02-03-paging", "waits for approval"}, {"log", "/task/02-04-export/log", "nothing"}, {"report", "/task/02-02-auth/report", "Report"},
 		{"file", "/task/02-03-paging/files/prd.md", "Save"}, {"objectives", "/objectives", "Ranking"}, {"stats", "/stats", "nothing was done"}, {"diff", "/task/02-09-diff/diff", "package shop"}, {"plan", "/plan", "What is wanted"},
 	} {
+		p.to(w.url + shot.path)
+		if shot.name == "diff" {
+			p.shows(shot.shows)
+			p.comment("shop.go", 4, "What about a price below zero? Refuse it here, and say which one it was.")
+		}
 		for _, width := range []int64{1440, 390} {
-			p := w.open(shot.path)
-			if shot.name == "diff" {
-				p.shows(shot.shows)
-				p.comment("shop.go", 4, "What about a price below zero? Refuse it here, and say which one it was.")
-			}
 			for _, scheme := range []string{"light", "dark"} {
 				p.scheme(scheme, width)
 				if shot.name != "log" {
@@ -41,7 +42,6 @@ func TestShots(t *testing.T) {
 				}
 				w.shoot(p, fmt.Sprintf("%s-%d-%s.png", shot.name, width, scheme))
 			}
-			p.close()
 		}
 	}
 }
