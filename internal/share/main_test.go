@@ -151,7 +151,7 @@ func (m *machine) pull() []string {
 // run runs the task here, as a watcher would as soon as it can.
 func (m *machine) run() runner.Result {
 	m.Helper()
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(250 * time.Millisecond) { // another machine's silence has no event, and each look is some processes of git
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(500 * time.Millisecond) { // another machine's silence has no event, and each look is some processes of git
 		m.pull()
 		if m.team.Elsewhere(m.dir()) != nil && time.Now().Before(end) {
 			continue

@@ -66,7 +66,7 @@ func (w *watcher) kill() {
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	const silence = 10 * time.Second // in which a busy machine pushes once, so that only who was killed is followed
-	tasks, kills := 4, 3
+	tasks, kills := 3, 2
 	if soak.Asked() {
 		tasks, kills = 200, 60
 	}

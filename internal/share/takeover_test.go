@@ -19,26 +19,21 @@ import (
 )
 
 // A machine that dies at any step of a run is followed by another one, in another place, once nothing is heard of it: no call that came to
-// its end is made again, and there is one commit.
+// its end is made again, and there is one commit. With make test it dies early and late, in a soak at each step.
 func TestAnotherMachineGoesOn(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
-	all := net(t, runnertest.Counted(), silence)
-	all.Hand(task, runnertest.ProvenPRD)
-	cmd, said := all.begin(silence, 0)
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	steps := []int{50, 120}
+	if soak.Asked() {
+		steps = everyStep(t, silence)
 	}
-	steps := strings.Count(all.Read("../steps.log"), "\n")
-	every := soak.Every(steps / 3)
-	t.Logf("kills at every %d. of %d steps", every, steps)
-	for at := 3; at <= steps; at += every {
+	for _, at := range steps {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			a := net(t, runnertest.Counted(), silence)
 			a.Hand(task, runnertest.ProvenPRD)
 			cmd, said := a.begin(silence, at)
-			if cmd.Wait(); !killed(cmd) && strings.Count(a.Read("../steps.log"), "\n") >= at { // else this run had fewer steps
+			if cmd.Wait(); !killed(cmd) && (!soak.Asked() || strings.Count(a.Read("../steps.log"), "\n") >= at) { // else this run had fewer steps
 				t.Fatalf("step %d: it was not killed: %s", at, said)
 			}
 			b := a.beside("b", silence)
@@ -64,6 +59,21 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// everyStep are those of a run that nobody kills, from the third on.
+func everyStep(t *testing.T, silence time.Duration) (steps []int) {
+	t.Helper()
+	all := net(t, runnertest.Counted(), silence)
+	all.Hand(task, runnertest.ProvenPRD)
+	cmd, said := all.begin(silence, 0)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for at := 3; at <= strings.Count(all.Read("../steps.log"), "\n"); at++ {
+		steps = append(steps, at)
+	}
+	return steps
 }
 
 // A machine that is frozen while an agent is at work, and thaws when another one has the task, pushes nothing and ends its agents.
