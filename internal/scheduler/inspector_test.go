@@ -53,7 +53,7 @@ func TestDirectoriesThatDoNotAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	watch := func() {
-		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 1, Rescan: 50 * time.Millisecond})
+		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 1, Rescan: 250 * time.Millisecond})
 		done <- err
 	}
 	go watch()

@@ -47,6 +47,7 @@ func (w *world) crowd(n int) (dirs []string) {
 // More happens at once, among ten thousand tasks, than the system keeps for a watcher that is busy: what it threw
 // away is found by a look at everything.
 func TestOverflowOfEvents(t *testing.T) {
+	soak.Only(t, "TestWatchRescansWithoutEvents")
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
 		t.Fatal(err)

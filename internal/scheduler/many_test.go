@@ -31,6 +31,7 @@ done`,
   git worktree add -q --detach ../noise/$((i % 3)) && echo x >> ../added.log
   git worktree remove --force ../noise/$((i % 3))
   git worktree prune
+  sleep 0.02
 done 2>/dev/null`,
 	"fetch and tidy": `until test -e ../enough; do
   git -C ../mirror commit -q --allow-empty -m more && git fetch -q ../mirror HEAD:refs/noise/fetched && echo x >> ../fetched.log
@@ -89,7 +90,7 @@ func (w *world) untouched() string {
 // A hundred tasks overnight: all of them become ready at once, while others work in the same repository. Each is
 // run once and ends in one commit on a branch of its own.
 func TestManyAtOnce(t *testing.T) {
-	n := 10
+	n := 8
 	if soak.Asked() {
 		n = 200
 	}

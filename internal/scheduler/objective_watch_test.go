@@ -144,7 +144,7 @@ func TestPlanningThatComesToNothing(t *testing.T) {
 			cancel()
 		}
 	})
-	_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Once: true, Parallel: 2, Rescan: 20 * time.Millisecond, Objectives: true})
+	_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Once: true, Parallel: 2, Rescan: 200 * time.Millisecond, Objectives: true})
 	if n := asked.Load(); n != 4 || !errors.Is(err, syscall.ENOSPC) || ctx.Err() != nil || w.Heard("next: trellis objective plan farewells --step 1") != 1 {
 		t.Errorf("asked %d times, ended with %v, %v, said %q", n, err, ctx.Err(), w.Said)
 	}
@@ -157,7 +157,7 @@ func TestPlanningThatComesToNothingIsChanged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 2, Rescan: 20 * time.Millisecond, Objectives: true})
+		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 2, Rescan: 200 * time.Millisecond, Objectives: true})
 		done <- err
 	}()
 	w.Until("a word", func() bool { return w.Heard("asked agents 4 times and came to nothing: ") == 1 })

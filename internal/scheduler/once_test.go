@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -29,6 +30,7 @@ func (w *world) launches() map[string]int {
 
 // Tasks that end well, that fail at once, and that nobody can start are each begun once, however often a watcher looks.
 func TestNoStorm(t *testing.T) {
+	soak.Only(t, "TestManyAtOnce")
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.Program("text", `cat > /dev/null
@@ -87,7 +89,7 @@ func TestReconcile(t *testing.T) {
 	file := func(name, text string) func(dir string) error {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
 	}
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		at    int // step of the journal
 		spoil func(dir string) error
 		want  trellis.Status
@@ -107,7 +109,7 @@ func TestReconcile(t *testing.T) {
 		"no-worktree": {40, func(string) error {
 			return os.RemoveAll(filepath.Join(w.Dir, "..", "repo-worktrees", "feature", "no-worktree"))
 		}, trellis.Failed, ""},
-	} {
+	}, "as-it-was", "pid-reused", "lock-torn", "torn-tail", "damaged", "no-journal", "just-begun", "nearly-done", "no-worktree") {
 		id := "02-01-" + name
 		dir := w.Depends(id)
 		if killed, _ := w.Child(dir, c.at); !killed {

@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -70,7 +71,7 @@ func (w *world) worked(dir string) {
 // A delivered task that git takes back is not run again, and needs nothing but to be brought back.
 func TestRewoundAfterDelivery(t *testing.T) {
 	t.Parallel()
-	for name := range rewinds {
+	for name := range soak.Rows(t, rewinds, "stash", "reset", "switch", "stash untracked") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, dir, back, fore := rewound(t, name, runnertest.Quickly)
@@ -93,7 +94,7 @@ func TestRewoundAfterDelivery(t *testing.T) {
 // still is gone on with.
 func TestRewoundWhileCutOff(t *testing.T) {
 	t.Parallel()
-	for name := range rewinds {
+	for name := range soak.Rows(t, rewinds, "checkout a file", "switch away", "reset, untracked") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, dir, back, fore := rewound(t, name, runnertest.Quickly)
@@ -131,7 +132,7 @@ func TestRewoundWhileCutOff(t *testing.T) {
 // Git may do what it wants to a task that runs: the run puts it right, or sleeps until it is back.
 func TestRewoundWhileItRuns(t *testing.T) {
 	t.Parallel()
-	for name := range rewinds {
+	for name := range soak.Rows(t, rewinds, "stash", "reset", "switch away", "stash untracked") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, dir, back, fore := rewound(t, name, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done; ", 1))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -57,7 +58,7 @@ func TestChain(t *testing.T) {
 // Of several dependencies all but one have to be merged, however people merge.
 func TestSeveralUnmerged(t *testing.T) {
 	t.Parallel()
-	for name, merge := range map[string]func(w *world){
+	for name, merge := range soak.Rows(t, map[string]func(w *world){
 		"merged":    func(w *world) { w.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/a") },
 		"squashed":  func(w *world) { w.Git("merge", "-q", "--squash", "feature/a"); w.Git("commit", "-qm", "squashed") },
 		"completed": func(w *world) { w.Edit(filepath.Join(w.Site.Store.Tasks(), "02-01-a"), `"review"`, `"completed"`) },
@@ -66,7 +67,7 @@ func TestSeveralUnmerged(t *testing.T) {
 				w.Fatal(err)
 			}
 		},
-	} {
+	}, "squashed", "archived") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, strings.ReplaceAll(runnertest.Quickly, "notes.txt", "$TRELLIS_TASK_ID.txt"))
@@ -197,6 +198,7 @@ func TestNoChangeOnABranch(t *testing.T) {
 
 // Of those that wait for the same task the most urgent is first, then the oldest.
 func TestOrderOfPromotion(t *testing.T) {
+	soak.Only(t, "TestOrderOfAge")
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.Depends("02-09-a")
@@ -214,7 +216,7 @@ func TestOrderOfPromotion(t *testing.T) {
 // However a dependency ends, with this watcher or without it, those that wait for it move on at once.
 func TestPromotedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range soak.Rows(t, map[string]struct {
 		end  func(w *world, dir string)
 		want trellis.Status
 		said string
@@ -240,7 +242,7 @@ func TestPromotedAtOnce(t *testing.T) {
 				w.Error(err)
 			}
 		}, trellis.Review, ""},
-	} {
+	}, "completed by hand", "cancelled", "archived, after nobody could read it") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Quickly)

@@ -93,7 +93,7 @@ func TestRunThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	w, dir, begun := comesToNothing(t)
 	before, revision := time.Now(), w.Task(dir).Pipeline.Revision
-	w.watching(scheduler.WatchOptions{Rescan: 20 * time.Millisecond})
+	w.watching(scheduler.WatchOptions{Rescan: 200 * time.Millisecond})
 	w.Until("a word", func() bool { return w.Heard("its run was begun 4 times and came to nothing") == 1 })
 	if took := time.Since(before); took < 7*time.Second {
 		t.Errorf("4 runs in %v", took)

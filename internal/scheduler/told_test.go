@@ -113,7 +113,7 @@ func TestWatcherKeepsSinceWhenItIsIdle(t *testing.T) {
 			told = append(told, e.Watch.Idle.Format(time.RFC3339Nano))
 		}
 	}
-	w.watching(scheduler.WatchOptions{Rescan: 10 * time.Millisecond})
+	w.watching(scheduler.WatchOptions{Rescan: 100 * time.Millisecond})
 	w.Until("some beats", func() bool {
 		w.Mu.Lock()
 		defer w.Mu.Unlock()

@@ -25,7 +25,7 @@ func (w *World) Until(what string, holds func() bool) {
 			defer w.Mu.Unlock()
 			w.Fatalf("waited in vain for %s; said %q", what, w.Said)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
