@@ -118,8 +118,8 @@ func tiny(r modelserver.Request) modelserver.Turn {
 }
 
 // From a requirement to a commit, with each real program, in a sandbox where the machine has one: with a network that reaches its
-// model and nothing else. But with TRELLIS_SOAK codex alone plans in six calls and judges its work, claude plans in the three of what is
-// tiny, and opencode does nothing of it: TestLongPrompt has it work.
+// model and nothing else. But with TRELLIS_SOAK codex alone is found by init, plans in six calls and judges its work, claude plans in the
+// three of what is tiny, and opencode does nothing of it: TestLongPrompt has it work.
 func TestPlanAndWatch(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
@@ -130,7 +130,9 @@ func TestPlanAndWatch(t *testing.T) {
 				script = works
 			}
 			s, server := scene(t, cli, script)
-			s.initialized(cli)
+			if whole {
+				s.initialized(cli)
+			}
 			s.confine(cli)
 			if !whole {
 				s.rehearse("A2")
