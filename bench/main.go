@@ -110,7 +110,8 @@ func (b *bench) measure() error {
 	if err != nil {
 		return err
 	}
-	large, err := b.newSite("large", 1000, 10)
+	files := min(1000, b.crowd)
+	large, err := b.newSite("large", files, 10)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (b *bench) measure() error {
 		{"lists", func() error { return b.list(crowded) }},
 		{"from rename to agent", func() error { return b.latency(small, "10 files, 10 tasks", b.many, 30, 150) }},
 		{"the same among many tasks", func() error { return b.latency(crowded, "10 files, "+tasks, b.many/2, 30, 150) }},
-		{"the same among many files", func() error { return b.latency(large, "1000 files, 10 tasks", b.few, 0, 0) }},
+		{"the same among many files", func() error { return b.latency(large, fmt.Sprintf("%d files, 10 tasks", files), b.few, 0, 0) }},
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
 		{"the terminal UI", func() error { return errors.Join(crowded.fill(0, most), b.ui(crowded, tasks, b.rest)) }},
