@@ -142,7 +142,7 @@ func newTarget(t *testing.T, mode, settings string) *target {
 	}
 	word := fmt.Sprint(time.Now().UnixNano())
 	env := []string{"WORD=" + word, "PATH=" + root + "/bin:" + root + "/home/.local/bin:" + os.Getenv("PATH"), "HOME=" + root + "/home", "TERM=xterm", "GIT_CONFIG_NOSYSTEM=1",
-		"GORACE=atexit_sleep_ms=0", "ROOT=" + root, "MAIN=" + root + "/repo", "TASK=" + root + "/repo/.trellis/tasks/" + victim}
+		"GORACE=atexit_sleep_ms=0", "GOGC=" + os.Getenv("GOGC"), "ROOT=" + root, "MAIN=" + root + "/repo", "TASK=" + root + "/repo/.trellis/tasks/" + victim}
 	x := &target{&site{t, filepath.Join(root, "repo"), env}, root, word}
 	x.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\nsandbox: "+mode+
 		"\nprotected: [.trellis/**, test.sh, .githooks/**]\nlimits: {attempts: 1, rounds: 1, idle: 10m}\n"+settings)

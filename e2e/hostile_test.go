@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ const memory = "2000000"
 // within is a command that runs under that limit.
 func (s *site) within(args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", "ulimit -v " + memory + `; exec "$@"`, "sh", program}, args...)...)
-	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.Dir, cmd.Env = s.Dir, append(slices.Clone(s.Env), "GOGC=100")
 	return cmd
 }
 

@@ -93,7 +93,7 @@ func newSite(t testing.TB, env []string, agent string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t, filepath.Join(t.TempDir(), "repo"), env}
+	s := &site{t, filepath.Join(t.TempDir(), "repo"), append(env, "GOGC="+os.Getenv("GOGC"))}
 	gittest.Gone(t, filepath.Dir(s.Dir))
 	if out, err := exec.Command("cp", "-a", from, s.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -109,7 +109,7 @@ type clone struct {
 func newClone(t *testing.T) *clone {
 	t.Helper()
 	root := t.TempDir()
-	c := &clone{site: &site{t, filepath.Join(root, "repo"), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root + "/home", "TERM=xterm", "GIT_CONFIG_NOSYSTEM=1", "TRELLIS_X=" + program}}, Root: root}
+	c := &clone{site: &site{t, filepath.Join(root, "repo"), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root + "/home", "TERM=xterm", "GIT_CONFIG_NOSYSTEM=1", "GOGC=" + os.Getenv("GOGC"), "TRELLIS_X=" + program}}, Root: root}
 	c.Server = c.serve(t)
 	c.write("greet.sh", "echo \"Hello, ${1:-world}!\"\n")
 	c.write("test.sh", "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n")

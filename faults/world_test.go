@@ -92,7 +92,7 @@ func (w *world) make(script string) {
 func openWorld(t testing.TB, root string) *world {
 	gittest.Gone(t, root)
 	when := "2026-01-02T03:04:05Z" // so that all worlds begin at the same commit
-	return &world{t, root, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root, "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+	return &world{t, root, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root, "GORACE=atexit_sleep_ms=0", "GOGC=" + os.Getenv("GOGC"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org",
 		"GIT_AUTHOR_DATE=" + when, "GIT_COMMITTER_DATE=" + when, "FAULTS_ROOT=" + root, "FAULTS_CLOCK=" + filepath.Join(root, "clock")}}
 }
