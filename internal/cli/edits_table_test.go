@@ -99,7 +99,7 @@ func edits() (list []edit) {
 var alike = []string{"info.md-in-progress", "design.md-in-progress", "research.md-in-progress", "prd-in-progress", "context-broken", "status-paused", "status-completed", "run-fields",
 	"taskspec-broken", "approvals-broken", "report-in-progress", "config-broken", "worktree-file", "work-reset", "branch-renamed", "worktree-removed", "directory-archived", "run-removed",
 	"ready-held", "rejection-by-hand", "paused-edited-later", "review-proofs", "git-reset", "review-edited", "failed-edited", "branch-reset",
-	"directory-renamed", "ready-cancelled", "paused-worktree", "spec-in-progress"}
+	"directory-renamed", "ready-cancelled", "paused-worktree", "spec-in-progress", "git-stash", "git-switch", "review-ready", "ready-edited"}
 
 // Orders in a phase are given a few times, and what is alike once; with TRELLIS_SOAK all.
 func TestEdits(t *testing.T) {

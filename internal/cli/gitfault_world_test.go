@@ -25,8 +25,10 @@ const shim = `#!/bin/sh
 real=%[1]q dir=%[2]q
 test -z "$TRELLIS_ROLE" || exec "$real" "$@" # an agent's own
 n=1
+read n 2>/dev/null <"$dir/last" # one of those before, or nothing while another writes there
 set -C
 while ! { echo "$*" >"$dir/$n"; } 2>/dev/null; do n=$((n + 1)); done
+echo $n >|"$dir/last"
 read at mode 2>/dev/null <"$dir/fault"
 verb() { while test "$1" = -c; do shift 2; done; echo "$1"; }
 case $mode in
@@ -137,11 +139,11 @@ func newGitWorld(t *testing.T, trellis string, initArgs ...string) *gitWorld {
 		".trellis/config.yaml": gitFaultConfig, ".trellis/rehearsal.yaml": gitFaultRoles,
 		task + "prd.md": gitFaultPRD, task + "task.json": `{"status": "ready"}`,
 		task + "implement.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n", task + "check.jsonl": `{"file": "test.sh", "reason": "its test"}` + "\n",
-		"../bin/git": fmt.Sprintf(shim, git, w.Calls), "../calls/.keep": "", "../tmp/.keep": "", "../home/.gitconfig": "[user]\n\tname = Ada\n\temail = a@example.org\n",
+		"../bin/shim": fmt.Sprintf(shim, git, w.Calls), "../calls/.keep": "", "../tmp/.keep": "", "../home/.gitconfig": "[user]\n\tname = Ada\n\temail = a@example.org\n",
 	} {
 		w.write(name, text)
 	}
-	if err := errors.Join(os.Chmod(filepath.Join(root, "bin", "git"), 0o755), os.Symlink(trellis, filepath.Join(root, "bin", "trellis"))); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Join(root, "bin", "shim"), 0o755), os.Symlink(trellis, filepath.Join(root, "bin", "trellis"))); err != nil {
 		t.Fatal(err)
 	}
 	w.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "GIT_CONFIG_NOSYSTEM=1"}
@@ -195,10 +197,10 @@ func (w *gitWorld) trellis(args ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// recount begins to count calls of git anew.
+// recount begins to count calls of git: until then the real one is in nobody's way.
 func (w *gitWorld) recount() {
 	w.Helper()
-	if err := errors.Join(os.RemoveAll(w.Calls), os.Mkdir(w.Calls, 0o755)); err != nil {
+	if err := errors.Join(os.Rename(w.path("../bin/shim"), w.path("../bin/git")), os.RemoveAll(w.Calls), os.Mkdir(w.Calls, 0o755)); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // pane is a program in a terminal of tmux, which shows what a person sees.
@@ -150,7 +152,7 @@ var blanks = []struct {
 // A person sees each of three tasks at once as it is, on narrow and wide terminals: the check that fails when it fails, the crash and
 // when it is tried again, who waits for a yes, what came of each when it ends, and what to type next.
 func TestWatchOnTerminal(t *testing.T) {
-	for _, width := range []int{60, 80, 140} {
+	for _, width := range soak.Of([]int{60, 80, 140}, 60, 140) {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
 			t.Parallel()
 			p := threeTasks(t, width)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // asMain is trellis as its main runs it.
@@ -96,7 +97,10 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	boxed := filepath.Join("testdata", "sandbox.txtar")
-	for root, files := range map[string][]string{"": slices.DeleteFunc(all, func(file string) bool { return file == boxed }), shared: {boxed}} {
+	elsewhere := func(file string) bool {
+		return file == boxed || !soak.Asked() && slices.Contains(alikeScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
+	}
+	for root, files := range map[string][]string{"": slices.DeleteFunc(all, elsewhere), shared: {boxed}} {
 		testscript.Run(t, testscript.Params{
 			Files:               files,
 			WorkdirRoot:         root,
@@ -107,10 +111,16 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// alikeScripts are left to a soak: with make test ./internal/tracker and plan_issue go the way of plan_tracker, ./internal/prices and
+// ./internal/agentcall that of cost_estimated, ./internal/criteria that of criteria, and share with ./internal/runner that of retry_feedback.
+var alikeScripts = []string{"plan_tracker", "cost_estimated", "criteria", "retry_feedback"}
+
 // raced are the scripts whose commands do most at the same time: they run the tests' own program, with the race detector
-// that the tests have. All others run the command as it is built for people, which starts in a quarter of the time; what
-// it does is run under the race detector by the tests of each package, in their own processes.
-var raced = []string{"react", "run_people", "watch"}
+// that the tests have, one that types much in a soak alone. All others run the command as it is built for people, which starts in a
+// quarter of the time; what it does is run under the race detector by the tests of each package, in their own processes.
+func raced() []string {
+	return soak.Of([]string{"react", "watch", "run_people"}, "react", "watch")
+}
 
 // prepareScript gives a script a home and a search path of its own, so that nothing of the machine shows:
 // no agent that happens to be installed, no git configuration of whoever runs the tests.
@@ -139,7 +149,7 @@ func prepareScript(env *testscript.Env) error {
 	}
 	for _, name := range []string{"bash", "cat", "chmod", "cmp", "cp", "env", "git", "grep", "ln", "ls", "mkdir", "mv", "printf", "rm", "sh", "sleep", "touch", "trellis", "wc"} {
 		path, err := exec.LookPath(name)
-		if name == "trellis" && !slices.Contains(raced, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")) {
+		if name == "trellis" && !slices.Contains(raced(), strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")) {
 			path, err = built()
 		}
 		if err != nil {
