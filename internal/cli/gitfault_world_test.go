@@ -146,7 +146,7 @@ func newGitWorld(t *testing.T, trellis string, initArgs ...string) *gitWorld {
 	if err := errors.Join(os.Chmod(filepath.Join(root, "bin", "shim"), 0o755), os.Symlink(trellis, filepath.Join(root, "bin", "trellis"))); err != nil {
 		t.Fatal(err)
 	}
-	w.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "GIT_CONFIG_NOSYSTEM=1"}
+	w.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "GIT_CONFIG_NOSYSTEM=1", "GOGC=" + os.Getenv("GOGC")}
 	w.git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "first")

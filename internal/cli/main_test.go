@@ -172,6 +172,7 @@ func prepareScript(env *testscript.Env) error {
 	env.Setenv("PATH", bin)
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	env.Setenv("GOGC", os.Getenv("GOGC")) // as make test has it
 	env.Setenv("TZ", "UTC")
 	return nil
 }

@@ -122,7 +122,7 @@ func enter(t *testing.T, page, name string, rooms map[string]*room) *room {
 		home := filepath.Join(root, "home", "ada")
 		r = &room{T: t, page: page, scene: folder, began: time.Now(), root: root, cwd: filepath.Join(home, "greet"), env: []string{
 			"HOME=" + home, "TMPDIR=" + root, "PATH=" + filepath.Join(home, "bin") + ":" + filepath.Join(root, "bin"),
-			"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0"}}
+			"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0", "GOGC=" + os.Getenv("GOGC")}}
 		rooms[folder] = r
 		r.furnish()
 		t.Cleanup(r.leave)
