@@ -318,6 +318,7 @@ func TestCheckSmells(t *testing.T) {
 		{"names in a loop", `{"id": "a", "prompt": "In {{item}}:\n- a.go\n- b.go\n- c.go", "llm_as_judge": true, "repeat": 2}`, ""},
 		{"what was printed before", prompt("Read the output of the previous step."), "~3 /steps/0/prompt: step a: it is told to use what an earlier step printed"},
 		{"printed before, in other words", prompt("Use the preceding step's results."), "~3 /steps/0/prompt: step a: it is told"},
+		{"the step before, loudly", prompt("USE THE OUTPUT OF THE LAST STEP."), "~3 /steps/0/prompt: step a: it is told"},
 		{"the last step", prompt("The last step of the wizard has no output."), ""},
 		{"of one machine", `{"id": "a", "command": "cp x.txt /tmp/x.txt"}`, "~3 /steps/0/command: step a: /tmp/x.txt is a path of one machine"},
 		{"of one home", prompt("Look at ~/notes/x.md."), "~3 /steps/0/prompt: step a: ~/notes/x.md. is a path of one machine"},
@@ -328,6 +329,13 @@ func TestCheckSmells(t *testing.T) {
 		{"two numbered steps", `{"id": "pass_1", "command": "ls"},` + "\n" + `{"id": "pass_2", "command": "ls"}`, ""},
 	} {
 		check(t, tt.name, doc("", tt.steps), plan.Facts{Exists: there}, tt.want)
+	}
+}
+
+// All roots that one machine alone has are known.
+func TestCheckKnowsRoots(t *testing.T) {
+	for _, path := range []string{"/tmp/x", "/home/ada/x", "/Users/ada/x", "/root/x", "/var/x", "/mnt/x", "/opt/x", "~/x"} {
+		check(t, path, doc("", `{"id": "a", "command": "cp x '`+path+`'"}`), plan.Facts{Exists: there}, "~3 /steps/0/command: step a: "+path+" is a path of one machine")
 	}
 }
 

@@ -25,12 +25,12 @@ func (c *checker) smells(s *placed) {
 	if items := enumerated(s.Prompt); items > 2 && len(s.loops) == 0 {
 		c.step(s, "prompt", "the prompt lists %d items", items).mild("let for_each go through them, and say {{item}}")
 	}
-	if backward().MatchString(s.Prompt) {
+	if strings.Contains(strings.ToLower(s.Prompt), "step") && backward().MatchString(s.Prompt) {
 		c.step(s, "prompt", "it is told to use what an earlier step printed, which no agent sees").mild("let that step write a file with output, and name the same var in context here")
 	}
 	for _, t := range s.texts() {
-		if found := abroad().FindString(t.value); found != "" {
-			c.step(s, t.field, "%s is a path of one machine", strings.Trim(found, " \t\n\"'`=:(")).mild("use one inside the repository, declared in vars")
+		if found := abroad(t.value); found != "" {
+			c.step(s, t.field, "%s is a path of one machine", found).mild("use one inside the repository, declared in vars")
 		}
 	}
 }
@@ -38,8 +38,19 @@ func (c *checker) smells(s *placed) {
 // backward matches "read the output of the previous step" and its likes.
 var backward = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
 
-// abroad matches paths that only one machine has.
-var abroad = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:/tmp|/home|/Users|/root|/var|/mnt|/opt)/[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
+// roots begin the paths that only one machine has.
+var roots = []string{"/tmp", "/home", "/Users", "/root", "/var", "/mnt", "/opt", "~/"}
+
+var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:/tmp|/home|/Users|/root|/var|/mnt|/opt)/[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
+
+// abroad is the first path in a text that only one machine has. Plans are checked often and few texts have one, so that the pattern,
+// which looks at each byte, is kept for those with a root.
+func abroad(text string) string {
+	if !slices.ContainsFunc(roots, func(root string) bool { return strings.Contains(text, root) }) {
+		return ""
+	}
+	return strings.Trim(onOneMachine().FindString(text), " \t\n\"'`=:(")
+}
 
 // listItem matches an item of a list in a prompt.
 var listItem = trellis.Pattern(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`)
