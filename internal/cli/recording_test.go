@@ -15,8 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
-
-	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
 // recorded is a terminal in a file: https://docs.asciinema.org/manual/asciicast/v2.
@@ -87,7 +85,6 @@ func cast(list []chunk) (string, error) {
 
 // The recorded terminal shows what the demo does: its commands, titles and all that it says about them.
 func TestRecordedTerminal(t *testing.T) {
-	soak.Only(t, "TestDemo")
 	t.Parallel()
 	list := playDemo(t)
 	if os.Getenv("TRELLIS_UPDATE_DOCS") != "" {
