@@ -96,8 +96,8 @@ var others = map[string][]string{
 var guards = []string{"depends_on", "not_before", "touches", "protected", "approval", "required", "approvers"}
 
 // misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there. A field of pipeline outside of it keeps work from being begun, and so does one that is clearly a guard:
-// whoever wrote it counts on it.
+// one that is not there. A field of pipeline outside of it keeps work from being begun, and so does one that is clearly a guard,
+// also beside that guard: whoever wrote it counts on it.
 func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -124,8 +124,10 @@ func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 				p.Hint += ", outside of " + strconv.Quote(path)
 			}
 			if slices.Contains(guards, near) && trellis.Slip(key.Str, near) && r.keepsBack(m.value) {
-				p.Warning, p.Message, p.Hint = false, p.Message+": "+p.Hint, r.edit()
+				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.edit()
 			}
+		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guards, s) && trellis.Slip(key.Str, s) }); i >= 0 && r.keepsBack(m.value) {
+			r.problem(key, "%q is not a field, and %s stands here too: one of the two is read", clip(key.Str), seen[i]).Hint = r.edit()
 		}
 	}
 }

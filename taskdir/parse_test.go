@@ -216,7 +216,28 @@ func TestMisspelledGuardsStopWork(t *testing.T) {
 		if want == "" && (len(wrong) > 0 || strings.Contains(text, "ependsOn") && len(task.Problems) == 0) {
 			t.Errorf("%s: got %v", text, task.Problems)
 		}
-		if want != "" && (len(wrong) != 1 || !strings.HasSuffix(wrong[0].Message, " is not a field, and is passed over: did you mean: "+want) || wrong[0].Hint != "trellis edit 02-01-a task") {
+		if want != "" && (len(wrong) != 1 || !strings.HasSuffix(wrong[0].Message, " is not a field: did you mean: "+want) || wrong[0].Hint != "trellis edit 02-01-a task") {
+			t.Errorf("%s: got %+v", text, task.Problems)
+		}
+	}
+}
+
+// Nor is one of two spellings read in silence.
+func TestGuardsBesideTheirMisspelling(t *testing.T) {
+	for text, stops := range map[string]bool{
+		`{"status": "ready", "pipeline": {"depends_on": ["02-01-auth"], "dependsOn": ["02-02-db"]}}`: true,
+		`{"status": "ready", "pipeline": {"dependsOn": ["02-02-db"], "depends_on": []}}`:             true,
+		`{"pipeline": {"approval": {"required": false, "requird": true}}}`:                           true,
+		`{"pipeline": {"depends_on": ["02-01-auth"], "dependsOn": []}}`:                              false,
+		`{"status": "review", "pipeline": {"depends_on": ["a"], "dependsOn": ["b"]}}`:                false,
+		`{"pipeline": {"agent": "claude", "Agent": "codex"}}`:                                        false,
+	} {
+		task, err := taskdir.Parse(".trellis/tasks/02-01-a/task.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := trellis.Errors(task.Problems)
+		if len(wrong) > 0 != stops || stops && (!strings.Contains(wrong[0].Message, "stands here too: one of the two is read") || wrong[0].Hint != "trellis edit 02-01-a task") {
 			t.Errorf("%s: got %+v", text, task.Problems)
 		}
 	}

@@ -97,7 +97,7 @@ func TestCheck(t *testing.T) {
 		{"a depends_on beside pipeline", map[string]string{"task.json": "{\"status\": \"ready\",\n \"depends_on\": [\"02-02-other\"]}"},
 			`task.json:2:2: "depends_on" belongs in "pipeline": nothing reads it here`},
 		{"a depends_on in other words", map[string]string{"task.json": "{\"status\": \"ready\",\n \"pipeline\": {\"dependsOn\": [\"02-02-other\"]}}"},
-			`task.json:2:15: "dependsOn" is not a field, and is passed over: did you mean: depends_on`},
+			`task.json:2:15: "dependsOn" is not a field: did you mean: depends_on`},
 		{"a good taskspec.json", map[string]string{"taskspec.json": `{"user_intent": "x"}`}, ""},
 		{"prd in another encoding", map[string]string{"prd.md": "caf\xe9"}, "prd.md:1: is not UTF-8 text"},
 		{"prd with NUL bytes", map[string]string{"prd.md": "# Say\nh\x00i\x00"}, "prd.md:2: is not UTF-8 text"},
