@@ -338,6 +338,27 @@ func TestHeldBeforeItBegins(t *testing.T) {
 	}
 }
 
+// Nor does one that somebody has wait for a person, whatever is wrong with its files: once nobody has it, it does.
+func TestHeldNeedsNobody(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-slip": `{"status": "ready", "pipeline": {"dependsOn": ["02-01-auth"]}}`})
+	dir := filepath.Join(r.Store.Tasks(), "02-01-slip")
+	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.TryLock(filepath.Join(dir, "run", "lock"), durable.Holder{PID: 7, Host: "here", Since: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{false, true} {
+		if got, err := r.Task(dir); err != nil || len(got.Problems) == 0 || got.NeedsPerson() != want {
+			t.Errorf("got %v, held by %v, with %v, %v; want %v", got.NeedsPerson(), got.HeldBy, got.Problems, err, want)
+		}
+		if err := lock.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Some tasks stand as they do among all: what they depend on is read though it was not asked for.
 func TestSome(t *testing.T) {
 	r := reader(t, map[string]string{
