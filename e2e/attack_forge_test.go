@@ -99,16 +99,19 @@ func liars() []attack {
 	return list
 }
 
-// each makes attacks one by one: every second one, and of the others without a sandbox alone those that have what they want there, told
-// of or not; with TRELLIS_SOAK all.
+// each makes attacks one by one: every second one, and of the others those that have what they want without a sandbox, told of or not:
+// in it too where something comes of them there. With TRELLIS_SOAK all.
 func each(t *testing.T, attacks []attack) {
 	t.Helper()
 	t.Parallel()
 	for i, a := range attacks {
 		list := a.modes(t, i/2)
 		if i%2 == 1 && !soak.Asked() {
-			if list = []string{sandbox.Off}; a.off == (fate{}) {
+			if a.off == (fate{}) {
 				continue
+			}
+			if a.require == (fate{}) {
+				list = []string{sandbox.Off}
 			}
 		}
 		for _, mode := range list {

@@ -301,8 +301,8 @@ func TestKilledInAStep(t *testing.T) {
 	}
 }
 
-// A prompt of a megabyte comes to the agent whole, whatever program it is. But with TRELLIS_SOAK it is shorter, which is more than an
-// argument or a pipe takes: a plan that long takes seconds to check, again and again. opencode, which takes five seconds for a start, has
+// A long prompt comes to the agent whole, whatever program it is: a megabyte with TRELLIS_SOAK, 140 KB with make test, which is more than
+// an argument or a pipe takes. opencode, which takes five seconds for a start, has
 // its work from here to the commit in this test.
 func TestLongPrompt(t *testing.T) {
 	size := 140 << 10

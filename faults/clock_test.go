@@ -15,7 +15,7 @@ var jumps = []int{3600, -3600}
 func TestClockIsSetBetweenRuns(t *testing.T) {
 	for n, p := range plays {
 		for i, s := range p.evenly(t, 2) {
-			if !full() && n > 0 && i != 1 {
+			if !full() && n > 0 && i != n%2 {
 				continue
 			}
 			t.Run(fmt.Sprint(p.Name, " ", s, " ", jumps[i%2]), func(t *testing.T) {

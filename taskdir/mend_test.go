@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -235,8 +236,8 @@ func TestMendNeverChangesAValue(t *testing.T) {
 		if _, err := taskdir.Mend("task.json", []byte(doc)); err != nil {
 			t.Fatalf("seed %d: %v in\n%s", seed, err, doc)
 		}
-		for name, damage := range damages {
-			broken := damage(g, doc, textsIn(doc))
+		for _, name := range slices.Sorted(maps.Keys(damages)) { // in one order, as each takes numbers from the generator
+			broken := damages[name](g, doc, textsIn(doc))
 			if strings.TrimSpace(broken) == "" || json.Valid([]byte(broken)) && name != "a line twice" {
 				continue
 			}

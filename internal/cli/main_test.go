@@ -97,10 +97,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	boxed := filepath.Join("testdata", "sandbox.txtar")
-	elsewhere := func(file string) bool {
-		return file == boxed || !soak.Asked() && slices.Contains(alikeScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
-	}
-	for root, files := range map[string][]string{"": slices.DeleteFunc(all, elsewhere), shared: {boxed}} {
+	for root, files := range map[string][]string{"": slices.DeleteFunc(all, func(file string) bool { return file == boxed }), shared: {boxed}} {
 		testscript.Run(t, testscript.Params{
 			Files:               files,
 			WorkdirRoot:         root,
@@ -110,10 +107,6 @@ func TestScripts(t *testing.T) {
 		})
 	}
 }
-
-// alikeScripts are left to a soak: with make test ./internal/tracker and plan_issue go the way of plan_tracker, ./internal/prices and
-// ./internal/agentcall that of cost_estimated, ./internal/criteria that of criteria, and share with ./internal/runner that of retry_feedback.
-var alikeScripts = []string{"plan_tracker", "cost_estimated", "criteria", "retry_feedback"}
 
 // raced are the scripts whose commands do most at the same time: they run the tests' own program, with the race detector
 // that the tests have, one that types much in a soak alone. All others run the command as it is built for people, which starts in a

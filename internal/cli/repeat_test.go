@@ -146,7 +146,7 @@ func (d deed) world(t *testing.T, trellis string) *hosted {
 func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Parallel()
 	trellis, every, at := realTrellis(t), soak.Every(89), 0
-	for _, d := range deeds("deliver", "refresh", "backups", "remove", "repair", "init") {
+	for _, d := range deeds("deliver", "refresh", "backups", "repair") {
 		plain := d.world(t, trellis)
 		ghBefore := len(plain.gh.State(t).Calls)
 		plain.does(0, d.command...)

@@ -39,9 +39,9 @@ func (c *checker) smells(s *placed) {
 var backward = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
 
 // roots begin the paths that only one machine has.
-var roots = []string{"/tmp", "/home", "/Users", "/root", "/var", "/mnt", "/opt", "~/"}
+var roots = []string{"/tmp/", "/home/", "/Users/", "/root/", "/var/", "/mnt/", "/opt/", "~/"}
 
-var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:/tmp|/home|/Users|/root|/var|/mnt|/opt)/[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
+var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:" + strings.Join(roots[:len(roots)-1], "|") + ")[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
 
 // abroad is the first path in a text that only one machine has. Plans are checked often and few texts have one, so that the pattern,
 // which looks at each byte, is kept for those with a root.

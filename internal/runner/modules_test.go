@@ -186,7 +186,6 @@ roles:
 
 // Beginning again keeps the work in the submodule as well, and begins at what the base has of it.
 func TestSubmoduleAfresh(t *testing.T) {
-	soak.Only(t, "TestSubmodule")
 	t.Parallel()
 	w := modular(t, `
 roles:

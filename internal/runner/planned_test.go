@@ -134,7 +134,6 @@ func TestTooManyPreconditions(t *testing.T) {
 
 // What holds before the work is not asked of a worktree that has been worked in.
 func TestPreconditionsOfARetry(t *testing.T) {
-	soak.Only(t, "TestPreconditions")
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+runnertest.Met+"\n")
 	w.Site.Config.Verify = []string{"test ! -f notes.txt"}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
-	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -85,7 +84,6 @@ func TestPromptsOfARunBeginAlike(t *testing.T) {
 
 // The same with the context files of other projects' tasks, where they name any.
 func TestPromptsOfOthersTasksBeginAlike(t *testing.T) {
-	soak.Only(t, "TestPromptsOfARunBeginAlike")
 	corpus := os.Getenv("TRELLIS_CORPUS")
 	if corpus == "" {
 		t.Skip("TRELLIS_CORPUS does not name a folder with tasks of other projects")

@@ -86,7 +86,6 @@ func TestCommitOfAnEarlierLife(t *testing.T) {
 
 // --fresh begins at the base and keeps what was there, whatever of it is left.
 func TestFreshWithoutWorktree(t *testing.T) {
-	soak.Only(t, "TestRetryFresh")
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"echo x > left.txt; git add -A; git commit -q -m mine; echo Bye > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]"))
 	dir := w.Hand("02-01-x", lyingPRD)

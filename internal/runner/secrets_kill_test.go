@@ -23,7 +23,7 @@ func TestKilledWhileASecretIsTakenBack(t *testing.T) {
 	}
 	for i, when := range []string{"before", "after"} {
 		for n := 1; ; n++ {
-			if !soak.Asked() && (2*i+n)%8 != 1 {
+			if !soak.Asked() && (2*i+n)%4 != 1 {
 				continue
 			}
 			leak := "printf '%s%s\\n' gh " + tokenEnd() + " > conf.txt && git add conf.txt && git commit -q -m one; echo clean > conf.txt; git add conf.txt; git commit -q -m two"

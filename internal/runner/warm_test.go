@@ -175,7 +175,6 @@ func TestWarmFoldersThatNameTheirPlace(t *testing.T) {
 
 // What is kept is bounded, and what is half kept is not used.
 func TestWarmFoldersAreForgotten(t *testing.T) {
-	soak.Only(t, "TestWarmFolders")
 	t.Parallel()
 	w, installed := installing(t, "echo x > notes.txt", "")
 	for i := range 5 {

@@ -198,7 +198,6 @@ func TestNoChangeOnABranch(t *testing.T) {
 
 // Of those that wait for the same task the most urgent is first, then the oldest.
 func TestOrderOfPromotion(t *testing.T) {
-	soak.Only(t, "TestOrderOfAge")
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.Depends("02-09-a")

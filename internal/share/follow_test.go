@@ -91,14 +91,14 @@ func TestPullAsksForAllAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Git("config", "remote.origin.uploadpack", program)
-	a.done("02-01-first", "02-02-second")
-	if got := b.pull(); len(got) != 2 {
+	a.done("02-01-first", "02-02-second", "02-03-third")
+	if got := b.pull(); len(got) != 3 {
 		t.Errorf("brought %v", got)
 	}
 	if data, err := os.ReadFile(asked); err != nil || strings.Count(string(data), "x") != 2 {
 		t.Errorf("asked %q, %v", data, err)
 	}
-	if got := b.Git("for-each-ref", "refs/heads/feature"); strings.Count(got, "\n") != 1 {
+	if got := b.Git("for-each-ref", "refs/heads/feature"); strings.Count(got, "\n") != 2 {
 		t.Errorf("branches:\n%s", got)
 	}
 }

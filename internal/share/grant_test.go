@@ -8,7 +8,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
-	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -58,7 +57,6 @@ func TestGranted(t *testing.T) {
 
 // Of two machines that were given a task one after the other, the first takes nothing once the second has or had it: it may have been frozen since.
 func TestGrantedLater(t *testing.T) {
-	soak.Only(t, "TestGranted")
 	t.Parallel()
 	const silence = time.Hour
 	a := net(t, runnertest.Counted(), silence)

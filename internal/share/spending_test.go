@@ -10,7 +10,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/share"
-	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -108,7 +107,6 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 
 // What a machine used today is counted by those whose days begin when its own do.
 func TestSpendingInATimeZone(t *testing.T) {
-	soak.Only(t, "TestBudgetsOfAllMachines")
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
 	a.Program("events", spender)
@@ -139,7 +137,6 @@ func TestSpendingInATimeZone(t *testing.T) {
 
 // A machine whose clock was years ahead counts from when it is right again.
 func TestSpendingOfAClockAhead(t *testing.T) {
-	soak.Only(t, "TestBudgetsOfAllMachines")
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
 	b := a.beside("b", time.Minute)
