@@ -86,7 +86,7 @@ func newcomer(t *testing.T, needs []string) *room {
 	root := t.TempDir()
 	home, bin := filepath.Join(root, "home"), filepath.Join(root, "bin")
 	r := &room{T: t, root: root, cwd: filepath.Join(home, "project"), env: []string{"HOME=" + home, "TMPDIR=" + root, "PATH=" + bin,
-		"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0"}}
+		"TZ=UTC", "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GORACE=atexit_sleep_ms=0", "GOGC=" + os.Getenv("GOGC")}}
 	for _, dir := range []string{r.cwd, bin} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

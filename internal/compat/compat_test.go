@@ -26,7 +26,7 @@ func TestRecordedRunsAreFinished(t *testing.T) {
 			}
 			a := readArchive(t, name)
 			for i, cut := range a.cuts {
-				if i%soak.Every(2) != 0 { // who is cut off later goes through the same records and more
+				if i%soak.Every(2) != 0 { // who is cut off later goes through its records too, and begins another activity again
 					continue
 				}
 				t.Run(cut.name, func(t *testing.T) {

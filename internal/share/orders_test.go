@@ -13,7 +13,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
-	"github.com/trellis-tasks/trellis/internal/soak"
 	"github.com/trellis-tasks/trellis/internal/taskref"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -256,7 +255,6 @@ func TestUnfitMachine(t *testing.T) {
 
 // A push that came through although nothing was heard of it, with another one after it that did not, is no loss.
 func TestUnheardPush(t *testing.T) {
-	soak.Only(t, "TestRemoteIsGone")
 	t.Parallel()
 	a := net(t, slow(), 4*time.Second) // a push each second
 	now := time.Now()
