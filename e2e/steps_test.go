@@ -302,8 +302,7 @@ func TestKilledInAStep(t *testing.T) {
 }
 
 // A long prompt comes to the agent whole, whatever program it is: a megabyte with TRELLIS_SOAK, 140 KB with make test, which is more than
-// an argument or a pipe takes. opencode, which takes five seconds for a start, has
-// its work from here to the commit in this test.
+// an argument or a pipe takes. opencode, which takes five seconds for a start, has its work from here to the commit in this test.
 func TestLongPrompt(t *testing.T) {
 	size := 140 << 10
 	if soak.Asked() {

@@ -15,14 +15,14 @@ var jumps = []int{3600, -3600}
 func TestClockIsSetBetweenRuns(t *testing.T) {
 	for n, p := range plays {
 		for i, s := range p.evenly(t, 2) {
-			if !full() && n > 0 && i != n%2 {
+			if !full() && n > 0 && i != 1 {
 				continue
 			}
-			t.Run(fmt.Sprint(p.Name, " ", s, " ", jumps[i%2]), func(t *testing.T) {
+			t.Run(fmt.Sprint(p.Name, " ", s, " ", jumps[(n+i)%2]), func(t *testing.T) {
 				t.Parallel()
 				w := p.world(t)
 				w.trellis(p.Args, "FAULTS_AT="+s.String(), "FAULTS_DO=both")
-				w.fill(map[string]string{"clock": fmt.Sprint(jumps[i%2])})
+				w.fill(map[string]string{"clock": fmt.Sprint(jumps[(n+i)%2])})
 				if e := w.again(p.Args); e.Code != 0 {
 					t.Fatalf("again: exit %d\n%s", e.Code, e.Said)
 				}

@@ -403,7 +403,7 @@ func TestKillWhileUpdating(t *testing.T) {
 		_, steps := w.Child(dir, 0)
 		want := w.Git("rev-parse", "feature/bye^{tree}")
 		from := steps * 2 / 3 // what comes before is shown elsewhere
-		for at := from; at <= steps; at += soak.Every(41) {
+		for at := from; at <= steps; at += soak.Every(23) {
 			t.Run(fmt.Sprint(mode, " ", at), func(t *testing.T) {
 				t.Parallel()
 				w, dir := killable(t, mode)
