@@ -127,7 +127,7 @@ func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.edit()
 			}
 		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guards, s) && trellis.Slip(key.Str, s) }); i >= 0 && r.keepsBack(m.value) {
-			r.problem(key, "%q is not a field, and %s stands here too: one of the two is read", clip(key.Str), seen[i]).Hint = r.edit()
+			r.problem(key, "%q is not a field, and %s stands here too: only that is read", clip(key.Str), seen[i]).Hint = r.edit()
 		}
 	}
 }

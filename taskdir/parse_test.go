@@ -237,7 +237,7 @@ func TestGuardsBesideTheirMisspelling(t *testing.T) {
 			t.Fatal(err)
 		}
 		wrong := trellis.Errors(task.Problems)
-		if len(wrong) > 0 != stops || stops && (!strings.Contains(wrong[0].Message, "stands here too: one of the two is read") || wrong[0].Hint != "trellis edit 02-01-a task") {
+		if len(wrong) > 0 != stops || stops && (!strings.Contains(wrong[0].Message, "stands here too: only that is read") || wrong[0].Hint != "trellis edit 02-01-a task") {
 			t.Errorf("%s: got %+v", text, task.Problems)
 		}
 	}
