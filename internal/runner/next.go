@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -144,7 +145,7 @@ func (n next) runnable(ctx context.Context) (string, error) {
 	case l.Untrusted != nil:
 		return l.Untrusted.Next(), nil
 	case len(l.Waits) > 0:
-		return n.waits()
+		return n.waits(l.Waits)
 	case len(l.Problems) == 0:
 		return n.say("start"), nil
 	case l.Problems[0].Hint == n.say("retry"):
@@ -153,14 +154,18 @@ func (n next) runnable(ctx context.Context) (string, error) {
 	return n.say("validate"), nil
 }
 
-// waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
-func (n next) waits() (string, error) {
+// waits returns the command for a task that waits: what people have to do about it, or where the first task stands that
+// has to go on before it.
+func (n next) waits(waits bases.Waits) (string, error) {
 	if why, command, err := n.as.approvals.missingApproval(n.t, n.h); err != nil || why != "" {
 		return command, err
 	}
+	if first, _ := waits.Unsaid(); first.Task != "" {
+		return "trellis status " + trellis.ShellWord(first.Task), nil
+	}
 	for _, id := range n.t.Pipeline.DependsOn {
 		other, err := n.as.store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
-		if err == nil && other.Status != trellis.Completed {
+		if err == nil && other.Status.Lost() {
 			return "trellis status " + trellis.ShellWord(id), nil
 		}
 		if away, err := n.as.store.Archived(id); err == nil && away != "" {

@@ -38,14 +38,10 @@ func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runne
 	return exitOf(res)
 }
 
-// afterWait is the command that comes next for a task that waits: for the first of what it waits for that does not name its own.
+// afterWait returns the command that comes next for a task that waits, "" if all that it waits for names its own.
 func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
-	wait, unsaid := res.Waits.Unsaid()
-	switch {
-	case res.Status != trellis.Waiting || !unsaid:
+	if _, unsaid := res.Waits.Unsaid(); res.Status != trellis.Waiting || !unsaid {
 		return ""
-	case wait.Task != "":
-		return "trellis status " + trellis.ShellWord(wait.Task)
 	}
 	next, _ := p.Next(ctx, res.Dir) // without it there is still what it waits for
 	return next
