@@ -27,6 +27,26 @@ func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 	return p.Wire(ctx, cfg, p).Assessor().Next(ctx, dir)
 }
 
+// MergeCommand returns the command that merges the branch of a task into its base branch, wherever that is checked out.
+func MergeCommand(p *Project, t *taskdir.Task) string {
+	command, merge := p.Repo.Typed(), " merge "+trellis.ShellWord(t.BranchName())
+	if p.Repo == nil || t.BaseBranch == "" {
+		return command + merge
+	}
+	ctx := context.Background() // for a hint, after the command was interrupted too
+	current, err := p.Repo.Refs().CurrentBranch(ctx, p.Repo.Main)
+	if err != nil || current == t.BaseBranch {
+		return command + merge
+	}
+	linked, _ := p.Repo.Worktrees().List(ctx) // without it, git says where the branch is checked out
+	for _, w := range linked {
+		if w.Branch == t.BaseBranch && !w.Gone {
+			return "git -C " + trellis.ShellWord(w.Path) + merge
+		}
+	}
+	return command + " switch " + trellis.ShellWord(t.BaseBranch) + " && " + command + merge
+}
+
 // TaskStatus is where a task stands, one that is to run with what keeps it from that, as whoever runs it would say.
 func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error) {
 	t, err := p.Reader().Task(dir)

@@ -192,8 +192,8 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 	}
 	s.delivery(res)
 	s.say("next: trellis diff %s", trellis.ShellWord(id))
-	if r.Delivery.PRURL == "" {
-		s.say("next: git merge %s", trellis.ShellWord(r.Branch))
+	if t, err := p.Store.Load(res.Dir); err == nil && r.Delivery.PRURL == "" {
+		s.say("next: %s", app.MergeCommand(p, t))
 	}
 }
 

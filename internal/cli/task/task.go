@@ -131,7 +131,7 @@ func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, e
 	}
 	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
 	if !cmd.CanAsk() {
-		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "git merge "+trellis.ShellWord(t.BranchName()), "trellis status --refresh, when it was merged elsewhere", "trellis task archive "+trellis.ShellWord(t.ID)+" --force, to complete it all the same")
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), app.MergeCommand(p, t), "trellis status --refresh, when it was merged elsewhere", "trellis task archive "+trellis.ShellWord(t.ID)+" --force, to complete it all the same")
 	}
 	cmd.Say("%s", said)
 	return cmd.Confirm("complete it all the same?")
