@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Our part of a pull request's text stands between these marks. What is outside of them is people's.
+// Our part of a pull request's text stands between these markers. The text outside them belongs to people.
 const (
 	beginMark = "<!-- trellis:begin -->"
 	endMark   = "<!-- trellis:end -->"
@@ -27,13 +27,13 @@ const (
 	maxCell     = 500
 )
 
-// body is the text of a new pull request: ours, and below it the repository's template.
+// body returns the text of a new pull request: our part, followed by the repository's template.
 func body(main string, w Work) string {
 	t := template(main)
 	return below(section(w, maxBody-len(below("", t))), t)
 }
 
-// below is a text with a template below it, if there is one.
+// below returns text followed by template, if there is one.
 func below(text, template string) string {
 	if template == "" {
 		return text
@@ -41,7 +41,7 @@ func below(text, template string) string {
 	return text + "\n\n" + template
 }
 
-// renewed is the text of a pull request with our part as it is now, false when it has none.
+// renewed returns the text of a pull request with our part brought up to date, and false if our part isn't in it.
 func (m mask) renewed(text string, section func(room int) string) (string, bool) {
 	before, rest, ok := strings.Cut(text, beginMark)
 	if !ok {
@@ -58,7 +58,7 @@ func (m mask) renewed(text string, section func(room int) string) (string, bool)
 	return before + now + after, true
 }
 
-// section is our part, in at most so many bytes.
+// section returns our part of the text, in at most room bytes.
 func section(w Work, room int) string {
 	end := facts(w) + endMark
 	top := beginMark + "\n"
@@ -67,7 +67,7 @@ func section(w Work, room int) string {
 
 const shortened = "\n*What is missing here stands in report.md of the task.*\n\n"
 
-// fit cuts a text at the end of a line.
+// fit cuts text to at most room bytes, at the end of a line.
 func fit(text string, room int) string {
 	if len(text) <= room {
 		return text
@@ -79,7 +79,7 @@ func fit(text string, room int) string {
 	return text[:strings.LastIndexByte(text[:room], '\n')+1] + shortened
 }
 
-// summary is the beginning of what was asked for: the text below the title, up to the first section.
+// summary returns the beginning of prd.md: the text below the title, up to the first section.
 func summary(prd string) string {
 	var b strings.Builder
 	for line := range strings.Lines(prd) {
@@ -109,7 +109,7 @@ func warning(w Work) string {
 	return fmt.Sprintf("> **%s**: %s. The verdict is the agents' own.\n\n", what, why)
 }
 
-// gutted names the files that say what the checks do, and were changed.
+// gutted returns a warning that names the changed files which define what the checks do.
 func gutted(files []string) string {
 	if len(files) == 0 {
 		return ""
@@ -153,7 +153,7 @@ func checks(list []pipeline.CommandResult) string {
 	return b.String() + "\n"
 }
 
-// facts are always shown.
+// facts returns the lines that are never cut off.
 func facts(w Work) string {
 	var b strings.Builder
 	if w.Report.Stacked != "" {
@@ -166,8 +166,8 @@ func facts(w Work) string {
 	return b.String()
 }
 
-// escape makes one line of people's or a model's text show as it is: no markup, no row of a table, no mention of
-// somebody, no reference to an issue and so none that closes one, and no order, as GitLab takes a line that begins with a slash.
+// escape makes one line written by a person or a model show literally: no markup, table rows, mentions or references to issues
+// (which could close them), and no GitLab quick action, which is a line that begins with a slash.
 func escape(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -190,12 +190,12 @@ var marks = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(list...)
 })
 
-// reference matches what is taken for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and addresses of them.
+// reference matches what a forge takes for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and their addresses.
 var reference = trellis.Pattern(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
 
 func cell(s string) string { return escape(short(s)) }
 
-// code is s as a span of code in a table. Code knows no escapes: what would be one of our marks is taken apart.
+// code formats s as a code span in a table. Code spans have no escapes, so what could be one of our markers is broken up.
 func code(s string) string {
 	s = strings.ReplaceAll(short(s), "|", `\|`)
 	s = strings.NewReplacer("<!--", "<\u200b!--", "-->", "--\u200b>").Replace(s)
@@ -212,11 +212,11 @@ func code(s string) string {
 
 func short(s string) string { return text.Cut(text.OneLine(s), maxCell) }
 
-// gitlabTemplates is where GitLab's templates are, of which default.md is taken when nobody chooses.
+// gitlabTemplates is the folder of GitLab's templates. GitLab uses default.md if nobody chooses one.
 const gitlabTemplates = ".gitlab/merge_request_templates"
 
-// template is the repository's own for pull requests, as its main checkout has it, "" without one. Links that lead
-// elsewhere are not followed.
+// template returns the pull request template in the repository's main checkout, or "" if there is none. It doesn't follow
+// symbolic links that lead out of the checkout.
 func template(main string) string {
 	for _, dir := range []string{".github", gitlabTemplates, ".", "docs"} {
 		entries, err := durable.ReadDirBelow(main, dir)

@@ -15,19 +15,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Changes is what people did to the branch of a task since its commit was verified.
+// Changes holds what people did to the branch of a task since its commit was verified.
 type Changes struct {
-	To string // where the branch would end with all of it, "" when there is nothing to be done about it
+	To string // commit at which the branch would end with all changes taken in, "" if there is nothing to do
 
 	repo   *git.Repo
 	in     pipeline.DeliverIn
-	tip    string // where it ends here, "" when there is nothing to be done about it
+	tip    string // tip of the local branch, "" if there is nothing to do
 	remote string
-	theirs string // where it ends at the remote, when that is what was delivered or people put it on that; else ""
+	theirs string // tip of the branch at the remote if it is also the local tip, or builds on a commit verified or pushed for the task; else ""
 }
 
-// FindChanges finds what people committed on the branch here, and what they pushed to it. What can't be brought together, and
-// is therefore for a person, is push_failed.
+// FindChanges finds what people committed on the local branch and what they pushed to the remote one. It fails with push_failed
+// if the two can't be merged automatically, so that a person has to.
 func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*Changes, error) {
 	o := &Changes{repo: repo, in: in}
 	tip, err := repo.Refs().Branch(ctx, in.Job.Branch)
@@ -35,7 +35,7 @@ func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*C
 		return o, err
 	}
 	if within, err := repo.History().IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
-		return o, err // the delivery says so
+		return o, err // the delivery reports it
 	}
 	o.tip, o.To = tip, tip
 	if err := o.ask(ctx); err != nil || o.theirs == "" {
@@ -51,7 +51,7 @@ func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*C
 	return o, nil
 }
 
-// ask looks at the branch of the remote. One that can't be asked is left for the push to find out.
+// ask reads the tip of the branch at the remote. If the remote doesn't answer, the later push reports that.
 func (o *Changes) ask(ctx context.Context) (err error) {
 	repo, branch := o.repo, o.in.Job.Branch
 	if o.remote, err = repo.Remotes().Remote(ctx, o.in.Job.BaseBranch); err != nil || o.remote == "" {
@@ -87,7 +87,7 @@ func (o *Changes) ask(ctx context.Context) (err error) {
 	return err
 }
 
-// onPushed reports whether people put a commit on one that was pushed before. That one itself is ours to replace.
+// onPushed reports whether people built on a commit that was pushed before. That commit itself is ours and may be replaced.
 func (o *Changes) onPushed(ctx context.Context, there string) (bool, error) {
 	ours, err := o.repo.Remotes().Pushed(ctx, o.in.Task, there)
 	if err != nil || ours {
@@ -96,7 +96,7 @@ func (o *Changes) onPushed(ctx context.Context, there string) (bool, error) {
 	return o.repo.History().Builds(ctx, o.in.Task, there)
 }
 
-// refuse is the failure of what can't be brought together.
+// refuse returns the failure for changes that can't be merged automatically.
 func (o *Changes) refuse(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -105,13 +105,13 @@ func (o *Changes) refuse(ctx context.Context, err error) error {
 		o.in.Job.Branch, o.remote, err, trellis.ShellWord(o.in.Job.Worktree), o.theirs, o.in.Task)
 }
 
-// Moved reports whether the branch holds, or is to hold, something that was not verified and that the remote has not.
+// Moved reports whether the branch has, or is to get, changes that were not verified and that the remote doesn't have.
 func (o *Changes) Moved() bool {
 	return o.tip != "" && o.To != o.in.Report.Commit && o.To != o.theirs
 }
 
-// TakeIn brings branch and worktree to where they hold the work of all, and says what that is. trusted says why what was
-// pushed, up to theirs, is not taken into a branch that ends in tip here; nil when it may be.
+// TakeIn updates branch and worktree to contain everybody's commits, and returns a description of the unverified ones. trusted
+// returns an error if what was pushed, up to theirs, must not be merged into the local branch that ends in tip, and nil if it may.
 func (o *Changes) TakeIn(ctx context.Context, trusted func(ctx context.Context, tip, theirs string) error) (string, error) {
 	if o.tip == "" || o.To == o.in.Report.Commit {
 		return "", nil
@@ -129,14 +129,14 @@ func (o *Changes) TakeIn(ctx context.Context, trusted func(ctx context.Context, 
 	return "its branch has " + said + " that nobody verified: what is there now is checked before it is delivered", nil
 }
 
-// follow takes branch and worktree to where they have it all.
+// follow moves branch and worktree forward to o.To.
 func (o *Changes) follow(ctx context.Context) error {
 	if o.To == o.tip {
 		return nil
 	}
 	dir := o.in.Job.Worktree
 	if !durable.Exists(dir) {
-		dir = "" // it is made anew of the branch
+		dir = "" // it is created again from the branch
 	}
 	there, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
 	if err == nil && !there {
@@ -145,7 +145,7 @@ func (o *Changes) follow(ctx context.Context) error {
 	return err
 }
 
-// said tells whose commits there are, here and at the remote.
+// said describes whose commits there are, locally and at the remote.
 func (o *Changes) said(ctx context.Context) (string, error) {
 	var list []string
 	for _, end := range []string{o.theirs, o.tip} {
@@ -163,8 +163,8 @@ func (o *Changes) said(ctx context.Context) (string, error) {
 	return strings.Join(list, ", and "), nil
 }
 
-// Hold makes a report be of what the branch has now. What the remote has is no longer ours to change; what it has not was
-// never verified.
+// Hold updates rep to the branch's current content. If the branch ends in the remote's tip, that is the delivered commit, since
+// we may not change it any more; commits that the remote lacks were never verified, so the verified tree is cleared.
 func (o *Changes) Hold(rep *pipeline.Report) {
 	switch {
 	case o.To == o.theirs && o.theirs != "":

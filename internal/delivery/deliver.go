@@ -1,4 +1,4 @@
-// Package delivery takes a verified commit to where people look at it: the branch to the remote, a pull request for it.
+// Package delivery publishes a verified commit: it pushes the branch to the remote and opens a pull request for it.
 package delivery
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Work is a verified commit, and where it goes.
+// Work is a verified commit and where it is to be delivered.
 type Work struct {
 	pipeline.DeliverIn
-	Path          string // of the task's folder, from the top of the repository
-	StackedBranch string // on which the work began, "" when it did on its base
-	PR            string // address of the pull request that was opened before, "" for none
+	Path          string // of the task's folder, relative to the top of the repository
+	StackedBranch string // branch that the work is stacked on, "" if it began on its base
+	PR            string // address of the pull request opened by an earlier delivery, "" if there is none
 	Source        taskdir.Source
 
-	above string // the commit that people pushed on top of it, "" for none
-	parts []Part // what is delivered before it
+	above string // commit that people pushed on top of the work, "" if there is none
+	parts []Part // work in submodules, delivered before this
 }
 
-// NewWork is what is delivered of a run. What the tasks of store say is not recorded with it: it may have changed since.
+// NewWork returns the work that a run delivers. What it reads from store is not recorded in the journal, since it may have changed.
 func NewWork(store taskdir.Store, in pipeline.DeliverIn) Work {
 	dir := filepath.Join(store.Tasks(), in.Task)
 	w := Work{DeliverIn: in, Path: filepath.ToSlash(store.Rel(dir))}
@@ -39,32 +39,32 @@ func NewWork(store taskdir.Store, in pipeline.DeliverIn) Work {
 	return w
 }
 
-// Delivered is what became of it, and what a preview shows besides.
+// Delivered is the result of a delivery, with the additional details that a preview shows.
 type Delivered struct {
 	pipeline.Delivery
 	Into  string // the branch that the pull request is for
 	Title string
 	Body  string
-	Parts []Part // what became of the work in submodules, which is delivered first
-	Push  string // of a preview: what would be pushed, in words
+	Parts []Part // results of the work in submodules, which is delivered first
+	Push  string // only in a preview: describes what would be pushed
 }
 
-// Deliverer delivers work of a repository.
+// Deliverer delivers the work of one repository.
 type Deliverer struct {
 	Repo   *git.Repo
 	Forges Forges
-	Issues *tracker.Access // where work comes from; nil: no issue is told of it
+	Issues *tracker.Access // the trackers of issues that work comes from; nil: no comment is written to an issue
 	Redact mask            // nil: nothing is hidden
-	Dir    string          // of the task, which remembers what pull requests were opened and given
+	Dir    string          // of the task; its delivered.json records which pull requests were opened, and their labels and reviewers
 	Disk   *durable.Disk
 }
 
 func (d *Deliverer) branches() branches { return branches{d.Repo, d.Redact} }
 
-// Deliver pushes the branch and opens a pull request, or brings the one that is open up to date. What the work has in
-// submodules goes before it, to where those come from. It looks for what is there first, and may be called again after
-// any end. Failures are push_failed and pr_failed, retryable when a passing cause is likely, and empty_diff when the
-// base has the work already.
+// Deliver pushes the branch and opens a pull request, or updates the open one. What the work changed in submodules is delivered
+// to their own remotes first. Deliver checks what exists already, so it may be called again however an earlier call ended. It
+// fails with push_failed or pr_failed, which are retryable if the cause is likely to be temporary, or with empty_diff if the
+// base contains the work already.
 func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err error) {
 	w = d.Redact.work(w)
 	if out, err = d.branches().assess(ctx, w); err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Findings are what checks and reviewers find wrong with an open pull request. Of people only those count who belong to the
-// repository.
+// Findings are what checks and reviewers find wrong with an open pull request. Only reviews and remarks by people who belong to
+// the repository count.
 type Findings struct {
 	head    string // the commit that the checks are about
 	past    pipeline.Reactions
-	again   bool // also what there was a reaction to
+	again   bool // also report what a run has reacted to already
 	checks  []forge.Check
 	reviews []forge.Review
 	remarks []forge.Remark
 }
 
-// NewFindings are those of a pull request. past are the reactions to it; again counts what they were to as new.
+// NewFindings returns the findings of a pull request. past are the reactions to it; with again, what they dealt with counts as new.
 func NewFindings(pr OpenPR, past pipeline.Reactions, again bool) *Findings {
 	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v forge.Review) bool { return !v.Trusted })
 	return &Findings{head: pr.PR.HeadSHA, past: past, again: again, checks: pr.Status.Failed, reviews: reviews}
@@ -36,8 +36,8 @@ func NewFindings(pr OpenPR, past pipeline.Reactions, again bool) *Findings {
 // None reports whether nothing is wrong.
 func (f *Findings) None() bool { return len(f.checks)+len(f.reviews) == 0 }
 
-// New are names of what there was no reaction to: checks by their commit, since another one has others. Remarks alone are no
-// reason for one.
+// New returns the names of the findings that no run has reacted to. Names of checks contain the commit, since each commit has
+// its own checks. Remarks alone are not a reason for a reaction.
 func (f *Findings) New() (names []string) {
 	var checks []string
 	for _, c := range f.checks {
@@ -60,7 +60,7 @@ func (f *Findings) New() (names []string) {
 	return slices.DeleteFunc(names, f.known)
 }
 
-// between stands between the names of checks.
+// between separates the names of checks.
 const between = ", "
 
 func (f *Findings) checksName() string { return "checks of " + f.head + ": " }
@@ -68,13 +68,13 @@ func (f *Findings) checksName() string { return "checks of " + f.head + ": " }
 func reviewName(v forge.Review) string { return "review " + v.ID }
 func remarkName(m forge.Remark) string { return "remark " + m.ID }
 
-// known reports whether there was a reaction to something that does for now.
+// known reports whether a run has reacted to the finding called name already.
 func (f *Findings) known(name string) bool {
 	return !f.again && slices.Contains(f.past.Seen, name)
 }
 
-// knownCheck reports whether there was a reaction to a check at this commit that does for now: it may have been one to others as well, which
-// were repeated since.
+// knownCheck reports whether a run has reacted already to this check at this commit. That reaction may have been to several
+// checks, of which the others were repeated since.
 func (f *Findings) knownCheck(name string) bool {
 	return !f.again && slices.ContainsFunc(f.past.Seen, func(seen string) bool {
 		names, of := strings.CutPrefix(seen, f.checksName())
@@ -82,7 +82,7 @@ func (f *Findings) knownCheck(name string) bool {
 	})
 }
 
-// Choose takes in the details. Where the base branch requires checks, others are no reason for a run.
+// Choose adds the details. If the base branch requires certain checks, other checks are not a reason for a run.
 func (f *Findings) Choose(d forge.Details) {
 	if len(d.Required) > 0 {
 		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c forge.Check) bool { return !slices.Contains(d.Required, c.Name) })
@@ -91,7 +91,7 @@ func (f *Findings) Choose(d forge.Details) {
 	f.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted || f.known(remarkName(m)) })
 }
 
-// Reactions are those that the task had, with one to these.
+// Reactions returns the task's past reactions together with one to these findings.
 func (f *Findings) Reactions() pipeline.Reactions {
 	all := pipeline.Reactions{Seen: slices.Clone(f.past.Seen), Rounds: f.past.Rounds}
 	for _, name := range f.New() {
@@ -105,7 +105,7 @@ func (f *Findings) Reactions() pipeline.Reactions {
 	return all
 }
 
-// Code is that of a task which is left with them.
+// Code returns the failure code of a task that is left with these findings.
 func (f *Findings) Code() trellis.Code {
 	if len(f.reviews) > 0 {
 		return trellis.ChangesRequested
@@ -113,7 +113,7 @@ func (f *Findings) Code() trellis.Code {
 	return trellis.CIFailed
 }
 
-// Detail says in short what is found wrong.
+// Detail summarizes the findings in one line.
 func (f *Findings) Detail() string {
 	var said, checks, who []string
 	for _, c := range f.checks {
@@ -134,18 +134,18 @@ func (f *Findings) Detail() string {
 	return strings.Join(said, ", ")
 }
 
-// inLine is a text of somebody else as a part of a line.
+// inLine returns text that somebody else wrote as part of one line, of at most most bytes.
 func inLine(s string, most int) string { return text.Cut(text.OneLine(s), most) }
 
-// How much of what others wrote is told, in bytes, and how many of it.
+// Limits for what others wrote, in bytes, except maxLogs.
 const (
-	maxLog    = 8 << 10 // of a check, its end
+	maxLog    = 8 << 10 // the end of a check's log
 	maxLogs   = 3
 	maxRemark = 4 << 10
-	maxFound  = 48 << 10 // in all
+	maxFound  = 48 << 10 // of the whole text
 )
 
-// Write writes down what checks printed and reviewers wrote, for the agent of run number n of the task in dir.
+// Write saves what checks printed and reviewers wrote in a file, for the agent of run number n of the task in dir.
 func (f *Findings) Write(ctx context.Context, by Forge, redact func(string) string, disk *durable.Disk, dir string, n int) (agentcall.Ref, error) {
 	said := strings.TrimSpace(strings.ToValidUTF8(f.text(ctx, by), "�"))
 	if redact != nil {

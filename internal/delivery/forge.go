@@ -10,45 +10,45 @@ import (
 	"github.com/trellis-tasks/trellis/internal/tracker"
 )
 
-// Forge is where the pull requests of one repository are. Its methods may be called by several goroutines at once.
+// Forge is the service with the pull requests of one repository. Its methods may be called concurrently.
 type Forge interface {
-	// Find is the pull request of a branch of the repository: the open one, else the newest; nil when there was none.
+	// Find returns the pull request of a branch of the repository: the open one, else the newest; nil if there never was one.
 	Find(ctx context.Context, head string) (*forge.PR, error)
-	// Create makes a pull request, or finds the open one that a call which was cut off has made.
+	// Create opens a pull request, or returns the open one that an interrupted call has created.
 	Create(ctx context.Context, n forge.NewPR) (*forge.PR, error)
 	Status(ctx context.Context, pr *forge.PR) (forge.PRStatus, error)
 
-	// What follows names a pull request by its address. To do a thing twice does no harm.
+	// The following methods name a pull request by its address. They may be repeated without harm.
 	Details(ctx context.Context, address string) (forge.Details, error)
 	EditBody(ctx context.Context, address, body string) error
 	Label(ctx context.Context, address, label string) error
 	AskReview(ctx context.Context, address, who string) error
 
-	// Log is what a check that failed printed, "" where nobody can tell.
+	// Log returns what a failed check printed, or "" if that can't be known.
 	Log(ctx context.Context, c forge.Check) (string, error)
-	// SignedIn is nil when pull requests can be asked for and made, else an error of package forge or what is in the way.
+	// SignedIn returns nil if pull requests can be read and created, else an error of package forge or the obstacle.
 	SignedIn(ctx context.Context) error
 	typed
 }
 
-// typed are commands for people, as they are typed in a checkout.
+// typed has the commands that are shown to people, to be typed in a checkout.
 type typed interface {
 	SignInCommand() string
-	// CreateCommand makes a pull request whose text is that of a file, or n's with "".
+	// CreateCommand returns a command that opens a pull request with the text of file, or with n.Body if file is "".
 	CreateCommand(n forge.NewPR, file string) string
 	ReopenCommand(number int) string
-	// Means is what it is asked with, as in "pull requests are opened with gh".
+	// Means returns what the forge is called with, as in "pull requests are opened with gh".
 	Means() string
 }
 
-// Forges are those of repositories: GitLab at the host that the settings name, GitHub for all else.
+// Forges finds the forge of a repository: GitLab for the host that the settings name, GitHub for all others.
 type Forges struct {
 	Env    []string        // KEY=VALUE
-	Marker string          // of the run that asks, see proc.Command
-	GitLab *tracker.Access // which one is ours, and who asks it; nil: there is none
+	Marker string          // of the run that makes the requests, see proc.Command
+	GitLab *tracker.Access // the GitLab host of the settings and how to call it; nil: there is none
 }
 
-// Of is the forge of a repository, by the address of a remote of it.
+// Of returns the forge of a repository, chosen by the addresses of one of its remotes.
 func (f Forges) Of(ctx context.Context, repo *git.Repo, remote string) (Forge, error) {
 	if f.GitLab == nil || remote == "" {
 		return f.github(repo), nil

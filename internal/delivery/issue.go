@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/tracker"
 )
 
-// tellIssue writes the address of the pull request into the issue that the work came from, when that is wanted. It does so
-// once: who takes the comment away does not get it back, and one is looked for before it is written, for a process may have
-// died between that and the record of it. What does not work is noted: the pull request is there.
+// tellIssue comments the address of the pull request on the issue that the work came from, if that is wanted. It does so once,
+// so a person may delete the comment; before it writes one it looks for an existing one, since a process may have died before
+// the comment was recorded. Errors only become notes, since the pull request exists.
 func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error {
 	if d.Issues == nil || out.PRURL == "" || w.Source.Issue == "" || !w.Source.Comment && !d.Issues.Settings.Comment {
 		return nil

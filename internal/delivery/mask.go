@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// mask hides known secrets in what is told; nil hides nothing.
+// mask hides known secrets in text that leaves the machine; nil hides nothing.
 type mask func(string) string
 
-// pushFailure is what keeps a branch from being pushed, and what to type about commits of others.
+// pushFailure returns the failure for a branch that can't be pushed, with the command to type if others have pushed commits.
 func (m mask) pushFailure(ctx context.Context, w Work, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -50,10 +50,10 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 
 var signedIn = trellis.Pattern(`://[^/@\s]+@`)
 
-// maxWords is how much of what a program said is passed on, in bytes.
+// maxWords is how much of a program's error message is passed on, in bytes.
 const maxWords = 4 << 10
 
-// words are an error's, without passwords in addresses and known secrets.
+// words returns the message of err, without passwords in addresses and without known secrets.
 func (m mask) words(err error) string {
 	s := m.hide(signedIn().ReplaceAllString(err.Error(), "://"))
 	if len(s) > maxWords {
@@ -62,8 +62,8 @@ func (m mask) words(err error) string {
 	return s
 }
 
-// work is the work without known secrets in what is told of it. What is told is masked before it is escaped: that
-// takes a secret apart.
+// work returns w with known secrets hidden in the texts to be published. They are hidden before texts are escaped, since
+// escaping would break secrets up.
 func (m mask) work(w Work) Work {
 	shown := func(s string) string { return trellis.Visible(m.hide(s)) }
 	w.Title, w.Summary = shown(w.Title), shown(w.Summary)

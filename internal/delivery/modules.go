@@ -13,30 +13,30 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// module is a submodule that the work changed, at the commit that it names.
+// module is a submodule that the work changed, at the commit that the superproject names.
 type module struct {
 	*git.Module
-	remote string // "" when there is none, or nobody can tell which
-	folder string // where git works in it, from the top of the main checkout
-	at     string // what makes git work in it, as typed there
-	above  string // the commit that people pushed on top of the work there, "" for none
+	remote string // "" if there is none, or it isn't clear which
+	folder string // where commands for it are typed, relative to the top of the main checkout
+	at     string // the git command for it, as typed at the top of the main checkout
+	above  string // commit that people pushed on top of the work in it, "" if there is none
 }
 
-// Part is what became of the work in one submodule.
+// Part is the result of delivering the work in one submodule.
 type Part struct {
-	pipeline.ModulePR        // its URL is "" for none
-	Branch            string // of the same name as the task's
+	pipeline.ModulePR        // its URL is "" if there is no pull request
+	Branch            string // has the same name as the task's branch
 	Commit            string
-	Into              string // the branch that its pull request is for, "" when none is to be opened
+	Into              string // branch that its pull request is for, "" if none is to be opened
 	Title, Body       string
 
-	merged bool      // Into has the commit
-	pr     *forge.PR // as it was found or made
+	merged bool      // Into contains the commit
+	pr     *forge.PR // as it was found or created
 }
 
 type modules []module
 
-// modules are those in which the work names a commit that its base does not.
+// modules returns the submodules for which the work names another commit than its base does.
 func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err error) {
 	for _, path := range w.Job.Modules {
 		named, err := d.Repo.Modules().ModuleCommit(ctx, w.Report.Commit, path)
@@ -54,7 +54,7 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 		if m.Module, err = d.Repo.Modules().Module(ctx, w.Report.Commit, path); err != nil {
 			return nil, err
 		}
-		if m.Main == m.Common { // the main checkout has no files of it
+		if m.Main == m.Common { // the main checkout doesn't contain the submodule's files
 			m.folder, m.at = m.Common, "git --git-dir="+trellis.ShellWord(m.Common)
 		}
 		if m.remote, err = m.Remotes().Remote(ctx, w.Job.BaseBranch); err != nil {
@@ -65,7 +65,7 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 	return list, nil
 }
 
-// pushes are the commands that push them.
+// pushes returns the commands that push the submodules' commits.
 func (list modules) pushes(w Work) (commands []string) {
 	for _, m := range list {
 		remote := m.remote
@@ -78,8 +78,8 @@ func (list modules) pushes(w Work) (commands []string) {
 	return commands
 }
 
-// pushModules pushes what the work has in submodules, each to the submodule's own remote, on a branch of the same name.
-// Before all of it is there the work is not ready to be pushed: nobody else could check it out.
+// pushModules pushes what the work changed in submodules, each to the submodule's own remote, on a branch of the same name.
+// Until all of that is pushed ready is false: nobody else could check the work out.
 func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (list modules, ready bool, err error) {
 	if list, err = d.modules(ctx, w); err != nil {
 		return nil, false, d.Redact.pushFailure(ctx, w, err)
@@ -98,7 +98,7 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 	for i, m := range list {
 		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Job.Branch, Commit: m.Base, Whose: w.Task}
 		if list[i].above, err = (branches{m.Repo, d.Redact}).push(ctx, o, out); err != nil {
-			w.Report.Worktree = o.Dir // where to type what mends it
+			w.Report.Worktree = o.Dir // where to type the commands that repair it
 			return list, false, d.Redact.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
 		out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s is at its %s, with commit %.12s", w.Job.Branch, m.Path, m.remote, m.Base))
@@ -106,8 +106,7 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 	return list, true, nil
 }
 
-// openModules finds or makes the pull requests of what was pushed of submodules. Where there is no way to, the commands
-// are shown.
+// openModules finds or opens the pull requests of the pushed submodules. Where it can't open one, out gets the commands to type.
 func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *Delivered) error {
 	if !w.Job.Delivery.PR {
 		return nil
@@ -132,7 +131,7 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 }
 
 func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p *Part, out *Delivered) error {
-	last := len(out.Commands) - 1 // which opens it by hand
+	last := len(out.Commands) - 1 // the command that opens the pull request by hand
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
@@ -156,8 +155,8 @@ func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p
 	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
 }
 
-// part is what there is to open of a submodule, with the command for it: its pull request is for the branch that
-// the work stands on there, that .gitmodules names, or that the remote begins with.
+// part describes the pull request to open for a submodule, and adds the command that does so. It is for the branch that the
+// work is stacked on there, else the one in .gitmodules, else the remote's default branch.
 func (d *Deliverer) part(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p Part, err error) {
 	p = Part{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
 	if m.remote == "" {
@@ -179,11 +178,11 @@ func (d *Deliverer) part(ctx context.Context, f Forge, w Work, m module, out *De
 	return p, nil
 }
 
-// moduleBase is the branch of a submodule's remote that work there is for, and its tip, "" when it is not there.
+// moduleBase returns the branch of a submodule's remote that the work is meant for, and its tip, "" if the branch doesn't exist.
 func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote string) (base, tip string, err error) {
 	base, err = d.Repo.Modules().ModuleBranch(ctx, w.Report.Commit, m.Path)
 	switch {
-	case err == nil && base == ".": // the one that is called as the superproject's
+	case err == nil && base == ".": // the branch with the same name as the superproject's
 		base = strings.TrimPrefix(w.Job.BaseBranch, remote+"/")
 	case err == nil && base == "":
 		base, err = m.Remotes().RemoteHead(ctx, m.remote)
@@ -198,7 +197,7 @@ func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote str
 	return base, tips[base], err
 }
 
-// link makes the texts of the submodules' pull requests name the one that they come before.
+// link adds the superproject's pull request to the texts of the submodules' pull requests, which are to be merged first.
 func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) error {
 	for i, m := range list {
 		p := &out.Parts[i]
@@ -215,12 +214,12 @@ func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Deliver
 	return nil
 }
 
-// typed is a command as it is typed at the top of the main checkout, to work in the submodule.
+// typed returns command as it is typed at the top of the main checkout in order to run in the submodule.
 func (m module) typed(command string) string {
 	return "(cd " + trellis.ShellWord(m.folder) + " && " + command + ")"
 }
 
-// checkout is where the submodule's hook runs.
+// checkout returns the directory in which the submodule's hook runs.
 func (m module) checkout(ctx context.Context, w Work) string {
 	if w.Report.Worktree == "" {
 		return m.Main
@@ -228,8 +227,8 @@ func (m module) checkout(ctx context.Context, w Work) string {
 	return checkout(ctx, m.Repo, m.Dir(w.Report.Worktree))
 }
 
-// section is our part of the text of a submodule's pull request. What the task is about is not told: others may read
-// what comes of a submodule than what comes of the whole.
+// section returns our part of the text of a submodule's pull request. It doesn't say what the task is about: other people may
+// read the submodule's pull requests than those of the superproject.
 func (p Part) section(w Work, url string) string {
 	if url == "" {
 		url = "the branch " + code(w.Job.Branch) + " of the repository that has this one as " + code(filepath.ToSlash(p.Path))
@@ -237,7 +236,7 @@ func (p Part) section(w Work, url string) string {
 	return fmt.Sprintf("%s\nMerge this before %s, and don't squash or rebase it: commit %s is named there.\n\n- Task: %s\n%s", beginMark, url, p.Commit, code(w.Path), endMark)
 }
 
-// mention is what the text of the whole says of the part in a submodule.
+// mention returns what the superproject's pull request says about the part.
 func (p Part) mention() string {
 	name := "the submodule " + code(p.Path)
 	switch {

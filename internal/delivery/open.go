@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// findOrCreate finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
-// one that was mended when somebody closed it: whoever did that gets no other one. Without a base none is made: it is nil then.
+// findOrCreate returns the open pull request of a branch, or a merged or closed one of one of commits, or the one at mended if
+// it was closed: who closed it gets no other one. Otherwise it creates one, or returns nil if n has no base.
 func findOrCreate(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
@@ -30,7 +30,7 @@ func findOrCreate(ctx context.Context, f Forge, n forge.NewPR, commits []string,
 	return f.Create(ctx, n)
 }
 
-// open finds or makes the pull request of the work.
+// open finds or creates the pull request of the work.
 func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (Delivered, error) {
 	base, err := d.into(ctx, f, w, &out)
 	if err != nil {
@@ -61,15 +61,15 @@ func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (D
 	return out, d.Redact.prFailure(ctx, d.adorn(ctx, f, w.Job.Delivery, &out))
 }
 
-// nowhere is the end without a pull request as there is no branch that it could be for.
+// nowhere finishes without a pull request, since the remote doesn't have the branch that it would be for.
 func (d *Deliverer) nowhere(f typed, w Work, out *Delivered) {
 	out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, out.Into))
 	out.Commands = append(out.Commands, push(out.Remote, out.Into), create(f, w, *out))
 	out.Into = ""
 }
 
-// into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
-// base. It returns "" when the remote has neither.
+// into decides which branch the pull request is for: the one that the work is stacked on if the remote has that, else its base.
+// It returns "" if the remote has neither.
 func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) (string, error) {
 	base := strings.TrimPrefix(w.Job.BaseBranch, out.Remote+"/")
 	names := []string{base}
@@ -95,8 +95,8 @@ func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) (
 	return out.Into, nil
 }
 
-// has reports whether the tip of a remote's branch has a commit. Of one that others pushed, and that is not here, nobody
-// can tell.
+// has reports whether the tip of a remote's branch contains commit. It returns false if tip is not known locally, because
+// others pushed it.
 func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) {
 	if _, err := repo.Refs().Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
 		return false, nil
@@ -104,8 +104,8 @@ func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) 
 	return repo.History().IsAncestor(ctx, commit, tip)
 }
 
-// renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:
-// without the marks it is left as it is.
+// renew updates our part of an open pull request's text, and returns the text. It leaves the text unchanged if our markers are
+// gone, since the rest is what people wrote.
 func (m mask) renew(ctx context.Context, f Forge, there *forge.PR, name string, section func(room int) string, out *Delivered) string {
 	body, ok := m.renewed(there.Body, section)
 	switch {
@@ -119,8 +119,8 @@ func (m mask) renew(ctx context.Context, f Forge, there *forge.PR, name string, 
 	return body
 }
 
-// adorn gives the pull request its labels and reviewers, each once: a person may take one off again. What is refused is
-// noted: the pull request is there.
+// adorn adds labels and reviewers to the pull request, each only once, since a person may remove one again. A refusal only
+// becomes a note, since the pull request exists.
 func (d *Deliverer) adorn(ctx context.Context, f Forge, want pipeline.Delivering, out *Delivered) error {
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
@@ -151,12 +151,12 @@ func (d *Deliverer) adorn(ctx context.Context, f Forge, want pipeline.Delivering
 	return context.Cause(ctx)
 }
 
-// away reports whether there is no place, or no way, for pull requests: that is no failure.
+// away reports whether the repository can't have pull requests, or there is no way to ask for them. That is not a failure.
 func away(err error) bool {
 	return errors.Is(err, forge.ErrNoProgramOrToken) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrUnsupportedRepository)
 }
 
-// without is the end without a pull request: a failure, or for want of a way to ask for one what to type.
+// without finishes without a pull request: with a failure or, if there is no way to ask for one, with the commands to type.
 func (d *Deliverer) without(ctx context.Context, f Forge, w Work, out Delivered, err error) (Delivered, error) {
 	if !away(err) {
 		return out, d.Redact.prFailure(ctx, err)
@@ -170,7 +170,7 @@ func (d *Deliverer) without(ctx context.Context, f Forge, w Work, out Delivered,
 	return out, nil
 }
 
-// create is the command that opens the pull request.
+// create returns the command that opens the pull request.
 func create(f typed, w Work, out Delivered) string {
 	return f.CreateCommand(forge.NewPR{Title: out.Title, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, w.Path+"/report.md")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Preview is what Deliver would do, without doing it. The remote is asked where its branches are, and nothing is fetched. No
-// pull request is looked for but the one that is known.
+// Preview returns what Deliver would do, without doing it. It asks the remote for its branches, but fetches nothing, and it
+// looks for no pull request: only the one recorded in the task is shown.
 func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err error) {
 	if first, err := d.branches().unverified(ctx, w); err != nil || first != "" {
 		return Delivered{Title: w.Title, Into: w.Job.BaseBranch, Delivery: pipeline.Delivery{Notes: []string{first}}}, err
@@ -66,14 +66,14 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 	return out, nil
 }
 
-// unverified says what is committed on top of the work and is neither verified nor pushed, "" for nothing.
+// unverified describes the commits on top of the work that are neither verified nor pushed, "" if there are none.
 func (b branches) unverified(ctx context.Context, w Work) (string, error) {
 	tip, err := b.repo.Refs().Branch(ctx, w.Job.Branch)
 	if err != nil || tip == "" || tip == w.Report.Commit {
 		return "", err
 	}
 	if within, err := b.repo.History().IsAncestor(ctx, w.Report.Commit, tip); err != nil || !within {
-		return "", err // the check says so
+		return "", err // assess reports it
 	}
 	if there, err := b.there(ctx, w, tip); err != nil || there {
 		return "", err
@@ -82,7 +82,7 @@ func (b branches) unverified(ctx context.Context, w Work) (string, error) {
 	return "its branch has " + Commits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
 }
 
-// toPush says what a push would bring to the remote, by where its branches are now.
+// toPush describes what a push would bring to the remote, given the current tips of its branches.
 func (b branches) toPush(ctx context.Context, w Work, remote string) (string, error) {
 	base := strings.TrimPrefix(w.Job.BaseBranch, remote+"/")
 	tips, err := b.repo.Remotes().RemoteBranches(ctx, remote, w.Job.Branch, base)
@@ -100,7 +100,7 @@ func (b branches) toPush(ctx context.Context, w Work, remote string) (string, er
 	return said, err
 }
 
-// bring says what a remote's branch that ends in tip lacks of the work.
+// bring describes what the remote's branch, which ends in tip, lacks of the work.
 func (b branches) bring(ctx context.Context, w Work, remote, tip string) (string, error) {
 	there := remote + "/" + w.Job.Branch
 	if tip == w.Report.Commit {
@@ -136,7 +136,7 @@ func (b branches) bring(ctx context.Context, w Work, remote, tip string) (string
 	return fmt.Sprintf("%s to %s, and %s there is taken in first, where that works by itself", text.Count(ours, "commit"), there, b.mask.hide(Commits(n, who))), err
 }
 
-// behind says how far a commit is behind one of a remote, "" when it has that.
+// behind describes how far commit is behind tip, the tip of a remote's branch, "" if it contains tip.
 func (b branches) behind(ctx context.Context, commit, tip string) (string, error) {
 	if tip == "" {
 		return "", nil

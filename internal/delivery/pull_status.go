@@ -15,22 +15,22 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Pull is the pull request of a task as it was when somebody last looked. Its JSON is a contract with scripts.
+// Pull is the pull request of a task when it was last read. Its JSON is a contract with scripts.
 type Pull struct {
 	PRState
-	At string `json:"at"` // when it was looked at; RFC 3339, UTC
-	// Modules are the pull requests of submodules, which are to be merged before.
+	At string `json:"at"` // when it was read; RFC 3339, UTC
+	// Modules are the pull requests of submodules, which are to be merged first.
 	Modules []ModulePull `json:"submodules"`
 	Noted
 }
 
-// ModulePull is the pull request of a submodule as it was then.
+// ModulePull is the pull request of a submodule at that time.
 type ModulePull struct {
 	Path string `json:"path"`
 	PRState
 }
 
-// PRState is how a pull request stands.
+// PRState is the state of a pull request.
 type PRState struct {
 	Number  int      `json:"number"`
 	URL     string   `json:"url"`
@@ -40,7 +40,7 @@ type PRState struct {
 	Review  string   `json:"review"`
 }
 
-// stateOf asks for the checks and reviews of a pull request that is open.
+// stateOf returns the state of a pull request, and for an open one asks for its checks and reviews.
 func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRStatus, err error) {
 	p = PRState{Number: pr.Number, URL: pr.URL, State: strings.ToLower(pr.State), Failing: []string{}}
 	if pr.State != forge.Open {
@@ -56,17 +56,17 @@ func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRS
 	return p, s, nil
 }
 
-// Noted is what is to be said of a pull request besides how it stands: of what was found wrong with it.
+// Noted says how the task deals with what is wrong with its pull request.
 type Noted struct {
-	Reacted []string `json:"reacted"` // names of what runs were begun for, oldest first
-	Rounds  int      `json:"rounds"`  // that those took
-	Note    string   `json:"note"`    // what is being done, or why nothing is; "": nothing is wrong
+	Reacted []string `json:"reacted"` // names of the findings for which runs were started, oldest first
+	Rounds  int      `json:"rounds"`  // how many rounds those runs took
+	Note    string   `json:"note"`    // what is being done, or why nothing is; "" if nothing is wrong
 }
 
-// pullFile is where a Pull stands in the folder of a task's run.
+// pullFile is the file with a Pull, in the folder of a task's run.
 const pullFile = "pull.json"
 
-// ReadPull is the pull request of the task in dir, nil when nobody saw one.
+// ReadPull returns the recorded pull request of the task in dir, nil if none was ever seen.
 func ReadPull(dir string) (*Pull, error) {
 	data, err := durable.ReadBelow(dir, filepath.Join(taskdir.Run, pullFile), durable.MaxRecords)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func ReadPull(dir string) (*Pull, error) {
 
 func (p Pull) write(disk *durable.Disk, dir string) error {
 	if p.Reacted == nil {
-		p.Reacted = []string{} // a list, for scripts
+		p.Reacted = []string{} // scripts expect a list
 	}
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -99,7 +99,7 @@ func (p Pull) write(disk *durable.Disk, dir string) error {
 	return disk.WriteFile(filepath.Join(dir, taskdir.Run, pullFile), append(data, '\n'), 0o600)
 }
 
-// NotePull writes down what is to be said of the pull request that was seen last of the task in dir.
+// NotePull adds n to the recorded pull request of the task in dir. It does nothing if none is recorded.
 func NotePull(disk *durable.Disk, dir string, n Noted) error {
 	p, err := ReadPull(dir)
 	if err != nil || p == nil || p.Note == n.Note && p.Rounds == n.Rounds && slices.Equal(p.Reacted, n.Reacted) {

@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// branches are those of a repository and of its remotes, as a delivery asks for them and pushes them.
+// branches reads and pushes branches of a repository and its remotes for a delivery.
 type branches struct {
 	repo *git.Repo
 	mask mask
 }
 
-// push makes sure that a remote's branch has the commit, and returns the one that people pushed on top of it, "" for none.
+// push makes sure that the remote's branch contains the commit, and returns the commit that people pushed on top of it, "" if none.
 func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (above string, err error) {
 	_, err = b.repo.Remotes().Push(ctx, o)
 	var ahead *git.AheadError
@@ -35,7 +35,7 @@ func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (
 	return ahead.Tip, nil
 }
 
-// Commits are so many of these authors, in words.
+// Commits describes n commits by the authors who.
 func Commits(n int, who []string) string {
 	const most = 3
 	if len(who) > most {
@@ -44,7 +44,7 @@ func Commits(n int, who []string) string {
 	return text.Count(n, "commit") + " of " + strings.Join(who, ", ")
 }
 
-// assess finds the remote, and makes sure that there is something to deliver.
+// assess finds the remote and makes sure that there is something to deliver.
 func (b branches) assess(ctx context.Context, w Work) (out Delivered, err error) {
 	out = Delivered{Title: w.Title, Into: w.Job.BaseBranch}
 	tip, err := b.repo.Refs().Branch(ctx, w.Job.Branch)
@@ -75,7 +75,7 @@ func (b branches) assess(ctx context.Context, w Work) (out Delivered, err error)
 	return out, nil
 }
 
-// there reports whether the remote has what the branch has here on top of the verified commit.
+// there reports whether the remote has the local commits on top of the verified commit, which end in tip.
 func (b branches) there(ctx context.Context, w Work, tip string) (bool, error) {
 	if within, err := b.repo.History().IsAncestor(ctx, w.Report.Commit, tip); err != nil || !within {
 		return false, err
@@ -86,12 +86,12 @@ func (b branches) there(ctx context.Context, w Work, tip string) (bool, error) {
 	}
 	tips, err := b.repo.Remotes().RemoteBranches(ctx, remote, w.Job.Branch)
 	if err != nil || tips[w.Job.Branch] == "" {
-		return false, nil // what is wrong with the remote shows when it is pushed to
+		return false, nil // a later push reports what is wrong with the remote
 	}
 	return has(ctx, b.repo, tips[w.Job.Branch], tip)
 }
 
-// inTree is git for the task's worktree, as it is typed.
+// inTree returns the git command for the task's worktree, as it is typed.
 func inTree(w Work) string {
 	git := "git -C " + trellis.ShellWord(w.Report.Worktree)
 	if !durable.Exists(w.Report.Worktree) {
@@ -107,7 +107,7 @@ func orEmpty(err error, w Work, base string) error {
 	return flow.Fail(string(trellis.EmptyDiff), "%s has all of branch %s already: there is nothing to deliver", base, w.Job.Branch)
 }
 
-// checkout is where the user's hook runs: with the work, as long as that is there.
+// checkout returns the directory in which the user's hook runs: the worktree as long as it exists, else the main checkout.
 func checkout(ctx context.Context, repo *git.Repo, worktree string) string {
 	if worktree != "" {
 		if _, err := repo.Refs().Head(ctx, worktree); err == nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Record is what the deliveries of a task opened, and gave to pull requests.
+// Record lists the pull requests that deliveries of a task opened in submodules, and what pull requests were given.
 type Record struct {
-	Modules map[string]string   `json:"submodule_prs"` // addresses by the paths of submodules
-	Given   map[string][]string `json:"given"`         // labels and reviewers by address: who takes one off doesn't get it back
+	Modules map[string]string   `json:"submodule_prs"` // addresses, by path of the submodule
+	Given   map[string][]string `json:"given"`         // labels, reviewers and comments, by address: a person who removes one doesn't get it back
 }
 
-// RecordFile is where it stands for the task in dir.
+// RecordFile returns the path of the record of the task in dir.
 func RecordFile(dir string) string { return filepath.Join(dir, taskdir.Run, "delivered.json") }
 
-// ReadRecord is what it says, nothing when there is none.
+// ReadRecord reads the record of the task in dir, an empty one if there is none.
 func ReadRecord(dir string) (Record, error) {
 	r := Record{Modules: map[string]string{}, Given: map[string][]string{}}
 	data, err := durable.Read(RecordFile(dir), durable.MaxRecords)

@@ -20,13 +20,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Refreshed is what a look at the remote came to.
+// Refreshed is the result of asking remotes and forges about tasks in review.
 type Refreshed struct {
 	Completed []string // tasks whose work was merged, and their parents
 	Cancelled []string // tasks whose pull request was closed without a merge
 	Notes     []string // what could not be found out
 	Open      []OpenPR // pull requests that are open
-	Silent    bool     // who was asked did not answer, or not to all
+	Silent    bool     // a forge did not answer, or not every request
 }
 
 // OpenPR is the open pull request of a task in review.
@@ -39,15 +39,15 @@ type OpenPR struct {
 // fetchWall is the time that a remote has to answer.
 const fetchWall = time.Minute
 
-// Remote asks where the work of tasks is meant to go.
+// Remote finds out what became of delivered work, at git remotes and forges.
 type Remote struct {
 	Cleaner *cleanup.Cleaner
-	Forges  *Forges // nil: git alone is asked
+	Forges  *Forges // nil: only git remotes are asked
 	Disk    *durable.Disk
 }
 
-// Refresh brings the remote-tracking branches of bases up to date, and the tasks in review to where their work is: merged,
-// by git's proof or as their pull request says, or closed. dir is one task, "" all. What can't be reached is a note.
+// Refresh fetches the remote-tracking branches of bases, and updates tasks in review: those merged, as git proves or the pull
+// request says, and those whose pull request was closed. dir is one task, "" for all. What can't be reached becomes a note.
 func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err error) {
 	tasks, err := r.inReview(dir)
 	if err != nil || len(tasks) == 0 {
@@ -74,7 +74,7 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 	return out, err
 }
 
-// unproven names the tasks that are in review still, though a base seems to have their work.
+// unproven names the tasks that are still in review although a base seems to contain their work.
 func (r *Remote) unproven(list []cleanup.Leftover, out *Refreshed) error {
 	for _, l := range list {
 		if l.Named == "" {
@@ -108,7 +108,7 @@ func (r *Remote) inReview(dir string) (list []*taskdir.Task, err error) {
 	return list, err
 }
 
-// fetch asks each remote that a base branch follows, once.
+// fetch fetches from each remote that a base branch follows, once.
 func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshed) {
 	bases, asked := map[string]bool{"": true}, map[string]bool{"": true}
 	for _, t := range tasks {
@@ -127,15 +127,15 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 	}
 }
 
-// place is where the pull requests of a remote are, for one look at all of them.
+// place is the forge of one remote during a single refresh.
 type place struct {
 	Forge
-	lost error // why it is asked no more
+	lost error // why it gets no more requests, nil if it does
 	told bool
 }
 
-// pulls looks at the pull requests of tasks. Without something to ask with, or an account, nothing is known of those of a remote. One that
-// wants to be left alone, or gives no answer, is asked again another time. What is wrong with one task is no matter of the others.
+// pulls reads the pull requests of tasks. Without a program to ask with or an account, those of a remote stay unknown. A forge
+// that is busy or silent is asked again in a later refresh. An error with one task doesn't affect the others.
 func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
 	places := map[string]*place{}
 	for _, l := range list {
@@ -164,7 +164,7 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 	return nil
 }
 
-// pull looks at the pull request of one task.
+// pull reads the pull request of one task.
 func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *Refreshed) error {
 	pr, err := (*forge.PR)(nil), at.lost
 	if err == nil {
@@ -190,14 +190,14 @@ func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *R
 	return nil
 }
 
-// leftAlone reports whether an error says that asking for anything else is of no use now.
+// leftAlone reports whether err means that further requests to the forge are of no use now.
 func leftAlone(err error) bool {
 	var no *rest.Error
 	var of *github.Error
 	return away(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
 }
 
-// Forge is where the pull request of a task is.
+// Forge returns the forge with the pull request of a task.
 func (r *Remote) Forge(ctx context.Context, t *taskdir.Task) (Forge, error) {
 	remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, t.BaseBranch)
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *Remote) Forge(ctx context.Context, t *taskdir.Task) (Forge, error) {
 	return r.Forges.Of(ctx, r.Cleaner.Repo, remote)
 }
 
-// take brings a task to where its pull request is. One of an earlier task, whose branch had the same name, is not its.
+// take updates a task by the state of pr, unless pr belongs to an earlier task whose branch had the same name.
 func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	if pr.URL != l.Task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.Task.Commit {
 		if pr.State == forge.Open {
@@ -218,7 +218,7 @@ func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 		return err
 	}
 	if _, held := cleanup.Holder(l.Dir); held {
-		return nil // another time
+		return nil // a later refresh does it
 	}
 	switch pr.State {
 	case forge.Merged:
@@ -237,7 +237,7 @@ func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 	return err
 }
 
-// keep writes down how a pull request stands.
+// keep records the state of a pull request.
 func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	state, status, err := stateOf(ctx, f, pr)
 	unknown := err != nil
@@ -255,7 +255,7 @@ func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 	}
 	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
 		p.Noted = old.Noted
-		if unknown { // what was seen last stays
+		if unknown { // keep what was read last
 			p.PRState, p.At = old.PRState, old.At
 		}
 	}
@@ -265,7 +265,7 @@ func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 	return p.write(r.Disk, l.Dir)
 }
 
-// cancel calls a task off whose pull request was closed. Worktree and branch stay.
+// cancel cancels a task whose pull request was closed. Worktree and branch are kept.
 func (r *Remote) cancel(l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	cancelled := false
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -285,8 +285,8 @@ func (r *Remote) cancel(l cleanup.Leftover, pr *forge.PR, out *Refreshed) error 
 	return err
 }
 
-// Pulls is Refresh for the tasks that have a pull request, by what that says alone: nothing is fetched. dir is one task, ""
-// all.
+// Pulls is like Refresh, but only for tasks that have a pull request, and only by the state of that: nothing is fetched. dir is
+// one task, "" for all.
 func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err error) {
 	tasks, err := r.inReview(dir)
 	if err != nil {
@@ -307,10 +307,10 @@ func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err erro
 	return out, err
 }
 
-// Follow takes the worktree and the branch of a task from the commit that was delivered to the one at which its pull
-// request is, which others pushed, and reports whether they are there. They stay where they are when something in the
-// worktree is not committed, or the delivered commit is not in that one's history. may says why what was pushed, which is
-// fetched by then, is not taken in; nil when it may be.
+// Follow moves the worktree and the branch of a task from the delivered commit to head, where others pushed its pull request
+// to, and reports whether they are there. They are left alone if something in the worktree is not committed, or head doesn't
+// contain the delivered commit. may, which is called once head is fetched, returns an error if what was pushed must not be
+// taken in, and nil if it may.
 func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head string, outside []string, may func(context.Context) error) (bool, error) {
 	repo := r.Cleaner.Repo
 	if _, err := repo.Refs().Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
@@ -333,8 +333,8 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 	return snapshot.NewBackups(repo).Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)
 }
 
-// modules looks at the pull requests that were opened for a task in submodules. Of what is in the way of one of them nobody
-// hears but by a note: no run works on it.
+// modules reads the pull requests that were opened for a task in submodules. Problems with one of them only become notes, since
+// no run works on it.
 func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed) ([]ModulePull, error) {
 	list := []ModulePull{}
 	known, err := ReadRecord(l.Dir)
@@ -358,7 +358,7 @@ func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed
 	return list, nil
 }
 
-// module looks at the pull request in one submodule, nil when there is none any more.
+// module reads the pull request in one submodule, nil if it doesn't exist any more.
 func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*ModulePull, error) {
 	m, err := r.Cleaner.Repo.Modules().Module(ctx, l.Task.Commit, path)
 	if err != nil {
@@ -380,7 +380,7 @@ func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*
 	return &ModulePull{path, state}, err
 }
 
-// wrong says what keeps it from being merged, "" when nothing is known to.
+// wrong says what keeps the pull request from being merged, "" if nothing is known to.
 func (p ModulePull) wrong() string {
 	switch {
 	case p.State == "closed":
