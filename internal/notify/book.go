@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// fullAt is the size of a book that is written anew when most of it is of no use any more.
+	// fullAt is the size from which a book is compacted if most of it is obsolete.
 	fullAt = 256 << 10
-	// lockWait bounds how long a change of the book waits for others, which need milliseconds.
+	// lockWait bounds how long a change of the book waits for the lock, which others hold for milliseconds.
 	lockWait = 2 * time.Second
 )
 
-// kind is what a line of the book is about.
+// kind is the type of a record in the book.
 type kind string
 
 const (
 	kindBegin   kind = "begin"   // the book was begun
 	kindStatus  kind = "status"  // a task got a status
-	kindEvent   kind = "event"   // something happened to a task that is no status
-	kindSent    kind = "sent"    // a hook was told
-	kindFailed  kind = "failed"  // a hook could not be told, and will be tried again
-	kindTrying  kind = "trying"  // a person is being told; after a crash nobody knows whether it arrived
-	kindDropped kind = "dropped" // a hook is not told any more
+	kindEvent   kind = "event"   // something happened that is not a status
+	kindSent    kind = "sent"    // a hook got it
+	kindFailed  kind = "failed"  // a hook could not be reached or failed; it is tried again
+	kindTrying  kind = "trying"  // a message to people is being sent; after a crash nobody knows whether it arrived
+	kindDropped kind = "dropped" // a hook will not get it any more
 )
 
 // record is a line of notify.jsonl.
@@ -48,41 +48,41 @@ type record struct {
 	To     []string  `json:"to,omitempty"` // keys of hooks
 	Event  *Event    `json:"news,omitempty"`
 	Hook   string    `json:"hook,omitempty"` // key
-	Name   string    `json:"name,omitempty"` // of the hook, for people
+	Name   string    `json:"name,omitempty"` // of the hook, to show to people
 	Error  string    `json:"error,omitempty"`
 	Away   bool      `json:"away,omitempty"` // the hook could not be reached
 	Tries  int       `json:"tries,omitempty"`
-	IDs    []string  `json:"ids,omitempty"`   // of the events of one message
-	Until  time.Time `json:"until,omitzero"`  // when the hook may be told again
-	State  string    `json:"state,omitempty"` // in which run, and with which plan, a task has its status
-	Run    int       `json:"run,omitempty"`   // which of a task's runs it is
-	Told   []string  `json:"told,omitempty"`  // keys of what people were told of a task, and its state, in turn
+	IDs    []string  `json:"ids,omitempty"`   // of the events in one message
+	Until  time.Time `json:"until,omitzero"`  // when the hook may be tried again
+	State  string    `json:"state,omitempty"` // identifies the run and the plan in which a task has its status
+	Run    int       `json:"run,omitempty"`   // number of the task's run
+	Told   []string  `json:"told,omitempty"`  // key, state, key, state, ...: what people were told of a task
 }
 
 type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task
-	ids     map[string]string    // of the event that was sent of it
-	events  map[string]string    // the last event by task
-	at      map[string]time.Time // of that
-	away    map[string]time.Time // until when a hook is left alone
-	runs    map[string]int       // by task: how often it began again
-	told    map[string]string    // by hook, task and status: its state
-	sent    map[string]time.Time // by hook: when people were told last
-	failing map[string]Failing   // by hook: why people can't be told
+	ids     map[string]string    // id of the event for that status, by task
+	events  map[string]string    // id of the last event that is not a status, by task
+	at      map[string]time.Time // time of the last status, by task
+	away    map[string]time.Time // until when a hook gets nothing, by hook
+	runs    map[string]int       // how often a task was started again, by task
+	told    map[string]string    // state about which people were told last, by key (see told)
+	sent    map[string]time.Time // when people got the last message, by hook
+	failing map[string]Failing   // why people can't be told, by hook
 	pending []pending            // oldest first
 	lines   int
 	size    int
 }
 
-// pending is an event that a hook has not got.
+// pending is an event that a hook has not got yet.
 type pending struct {
 	event  *Event
 	hook   string // key
 	tries  int
-	trying bool      // and nobody said what came of it
+	trying bool      // a message with it was begun, and no result is recorded
 	at     time.Time // of the last try
-	hold   time.Time // until when the hook is left alone
+	hold   time.Time // until when the hook gets nothing
 }
 
 func (b *book) take(r record) {
@@ -117,7 +117,7 @@ func (b *book) take(r record) {
 	}
 }
 
-// addPending adds what the hooks that a line names have not got yet.
+// addPending queues the event for the hooks named in r that have not got it yet.
 func (b *book) addPending(r record) {
 	for i := 0; i+1 < len(r.Told); i += 2 {
 		b.told[r.Told[i]] = r.Told[i+1]
@@ -133,13 +133,13 @@ func (b *book) addPending(r record) {
 	}
 }
 
-// has reports whether the book has the change that task.json holds: another process may have been first to write it.
+// has reports whether the book has the change that task.json holds; another process may have recorded it first.
 func (b *book) has(t *taskdir.Task) bool {
 	id := change(t)
 	return (b.ids[t.ID] == id || strings.HasPrefix(b.ids[t.ID], id+":")) && !written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(b.at[t.ID])
 }
 
-// holdBack has all other events wait for a hook that could not be reached. The one that was tried has a time of its own.
+// holdBack makes all other events wait for a hook that could not be reached. The event that was tried has its own delay.
 func (b *book) holdBack(r record) {
 	until := time.Time{}
 	if r.Away {
@@ -160,10 +160,10 @@ func (n *Notifier) path() string {
 	return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl")
 }
 
-// read is the book as it is. A line that can't be read is passed over.
+// read returns the current content of the book. It skips a line that can't be parsed.
 func (n *Notifier) read() *book {
 	b := &book{runs: map[string]int{}, told: map[string]string{}, sent: map[string]time.Time{}, failing: map[string]Failing{}, last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
-	data, _ := durable.Read(n.path(), durable.MaxJournal) // none: an empty one
+	data, _ := durable.Read(n.path(), durable.MaxJournal) // no file means an empty book
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
@@ -176,7 +176,7 @@ func (n *Notifier) read() *book {
 	return b
 }
 
-// write adds records to the book and has their events sent. An error is only said.
+// write adds records to the book and starts sending their events. An error is only passed to Say.
 func (n *Notifier) write(records func(*book) []record) {
 	if len(n.configured()) == 0 {
 		return
@@ -228,8 +228,8 @@ func (n *Notifier) add(b *book, r record) error {
 	return nil
 }
 
-// compact writes a book anew that is mostly of no use: without what was sent, and without tasks that are gone. The
-// one before is kept as notify.1.jsonl.
+// compact rewrites a book that is mostly obsolete, without the events that were sent and without tasks that are gone. The
+// previous book is kept as notify.1.jsonl.
 func (n *Notifier) compact(b *book) error {
 	if b.size < fullAt || b.lines < 2*(len(b.last)+len(b.pending)+1) {
 		return nil
@@ -260,7 +260,7 @@ func (n *Notifier) compact(b *book) error {
 			}
 		}
 	}
-	if told := b.toldOf(""); len(told) > 0 { // of the day, and of watchers
+	if told := b.toldOf(""); len(told) > 0 { // about budgets of a day, and about watchers
 		lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, Told: told})
 	}
 	for hook, f := range b.failing {
@@ -277,7 +277,7 @@ func (n *Notifier) compact(b *book) error {
 	return n.Disk.WriteFile(n.path(), out.Bytes(), 0o600)
 }
 
-// version tells one content of a file from another.
+// version identifies one content of a file.
 type version struct {
 	size int64
 	at   time.Time

@@ -19,25 +19,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// channel brings messages to people. An error of send is one of unreachable, later, refused and uncertain, or any other
-// when the message did not arrive and may be tried again.
+// channel sends messages to people. An error from send is an unreachable, later, refused or uncertain; any other error means
+// that the message did not arrive and may be sent again.
 type channel interface {
 	send(ctx context.Context, n *Notifier, m message) error
 }
 
-// later is that a server wants to be left alone for a time.
+// later is the error of a server that asks for no requests until some time has passed.
 type later struct {
 	error
 	after time.Duration
 }
 
-// refused is that a server will never take this message.
+// refused is the error of a server that will never accept this message.
 type refused struct{ error }
 
-// uncertain is that a message may have arrived: it is not sent again.
+// uncertain is the error for a message that may have arrived; it is not sent again.
 type uncertain struct{ error }
 
-// maxLater bounds how long a server may ask to be left alone.
+// maxLater bounds how long a server may have us wait.
 const maxLater = time.Hour
 
 func newChannel(c config.Notify) channel {
@@ -56,7 +56,7 @@ func newChannel(c config.Notify) channel {
 	return nil
 }
 
-// secret is the value of an environment variable that the settings name.
+// secret returns the value of an environment variable that the settings name, and an error if it is not set.
 func (n *Notifier) secret(name string) (string, error) {
 	value := ""
 	if n.Getenv != nil {
@@ -68,7 +68,7 @@ func (n *Notifier) secret(name string) (string, error) {
 	return value, nil
 }
 
-// postJSON posts a document to an address that may be a secret, and returns what was answered.
+// postJSON posts a document to an address that may be a secret, and returns the server's answer.
 func postJSON(ctx context.Context, address string, document any) (answer, error) {
 	body, err := json.Marshal(document)
 	if err != nil {
@@ -77,16 +77,16 @@ func postJSON(ctx context.Context, address string, document any) (answer, error)
 	return post(ctx, address, body, http.Header{"Content-Type": {"application/json"}})
 }
 
-// answer is what a server said.
+// answer is a server's response.
 type answer struct {
 	status string
 	code   int
 	body   string
 	header http.Header
-	hide   func(string) string // takes the address out of a text
+	hide   func(string) string // removes the address from a text
 }
 
-// post is one attempt. Redirects are not followed: a message is for the host that was named.
+// post makes one attempt. It follows no redirects: a message is meant for the configured host only.
 func post(ctx context.Context, address string, body []byte, header http.Header) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookWait)
 	defer cancel()
@@ -104,7 +104,7 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
-	var with *url.Error // has the whole address in its text
+	var with *url.Error // its text contains the whole address
 	if errors.As(err, &with) {
 		err = with.Err
 	}
@@ -119,7 +119,7 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	return answer{res.Status, res.StatusCode, string(said), res.Header, hider(u)}, nil
 }
 
-// hider takes an address and the parts of it that may be secret out of a text.
+// hider returns a function that replaces u, and the parts of it that may be secret, in a text.
 func hider(u *url.URL) func(string) string {
 	hidden := []string{u.String(), "***"}
 	if u.RawQuery != "" {
@@ -136,8 +136,8 @@ func hider(u *url.URL) func(string) string {
 	return strings.NewReplacer(hidden...).Replace
 }
 
-// failure is the error that an answer means; nil for 2xx. after is when a server says besides its header that it may be
-// asked again.
+// failure returns the error for an answer, nil for 2xx. after is the delay until the next attempt as the body of the answer
+// gives it; the Retry-After header is read too.
 func (a answer) failure(after time.Duration) error {
 	if a.code/100 == 2 {
 		return nil
@@ -160,8 +160,8 @@ func (a answer) failure(after time.Duration) error {
 	return refused{err}
 }
 
-// slack posts to an incoming webhook. The text is in a block that is plain, where nothing is a link, a mention or an emoji. What a
-// notification shows beside it has mrkdwn off and the three characters escaped that mean something all the same.
+// slack posts to an incoming webhook. The text is in a plain_text block, in which nothing becomes a link, a mention or an
+// emoji. For the text of the notification mrkdwn is off, and the three characters are escaped that have a meaning even then.
 type slack struct{ urlEnv string }
 
 func (s slack) send(ctx context.Context, n *Notifier, m message) error {
@@ -178,7 +178,7 @@ func (s slack) send(ctx context.Context, n *Notifier, m message) error {
 		Type string    `json:"type"`
 		Text plainText `json:"text"`
 	}
-	words := bounded(m.title+"\n"+m.body(), 3000) // no block holds more
+	words := bounded(m.title+"\n"+m.body(), 3000) // the limit of a block
 	a, err := postJSON(ctx, address, struct {
 		Text   string    `json:"text"`
 		Blocks []section `json:"blocks"`
@@ -199,7 +199,7 @@ func (s slack) send(ctx context.Context, n *Notifier, m message) error {
 	return nil
 }
 
-// discord posts to a webhook. Whoever it mentions is not told, every punctuation mark is escaped, and addresses have no preview.
+// discord posts to a webhook. Mentions notify nobody, all punctuation is escaped, and links get no preview.
 type discord struct{ urlEnv string }
 
 const suppressEmbeds = 1 << 2
@@ -223,11 +223,11 @@ func (d discord) send(ctx context.Context, n *Notifier, m message) error {
 	var limit struct {
 		After float64 `json:"retry_after"` // seconds
 	}
-	_ = json.Unmarshal([]byte(a.body), &limit) // most answers are another document
+	_ = json.Unmarshal([]byte(a.body), &limit) // most answers are a different document
 	return a.failure(time.Duration(min(max(limit.After, 0), maxLater.Seconds()) * float64(time.Second)))
 }
 
-// discordText is a message of at most 2000 characters, in which only the link of a pull request is more than text.
+// discordText returns a message of at most 2000 characters, in which only the link of a pull request is a link.
 func discordText(m message) string {
 	escaped := func(s string) string {
 		var b strings.Builder
@@ -239,14 +239,14 @@ func discordText(m message) string {
 		}
 		return b.String()
 	}
-	whole := escaped(bounded(m.title+"\n"+m.body(), 900)) // twice as long when all of it is escaped
+	whole := escaped(bounded(m.title+"\n"+m.body(), 900)) // escaping can double the length
 	if m.link != "" {
 		whole = strings.Replace(whole, escaped(m.link), "<"+m.link+">", 1)
 	}
 	return whole
 }
 
-// ntfy posts to a topic. The text is plain, and the title is a header of ASCII.
+// ntfy posts to a topic. The text is plain, and the title is an ASCII header.
 type ntfy struct{ url, urlEnv, tokenEnv string }
 
 func (t ntfy) send(ctx context.Context, n *Notifier, m message) (err error) {

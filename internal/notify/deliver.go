@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// Tries is how often one event is tried with a hook.
+	// Tries is how often sending an event to a hook is attempted.
 	Tries = 6
-	// firstPause is between the first try and the second; each pause after it is four times as long.
+	// firstPause is the pause between the first and the second attempt; each later pause is four times as long.
 	firstPause = 5 * time.Second
 	// holdTime is how long a hook that could not be reached gets no other events.
 	holdTime = 30 * time.Second
-	// recheckTime is how often the book is read while another process sends, or a hook is at work.
+	// recheckTime is how often the book is read while another process sends, or a hook is running.
 	recheckTime = time.Second
 )
 
-// Poke has what is pending sent, in the background, until Close.
+// Poke starts sending pending events in the background; that goes on until Close.
 func (n *Notifier) Poke() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,8 +41,7 @@ func (n *Notifier) Poke() {
 	}
 }
 
-// Close sends what is due, for no longer than wait, and ends the sending; the rest is for a later process. Nothing
-// may be called after it.
+// Close sends what is due, for at most wait, and stops sending; a later process sends the rest. No method may be called after it.
 func (n *Notifier) Close(wait time.Duration) {
 	n.mu.Lock()
 	n.closing = true
@@ -61,7 +60,7 @@ func (n *Notifier) Close(wait time.Duration) {
 	}
 }
 
-// drain waits until nothing is due.
+// drain blocks until nothing is due.
 func (n *Notifier) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		if next, left := n.next(); !left || next.After(n.Now()) {
@@ -111,7 +110,7 @@ func (n *Notifier) pending() []pending {
 }
 
 func (p pending) due() time.Time {
-	if p.trying { // who ends the sending waits for what comes of it
+	if p.trying { // due, so that drain waits for the result
 		return p.at
 	}
 	if p.tries == 0 {
@@ -123,8 +122,8 @@ func (p pending) due() time.Time {
 	return p.hold
 }
 
-// deliver sends what is due, and what gets due meanwhile. Each hook gets one event at a time, all hooks at once. Only one
-// process sends at a time: false means that it is another one now.
+// deliver sends what is due, and what becomes due meanwhile. Each hook gets one event at a time, but all hooks work
+// concurrently. Only one process sends at a time: deliver returns false if another one is sending.
 func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 	lock, err := durable.TryLock(filepath.Join(filepath.Dir(n.path()), "notify-send.lock"), durable.Holder{Since: n.Now()})
 	if err != nil {
@@ -160,7 +159,7 @@ func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 	}
 }
 
-// send sends one event to one hook and writes down what came of it.
+// send sends one event to one hook and records the result.
 func (n *Notifier) send(ctx context.Context, p pending) {
 	r := record{Kind: kindDropped, ID: p.event.ID, Hook: p.hook, Error: "it is not configured any more"}
 	for _, h := range n.configured() {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// desktop shows a message on the screen of whoever runs the watcher.
+// desktop shows a message on the screen of the person who runs the watcher.
 type desktop struct{}
 
 func (desktop) send(ctx context.Context, n *Notifier, m message) error {
@@ -22,8 +22,8 @@ func (desktop) send(ctx context.Context, n *Notifier, m message) error {
 	return err
 }
 
-// desktopArgv is the command that shows a message. Text is given as arguments, never in a script. notify-send reads
-// backslashes in the body, and who shows it may read markup.
+// desktopArgv returns the command that shows a message. Text is passed as arguments, never in a script. notify-send interprets
+// backslashes in the body, and the notification server may interpret markup.
 func desktopArgv(system string, m message) []string {
 	title, body := bounded(m.title, 200), bounded(m.body(), 800)
 	if system == "darwin" {

@@ -18,10 +18,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// encodedWord is a text as a header of ASCII holds it.
+// encodedWord encodes a text for an ASCII header.
 func encodedWord(s string) string { return mime.QEncoding.Encode("utf-8", s) }
 
-// email sends plain text by SMTP, over TLS or not at all.
+// email sends plain text by SMTP, only over TLS.
 type email struct{ config.Notify }
 
 func (e email) send(ctx context.Context, n *Notifier, m message) error {
@@ -37,7 +37,7 @@ func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	}
 	if err := client.DialWithContext(ctx); err != nil {
 		var no *textproto.Error
-		if errors.As(err, &no) && no.Code >= 500 { // the sign-in, say: trying it again can lock an account
+		if errors.As(err, &no) && no.Code >= 500 { // e.g. the sign-in, which may lock the account when repeated
 			return refused{err}
 		}
 		return unreachable{err}
@@ -49,7 +49,7 @@ func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	case err == nil:
 		return nil
 	case letter.IsDelivered():
-		return nil // and the connection was lost after that
+		return nil // the connection was lost after that
 	case errors.As(err, &failed) && !failed.IsTemp() && failed.ErrorCode() >= 500:
 		return refused{err}
 	case errors.As(err, &failed) && failed.Reason == mail.ErrSMTPDataClose && failed.ErrorCode() == 0:
@@ -74,7 +74,7 @@ func (e email) letter(m message, n *Notifier) (*mail.Msg, error) {
 	return letter, nil
 }
 
-// client makes a client. Its connection ends with ctx, in whatever the server keeps it waiting.
+// client returns a client whose connection is closed when ctx ends, whatever the server is doing then.
 func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	host, service, err := net.SplitHostPort(e.Server)
 	if err != nil {
@@ -113,11 +113,11 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	return client, nil
 }
 
-// strongest signs in by the strongest way that a server offers. The library can choose as well, but takes a connection
-// of a dialer that is not its own for a plain one.
+// strongest signs in with the strongest mechanism that a server offers. The library could choose too, but takes a connection
+// from a custom dialer for an unencrypted one.
 type strongest struct {
 	user, password, host string
-	smtp.Auth            // what was chosen
+	smtp.Auth            // the chosen mechanism
 }
 
 func (s *strongest) Start(server *smtp.ServerInfo) (string, []byte, error) {

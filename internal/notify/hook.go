@@ -20,23 +20,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// hookWait is how long a hook may take.
+// hookWait is how long one attempt with a hook may take.
 const hookWait = 30 * time.Second
 
 type hook struct {
 	on      []string
 	command []string
 	webhook string
-	people  channel // nil: it gets the news itself, not a message
-	key     string  // the same for the same hook, in every process; nothing of a URL can be read from it
-	name    string  // for people: a URL's host is all of it that may be seen
+	people  channel // nil: the hook gets the event itself, not a message
+	key     string  // the same for the same hook in every process; reveals nothing of a URL
+	name    string  // to show to people: of a URL only the host
 }
 
 func newHook(c config.Notify) hook {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Webhook}, c.Command...), "\x00")))
 	h := hook{on: c.On, command: c.Command, webhook: c.Webhook, key: hex.EncodeToString(sum[:6])}
 	if c.ForPeople() {
-		said, _ := json.Marshal(c) // names of variables, and no secret
+		said, _ := json.Marshal(c) // contains names of variables, but no secret
 		sum = sha256.Sum256(said)
 		h.people, h.key, h.name = newChannel(c), hex.EncodeToString(sum[:6]), c.Kind
 	} else if len(c.Command) > 0 {
@@ -48,10 +48,10 @@ func newHook(c config.Notify) hook {
 	return h
 }
 
-// hears reports whether a person gets messages about a topic by this hook.
+// hears reports whether the hook sends people messages about a topic.
 func (h hook) hears(topic string) bool { return h.people != nil && slices.Contains(h.on, topic) }
 
-// unreachable is why a hook could not be reached, or did not answer in time: it would not get other events either now.
+// unreachable is the error of a hook that did not answer in time or could not be reached, for other events either.
 type unreachable struct{ error }
 
 func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {
@@ -85,7 +85,7 @@ func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error
 	return unreachable{err}
 }
 
-// post has a server get an event that it may have already: the key tells it so.
+// post sends an event to a server that may have it already; the idempotency key tells the server.
 func (h hook) post(ctx context.Context, e *Event, body []byte) error {
 	a, err := post(ctx, h.webhook, body, http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {e.ID}})
 	var perhaps uncertain

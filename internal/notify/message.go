@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxTitle and maxLine bound what tasks and agents wrote, in bytes.
+	// maxTitle and maxLine limit text by tasks and agents, in bytes.
 	maxTitle = 120
 	maxLine  = 300
-	// maxWhole is how many events a message tells in full; of more it says how many they are, and names the first.
+	// maxWhole is up to how many events a message shows in full; of more it shows their number and the first names.
 	maxWhole = 3
 	maxNamed = 5
 )
 
-// message is what a person is told: plain text, in which nothing is markup yet.
+// message is what a person gets: plain text that is not escaped for any markup yet.
 type message struct {
 	id    string // the same for the same events
 	title string
 	lines []string
-	link  string // of a pull request, when it is about one; checked
+	link  string // of a pull request, if the message is about one; already checked
 	grave bool   // something failed or stopped
 }
 
 func (m message) body() string { return strings.Join(m.lines, "\n") }
 
-// topics are what an event is about, the first before all others; none when no person is told of it.
+// topics returns the topics of an event, the most important first; none if people are not told of it.
 func topics(e *Event) []string {
 	switch {
 	case e.Event == config.Spent || e.Event == config.Watcher:
@@ -51,7 +51,7 @@ func topics(e *Event) []string {
 	return nil
 }
 
-// compose makes one message of events.
+// compose combines events into one message.
 func compose(id string, events []*Event) message {
 	m := message{id: id}
 	for _, e := range events {
@@ -116,7 +116,7 @@ func counted(topic string, n int) string {
 	return "the watcher stopped"
 }
 
-// names are the first of the tasks that events are about.
+// names lists the first of the tasks that events are about.
 func names(events []*Event) string {
 	var list []string
 	for _, e := range events[:min(len(events), maxNamed)] {
@@ -151,7 +151,7 @@ func state(e *Event) string {
 	return string(e.Status)
 }
 
-// details are the lines of one event: why, what it took, where it is, what to do next.
+// details returns the lines about one event: reason, usage, place, next command.
 func details(e *Event) (lines []string) {
 	add := func(name, value string) {
 		if value = plain(value, maxLine); value != "" {
@@ -172,7 +172,7 @@ func details(e *Event) (lines []string) {
 	return lines
 }
 
-// next is the command by which a person goes on.
+// next returns the command with which a person continues.
 func next(e *Event) string {
 	switch {
 	case e.Event == config.Watcher:
@@ -185,7 +185,7 @@ func next(e *Event) string {
 	return "trellis review " + trellis.ShellWord(e.Task)
 }
 
-// link is the address of an event's pull request, when it is one that may be shown as it is.
+// link returns the address of an event's pull request if it can be shown safely, else "".
 func link(e *Event) string {
 	u, err := url.Parse(e.PRURL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(e.PRURL) > maxLine || strings.ContainsAny(e.PRURL, "<>|\"'`()[]*_~\\ ") {
@@ -201,8 +201,8 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// plain is text of tasks and agents on one line of bounded length, without what a terminal, a mail header or a reader
-// would take for more than letters: control characters, and those that turn the direction of text.
+// plain returns text by tasks and agents as one line of at most most bytes, without characters that mean more than text to a
+// terminal, a mail header or a reader: control characters, and those that change the direction of text.
 func plain(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -216,7 +216,7 @@ func plain(s string, most int) string {
 	return text.Cut(text.OneLine(s), most)
 }
 
-// bounded cuts a text at a line or a letter, so that it is not longer than a server takes.
+// bounded cuts a text to at most most bytes, the limit of a server, without splitting a character.
 func bounded(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -1,9 +1,9 @@
-// Package notify sends events: that a task got a status, that a pull request can be merged. It runs a command or calls
-// a webhook, at least once for each event, and stops nothing when that fails.
+// Package notify reports events, such as a task that got a new status or a pull request that can be merged. It runs a command,
+// calls a webhook or sends people a message; nothing is held up when that fails. Commands and webhooks get each event at least
+// once, people at most once.
 //
-// An event is written to .trellis/.runtime/notify.jsonl (the book) before it is sent, and what came of that afterwards,
-// so that a later process sends what a crash left. The book also has the last status of each task, by which changes are
-// found that nobody wrote down.
+// An event is written to .trellis/.runtime/notify.jsonl (the book) before it is sent, and the result afterwards, so that a
+// later process sends what a crash left. By the last status of each task in the book it finds changes that nobody recorded.
 package notify
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Event is that a task got a status, or that its pull request can be merged. Its JSON is a contract with the programs that get it.
+// Event says that a task got a status, or that something else happened. Its JSON is a contract with the programs that receive it.
 type Event struct {
-	Version  int             `json:"version"` // of this shape: 1
-	ID       string          `json:"id"`      // the same when it is told again
+	Version  int             `json:"version"` // of this format: 1
+	ID       string          `json:"id"`      // the same when the event is sent again
 	At       time.Time       `json:"at"`
 	Repo     string          `json:"repo"`
 	Task     string          `json:"task"` // directory name
 	Dir      string          `json:"dir"`
 	Title    string          `json:"title"`
-	Event    string          `json:"event"`            // "mergeable"; "": it got the status
-	Budget   string          `json:"budget,omitempty"` // of an event about one: cost, tokens or seconds
-	From     trellis.Status  `json:"from"`             // "": it is new
+	Event    string          `json:"event"`            // "mergeable", "budget" or "watcher"; "": the task got the status
+	Budget   string          `json:"budget,omitempty"` // for "budget": cost, tokens or seconds
+	From     trellis.Status  `json:"from"`             // "": the task is new
 	Status   trellis.Status  `json:"status"`
 	Outcome  trellis.Outcome `json:"outcome"`
 	Failure  Failure         `json:"failure"`
@@ -40,7 +40,7 @@ type Event struct {
 	Commit   string          `json:"commit"`
 	PRURL    string          `json:"pr_url"`
 	Usage    trellis.Usage   `json:"usage"`
-	Step     string          `json:"step,omitempty"` // of the plan, with which a task waits for people
+	Step     string          `json:"step,omitempty"` // the step of the plan for which the task waits for people
 }
 
 // Failure is why a task failed or stopped.
@@ -49,44 +49,44 @@ type Failure struct {
 	Detail string       `json:"detail"`
 }
 
-// Asked is what people are asked where a task waits.
+// Asked says what people have to decide when a task waits.
 type Asked struct {
-	Nothing bool   // it waits for other tasks
-	Step    string // of the plan; "": they are asked about the task
-	Hash    string // of what the step is
+	Nothing bool   // the task waits for other tasks
+	Step    string // the step of the plan to decide on; "": the task as a whole
+	Hash    string // of the step's content
 }
 
 // Notifier sends the events of one repository. Its methods may be called concurrently; other processes may have a
 // notifier of the same repository.
 type Notifier struct {
 	Root   string
-	Env    []string            // of the commands
-	Getenv func(string) string // what the settings name by a variable; nil: nothing is set
+	Env    []string            // environment of the commands
+	Getenv func(string) string // looks up the variables that the settings name; nil: none is set
 	Redact func(string) string
-	Say    func(string) // gets what can't be sent and why; nil: nobody does
-	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
+	Say    func(string) // is called with what can't be sent and why; may be nil
+	// Allowed returns an error if no program of the settings may be run now; nil: they always may.
 	Allowed func(context.Context) error
-	// Asks is what people are asked where a task waits; nil: they are asked about the task.
+	// Asks returns what people have to decide when a task waits; nil: always about the task as a whole.
 	Asks func(*taskdir.Task) Asked
-	Late bool // nothing is sent before Close, as short commands want it
+	Late bool // send nothing before Close, as short commands want it
 	Disk *durable.Disk
-	Now  func() time.Time // in the time zone in which days begin
+	Now  func() time.Time // must return times in the time zone in which days begin
 
 	mu         sync.Mutex
 	hooks      []hook
-	known      version           // of the file, when last was read
-	last       map[string]string // status by task, as the file said
-	begin      time.Time         // of the file
-	closing    bool              // nothing is gathered any more
-	unrecorded map[string]bool   // what was sent and could not be written to the file
-	budgets    map[string]bool   // that people were told are nearly used up, by this process
-	due        bool              // there is something to send
-	wake       chan struct{}     // nil: nothing sends in the background
+	known      version           // of the book, when it was last read
+	last       map[string]string // status by task, as read from the book
+	begin      time.Time         // when the book was begun
+	closing    bool              // Close was called: messages don't wait for others any more
+	unrecorded map[string]bool   // sent events that could not be recorded in the book
+	budgets    map[string]bool   // budgets for which this process has checked the book already
+	due        bool              // there may be events to send
+	wake       chan struct{}     // wakes the background sender; nil: none runs
 	stop       context.CancelFunc
 	done       chan struct{}
 }
 
-// Configure sets who gets which events from now on.
+// Configure sets who receives which events from now on.
 func (n *Notifier) Configure(list []config.Notify) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,7 +102,7 @@ func (n *Notifier) configured() []hook {
 	return n.hooks
 }
 
-// Changed takes in that a task got a status. before is nil for a new one.
+// Changed records that a task got a status. before is nil for a new task.
 func (n *Notifier) Changed(before, after *taskdir.Task) {
 	n.write(func(b *book) []record {
 		if b.has(after) {
@@ -112,7 +112,7 @@ func (n *Notifier) Changed(before, after *taskdir.Task) {
 		from := trellis.Status("")
 		if before != nil {
 			from = before.Status
-			if s, ok := b.last[before.ID]; ok && s != string(from) { // a change that nobody wrote down
+			if s, ok := b.last[before.ID]; ok && s != string(from) { // a change that nobody recorded
 				list = append(list, n.record(b, trellis.Status(s), before))
 			}
 		}
@@ -120,8 +120,8 @@ func (n *Notifier) Changed(before, after *taskdir.Task) {
 	})
 }
 
-// Seen takes in a task as it is, which shows what was changed by hand, or by a process that was killed before it
-// could say so. Of a task never heard of, that is one with a run here, changed since there is a book.
+// Seen compares a task with the book, and so finds changes made by hand or by a process that was killed before it could record
+// them. A task that the book lacks counts if it has run here and changed since the book was begun.
 func (n *Notifier) Seen(t *taskdir.Task) {
 	if len(n.configured()) == 0 || !n.mayHaveChanged(t) {
 		return
@@ -138,7 +138,7 @@ func (n *Notifier) Seen(t *taskdir.Task) {
 	})
 }
 
-// mayHaveChanged reports whether a task may have a status that the book lacks, by what is remembered of the book.
+// mayHaveChanged reports whether a task may have a status that the book lacks, judging by the cached content of the book.
 func (n *Notifier) mayHaveChanged(t *taskdir.Task) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,13 +150,13 @@ func (n *Notifier) mayHaveChanged(t *taskdir.Task) bool {
 	return n.begin.IsZero() || ok && s != string(t.Status) || !ok && younger(t, n.begin)
 }
 
-// younger reports whether a task had a run here and was changed after a time.
+// younger reports whether a task has run here and was changed after begin.
 func younger(t *taskdir.Task, begin time.Time) bool {
 	return !begin.IsZero() && written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(begin) && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero()
 }
 
-// Mergeable takes in that the pull request of a task can be merged as it is at a commit: people approved it, and its checks
-// pass. It is told once for each commit.
+// Mergeable records that the pull request of a task can be merged at commit: people approved it, and its checks pass. It is
+// reported once for each commit.
 func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
 	n.write(func(b *book) []record {
 		r := record{Kind: kindEvent, ID: t.ID + "@" + config.Mergeable + ":" + commit, Task: t.ID}
@@ -180,7 +180,7 @@ func (n *Notifier) recipients(what string) (keys []string) {
 	return keys
 }
 
-// people are those who get a message about an event, and have not got one about this state of the task in its run.
+// people returns the keys of the hooks that send people a message about e and have not sent one yet about this state of the task.
 func (n *Notifier) people(b *book, e *Event, state string) (keys []string) {
 	about := topics(e)
 	for _, h := range n.configured() {
@@ -191,7 +191,7 @@ func (n *Notifier) people(b *book, e *Event, state string) (keys []string) {
 	return keys
 }
 
-// record is what the book says of a status that a task got, and who gets the event.
+// record returns the record of a status that a task got, with those who are to receive the event.
 func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record {
 	r := record{Kind: kindStatus, ID: change(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
 	e := n.event(r.ID, t)
@@ -225,8 +225,8 @@ func (n *Notifier) event(id string, t *taskdir.Task) *Event {
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
 }
 
-// change begins the id of each change to the status that a task has. By hand it can get the same one twice at a
-// revision.
+// change returns the prefix of the ids of all changes to the task's status at its revision. A change by hand can give it the
+// same status twice at a revision.
 func change(t *taskdir.Task) string {
 	return fmt.Sprintf("%s@%d:%s", t.ID, t.Pipeline.Revision, t.Status)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// nearly is the share of a budget from which on people are told.
+// nearly is the used share of a budget from which people are told.
 const nearly = 0.8
 
-// Spent takes in what agents used: today, and for a task. People are told of each budget that is nearly used up, once for a day
-// and once for a run of a task.
+// Spent records what agents used today and for a task. People are told of each budget that is nearly used up, once a day and
+// once for each run of a task.
 func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
 	now := n.Now().Format(time.DateOnly)
 	for _, b := range nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0) {
@@ -32,7 +32,7 @@ func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) 
 	}
 }
 
-// firstHeard reports whether this process has not looked into the book for a budget yet: agents tell what they use many times a minute.
+// firstHeard reports whether this process has not checked the book for a budget yet: usage is reported many times a minute.
 func (n *Notifier) firstHeard(budget string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,7 +50,7 @@ const maxBudgets = 1000
 // share is how much of a budget is used.
 type share struct{ of, used string }
 
-// nearlyUsed are the budgets that are nearly used up. A limit of 0 is none.
+// nearlyUsed returns the budgets that are nearly used up. A limit of 0 means that there is none.
 func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) (list []share) {
 	if cost > 0 && u.CostUSD != nil && *u.CostUSD >= nearly*cost {
 		list = append(list, share{"cost", fmt.Sprintf("%s of %s", text.Cost(u), text.USD(cost, false))})
@@ -64,13 +64,13 @@ func nearlyUsed(u trellis.Usage, tokens int64, cost float64, seconds int64) (lis
 	return list
 }
 
-// WatcherStopped takes in that the watcher that was begun at a time works no more, and why.
+// WatcherStopped records that the watcher that started at begun has stopped, and why.
 func (n *Notifier) WatcherStopped(begun time.Time, why string) {
 	id := "watcher:" + begun.UTC().Format("20060102T150405.000000")
 	n.occasion(&Event{ID: id, Title: "the watcher", Event: config.Watcher, Failure: Failure{Detail: why}}, id)
 }
 
-// occasion has people told of something that is no status, once for each state. An empty state is the run that a task is in.
+// occasion tells people of an event that is not a status, once for each state. An empty state means the task's current run.
 func (n *Notifier) occasion(e *Event, state string) {
 	e.Version, e.At, e.Repo, e.Failure.Detail = 1, n.Now().UTC(), n.Root, n.Redact(e.Failure.Detail)
 	n.write(func(b *book) []record {
@@ -83,7 +83,7 @@ func (n *Notifier) occasion(e *Event, state string) {
 	})
 }
 
-// HearsOf reports whether anybody is told of a topic.
+// HearsOf reports whether anybody gets messages about a topic.
 func (n *Notifier) HearsOf(topic string) bool {
 	return slices.ContainsFunc(n.configured(), func(h hook) bool { return h.hears(topic) })
 }

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// gatherTime is how long a message waits for others that come at the same time.
+	// gatherTime is how long a message waits for other events of the same time.
 	gatherTime = 2 * time.Second
-	// pace is the least time between two messages to the same place.
+	// pace is the minimum time between two messages to the same place.
 	pace = 15 * time.Second
 )
 
-// Failing is why people can't be told in one place.
+// Failing says why people can't be told in one place.
 type Failing struct {
 	Name  string
 	Since time.Time
 	Error string
 }
 
-// Failing are the places where people can't be told, as the book has it.
+// Failing returns the places where people can't be told, as recorded in the book.
 func (n *Notifier) Failing() (list []Failing) {
 	b := n.read()
 	for _, h := range n.configured() {
@@ -40,7 +40,7 @@ func (n *Notifier) Failing() (list []Failing) {
 	return list
 }
 
-// told is the key of what people were told of a task.
+// told returns the key in book.told for an event and a hook.
 func told(hook string, e *Event) string {
 	what := string(e.Status)
 	if e.Event != "" {
@@ -49,7 +49,7 @@ func told(hook string, e *Event) string {
 	return strings.Join([]string{e.Task, hook, what}, "|")
 }
 
-// toldOf are the keys and states of what people were told of a task.
+// toldOf returns keys and states of what people were told of a task, alternately.
 func (b *book) toldOf(task string) (list []string) {
 	for key, state := range b.told {
 		if strings.HasPrefix(key, task+"|") {
@@ -59,7 +59,7 @@ func (b *book) toldOf(task string) (list []string) {
 	return list
 }
 
-// run is which run a task is in when it gets a status: what had ended and goes on begins another one.
+// run returns the number of the run in which a task gets the status now: one that had ended and goes on is in a new run.
 func (b *book) run(task string, now trellis.Status) int {
 	ended := []trellis.Status{trellis.Rejected, trellis.Failed, trellis.Cancelled, trellis.Review}
 	before := trellis.Status(b.last[task])
@@ -69,7 +69,7 @@ func (b *book) run(task string, now trellis.Status) int {
 	return b.runs[task]
 }
 
-// takeMessage takes in what came of a message.
+// takeMessage applies the result of a message to the book.
 func (b *book) takeMessage(r record) {
 	switch {
 	case r.Kind == kindSent:
@@ -100,12 +100,12 @@ func (b *book) takeMessage(r record) {
 	}
 }
 
-// gather is what is pending in a book. What goes to people waits for what comes at the same time, and follows the message before with a pause.
+// gather returns the pending events. Messages to people wait for events of the same time, and keep a pause between each other.
 func (n *Notifier) gather(b *book) []pending {
 	n.mu.Lock()
 	closing := n.closing
 	n.mu.Unlock()
-	first, last := map[string]time.Time{}, map[string]bool{} // last: nobody may be there to tell it later
+	first, last := map[string]time.Time{}, map[string]bool{} // last: send now, since no process may be left to do it later
 	for _, p := range b.pending {
 		last[p.hook] = last[p.hook] || closing && p.event.Event == config.Watcher
 		if at, ok := first[p.hook]; !ok || p.event.At.Before(at) {
@@ -129,7 +129,7 @@ func (n *Notifier) gather(b *book) []pending {
 	return b.pending
 }
 
-// reader is a hook that gets messages for people.
+// reader returns the hook with this key if it sends messages to people.
 func (n *Notifier) reader(key string) (hook, bool) {
 	for _, h := range n.configured() {
 		if h.key == key && h.people != nil {
@@ -139,7 +139,7 @@ func (n *Notifier) reader(key string) (hook, bool) {
 	return hook{}, false
 }
 
-// batch is all that one hook is to be told.
+// batch returns the events pending for one hook.
 func batch(list []pending, hook string) (same []pending) {
 	for _, p := range list {
 		if p.hook == hook {
@@ -149,7 +149,7 @@ func batch(list []pending, hook string) (same []pending) {
 	return same
 }
 
-// forget drops what a process was about to tell people when it was killed: it may have arrived. Only who may send does it.
+// forget drops the events of messages that a killed process was sending: they may have arrived. The caller must hold the send lock.
 func (n *Notifier) forget() {
 	lost := map[string][]string{}
 	for _, p := range n.read().pending {
@@ -163,7 +163,7 @@ func (n *Notifier) forget() {
 	}
 }
 
-// tell sends one message about all that is pending for a hook. What is about to be sent is written down before, so that it is never sent twice.
+// tell sends one message about all events pending for a hook. It records them first, so that they are never sent twice.
 func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
 	ids, events, tries := make([]string, len(list)), make([]*Event, len(list)), 0
 	for i, p := range list {
@@ -191,7 +191,7 @@ func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
 	n.note(r)
 }
 
-// dropTried drops what of a message that failed was tried often enough; what came to it later is tried on.
+// dropTried drops the events of a failed message that were tried often enough; later ones are tried again.
 func (n *Notifier) dropTried(r record, list []pending) {
 	r.Kind, r.IDs = kindDropped, nil
 	for _, p := range list {
@@ -204,7 +204,7 @@ func (n *Notifier) dropTried(r record, list []pending) {
 	}
 }
 
-// note writes down what came of a message. When that fails, the events are left alone by this process.
+// note records the result of a message. If that fails, this process leaves the events alone and note returns false.
 func (n *Notifier) note(r record) bool {
 	_, err := n.locked(func(*book) []record { return []record{r} })
 	if err == nil {
@@ -229,7 +229,7 @@ func digest(ids []string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Test sends a message to one of those who are told, now and once. A command or webhook gets news of a task that is none.
+// Test sends one message for the entry c at once. A command or webhook gets an event that belongs to no task.
 func (n *Notifier) Test(ctx context.Context, c config.Notify) error {
 	h := newHook(c)
 	id := "test@" + n.Now().UTC().Format("20060102T150405.000000")
@@ -250,5 +250,5 @@ func kindOf(c config.Notify) string {
 	return config.ByWebhook
 }
 
-// Called is the kind of one of those who are told, and its name.
+// Called returns the kind and the name of an entry of the settings.
 func Called(c config.Notify) (kind, name string) { return kindOf(c), newHook(c).name }
