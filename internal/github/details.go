@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// query asks for what gh pr view does not tell.
+// query asks for what gh pr view does not return.
 const query = `query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
   reviewThreads(last: 100) { nodes { isResolved path line originalLine comments(first: 20) { nodes { id body authorAssociation author { login } } } } }
   commits(last: 1) { nodes { commit { statusCheckRollup { contexts(first: 100, after: $after) { pageInfo { hasNextPage endCursor } nodes {
     ... on CheckRun { name isRequired(pullRequestNumber: $number) } ... on StatusContext { context isRequired(pullRequestNumber: $number) } } } } } } }
 } } }`
 
-// maxPages is how many pages of checks are read, of 100 each.
+// maxPages is how many pages of checks are read, with 100 each.
 const maxPages = 20
 
-// thread is a remark with what was answered to it.
+// thread is a remark with its replies.
 type thread struct {
 	IsResolved         bool
 	Path               string
@@ -33,7 +33,7 @@ type thread struct {
 	}
 }
 
-// detailed is what is answered to query: a pull request with one page of its checks.
+// detailed is the answer to query: a pull request with one page of its checks.
 type detailed struct {
 	ReviewThreads struct{ Nodes []thread }
 	Commits       struct {
@@ -56,7 +56,7 @@ type detailed struct {
 	}
 }
 
-// required are the names of the checks that are, and where the next page of checks begins, "" after the last.
+// required returns the names of the required checks, and the cursor of the next page of checks, "" after the last page.
 func (pr *detailed) required() (names []string, next string) {
 	for _, c := range pr.Commits.Nodes {
 		checks := c.Commit.StatusCheckRollup.Contexts
@@ -72,7 +72,7 @@ func (pr *detailed) required() (names []string, next string) {
 	return names, next
 }
 
-// Details asks for the remarks and the required checks of the pull request with that address.
+// Details reads the remarks and the required checks of the pull request with that address.
 func (gh *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
 	p, number, err := parsePullURL(address)
 	if err != nil {
@@ -118,8 +118,8 @@ func (t thread) remarks() (list []forge.Remark) {
 
 var job = trellis.Pattern(`/actions/runs/[0-9]+/job/([0-9]+)`)
 
-// Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
-// keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.
+// Log returns the output of a check's failed steps, "" if gh can't know it. If GitHub hasn't kept the output of steps
+// separately, for which gh before 2.70 prints nothing, Log returns that of the whole job.
 func (gh *Client) Log(ctx context.Context, c forge.Check) (string, error) {
 	m := job().FindStringSubmatch(c.URL)
 	if m == nil {

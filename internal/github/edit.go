@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What changes a pull request goes by gh api, and names it by its address: gh pr edit of all versions before 2.82.1 asks
-// for the cards of classic projects besides, which GitHub has no more, and changes nothing.
+// Pull requests are changed by gh api, with their address: gh pr edit before 2.82.1 also queries the cards of classic projects,
+// which GitHub has removed, and therefore fails without changing anything.
 
 // EditBody replaces the text of the pull request with that address.
 func (gh *Client) EditBody(ctx context.Context, address, body string) error {
@@ -20,20 +20,20 @@ func (gh *Client) EditBody(ctx context.Context, address, body string) error {
 	return err
 }
 
-// Label adds a label that exists. To add one twice does no harm.
+// Label adds an existing label. It may be repeated without harm.
 func (gh *Client) Label(ctx context.Context, address, label string) error {
 	p, number, err := parsePullURL(address)
 	if err != nil {
 		return err
 	}
-	if _, err := gh.rest(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would make one that is not there
+	if _, err := gh.rest(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would create a missing label
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
 	_, err = gh.rest(ctx, p, "POST", "issues/"+number+"/labels", map[string][]string{"labels": {label}})
 	return err
 }
 
-// AskReview asks somebody, or a team (ORG/TEAM), to review. To ask twice does no harm.
+// AskReview requests a review from a person or a team (ORG/TEAM). It may be repeated without harm.
 func (gh *Client) AskReview(ctx context.Context, address, who string) error {
 	p, number, err := parsePullURL(address)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package github reads and changes pull requests and issues through GitHub's own program, gh.
 //
-// Nothing goes through a shell, and texts of people never stand in arguments but as the value of a flag. What the
-// program says is data: it is parsed, checked, and bounded in length and time.
+// No shell is involved, and text written by people appears in arguments only as the value of a flag. The output of gh is
+// untrusted: it is parsed, checked, and limited in length and time.
 package github
 
 import (
@@ -22,24 +22,24 @@ import (
 )
 
 var (
-	// ErrNoProgram says that gh is not in PATH.
+	// ErrNoProgram means that gh is not in PATH.
 	ErrNoProgram error = &forge.Obstacle{Kind: forge.ErrNoProgramOrToken, Said: "there is no gh in PATH (https://cli.github.com)"}
-	// ErrNotSignedIn says that gh knows no account to work with.
+	// ErrNotSignedIn means that gh has no account to work with.
 	ErrNotSignedIn error = &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: "gh is not signed in"}
-	// ErrNoRemote says that no remote of the repository is on a host that gh knows.
+	// ErrNoRemote means that no remote of the repository is on a host that gh knows.
 	ErrNoRemote error = &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: "no remote of the repository is at a place that gh knows"}
 )
 
-// Client asks for, makes and changes the pull requests and issues of a repository. The zero value works in the current folder. Its methods may be
-// called by several goroutines at once.
+// Client reads, creates and changes the pull requests and issues of a repository. The zero value works in the current
+// directory. Its methods may be called concurrently.
 type Client struct {
 	Dir    string        // a checkout of the repository
-	Env    []string      // nil: this process's
-	Marker string        // of the run that calls, see proc.Command
-	Wall   time.Duration // of one call; 0: a minute
+	Env    []string      // environment of gh; nil: this process's
+	Marker string        // of the run that calls gh, see proc.Command
+	Wall   time.Duration // time limit of one call; 0: a minute
 }
 
-// pull is a pull request as gh tells it.
+// pull is a pull request in the JSON of gh.
 type pull struct {
 	Number                               int
 	URL, State, Title, Body              string
@@ -47,13 +47,13 @@ type pull struct {
 	HeadRefName, HeadRefOid, BaseRefName string
 }
 
-// fields are what is asked of a pull request.
+// fields are the fields of pull that gh is asked for.
 const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,isCrossRepository"
 
-// Error is a call of gh that failed, in its own words.
+// Error is a failed call of gh, with gh's own message.
 type Error struct {
-	Args []string // without texts
-	Code int      // exit code; 124 when it took too long
+	Args []string // without text written by people
+	Code int      // exit code; 124 for a timeout
 	Said string
 }
 
@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 
 var unanswered = trellis.Pattern(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
 
-// Unanswered reports whether GitHub wants to be left alone for a time, or gives no answer: gh has only words for that.
+// Unanswered reports whether GitHub asks for no requests for a time, or doesn't respond. gh reports that only in its message.
 func (e *Error) Unanswered() bool {
 	return e.Code == proc.CodeTimeout || unanswered().MatchString(e.Said)
 }
@@ -79,14 +79,14 @@ const (
 	wall      = time.Minute
 	maxAnswer = 8 << 20
 	maxSaid   = 16 << 10
-	notSigned = 4 // gh's exit code, where it knows no account
+	notSigned = 4 // exit code of gh if it has no account
 )
 
-// unknownToken finds what gh says of an account that the host does not take, with exit code 1.
+// unknownToken matches the message of gh for an account that the host rejects; the exit code is 1 then.
 var unknownToken = trellis.Pattern(`(?m)^HTTP 401: |\(HTTP 401\)$`)
 
-// Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
-// nil when there was none.
+// Find returns the pull request of a branch of this repository: the open one, else the newest that was merged or closed; nil if
+// there never was one.
 func (gh *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
 	what := "the pull requests of " + head
 	var list []pull
@@ -124,8 +124,8 @@ func address(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// Create makes a pull request. Callers ask Find first; when gh says no although there is an open one by now, made by a
-// call that was cut off, that one is returned.
+// Create opens a pull request. Callers call Find first. If gh refuses because an interrupted call has opened one meanwhile,
+// Create returns that one.
 func (gh *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	args := []string{"pr", "create", "--head=" + n.Head, "--base=" + n.Base, "--title=" + n.Title, "--body-file=-"}
 	if n.Draft {
@@ -152,7 +152,7 @@ func (gh *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) 
 	return nil, errors.New("gh pr create: it named no pull request, and there is none")
 }
 
-// createdPR is the address and number of the pull request in what gh prints when it made one: the last that it names.
+// createdPR returns the address and number of the new pull request from the output of gh: the last that it names.
 func createdPR(out string) (url string, number int) {
 	const part = "/pull/"
 	for _, word := range strings.Fields(out) {
@@ -167,7 +167,7 @@ func createdPR(out string) (url string, number int) {
 	return url, number
 }
 
-// ask runs gh and reads the JSON that it prints about something.
+// ask runs gh and decodes the JSON that it prints about what.
 func (gh *Client) ask(ctx context.Context, what string, answer any, args ...string) error {
 	out, err := gh.call(ctx, args, "")
 	if err != nil {
@@ -183,7 +183,7 @@ func read(out, what string, answer any) error {
 	return nil
 }
 
-// call runs gh and returns what it prints.
+// call runs gh and returns its standard output.
 func (gh *Client) call(ctx context.Context, args []string, stdin string) (string, error) {
 	out, said := proc.NewCapped(maxAnswer), proc.NewCapped(maxSaid)
 	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: Environ(gh.Env), Stdout: out, Stderr: said, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
@@ -201,7 +201,7 @@ func (gh *Client) call(ctx context.Context, args []string, stdin string) (string
 		return "", fmt.Errorf("running gh: %w", err)
 	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
 		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, text.OneLine(said.String()))
-	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
+	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh gives no other sign of it
 		return "", fmt.Errorf("%w: %s", ErrNoRemote, text.OneLine(said.String()))
 	case res.Code != 0:
 		return "", &Error{withoutTexts(args), res.Code, said.String()}
@@ -211,7 +211,7 @@ func (gh *Client) call(ctx context.Context, args []string, stdin string) (string
 	return out.String(), nil
 }
 
-// withoutTexts are arguments as errors show them: without texts, fields and queries.
+// withoutTexts returns the arguments as errors show them: without texts, fields and queries.
 func withoutTexts(args []string) (list []string) {
 	for _, a := range args {
 		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") && !strings.HasPrefix(a, "--raw-field=") {
@@ -221,8 +221,8 @@ func withoutTexts(args []string) (list []string) {
 	return list
 }
 
-// Environ is an environment with gh told to ask nothing, to print plain text, and to work in the folder that it is run in. nil is
-// this process's.
+// Environ returns base with settings that make gh ask no questions, print plain text, and work in the directory in which it is
+// run. nil is this process's environment.
 func Environ(base []string) (env []string) {
 	if base == nil {
 		base = os.Environ()

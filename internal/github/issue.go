@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Issue is an issue. Nothing that people wrote in it is read.
+// Issue is an issue, without anything that people wrote in it.
 type Issue struct {
 	Number     int
 	URL, State string
 }
 
-// NewIssue is an issue to be made.
+// NewIssue is an issue to be created.
 type NewIssue struct {
 	Title, Body string
-	Label       string // made where there is none of that name; it has no comma
-	Mark        string // a part of Body that no other issue with that label has: by it the issue is found again
+	Label       string // created if it doesn't exist; must not contain a comma
+	Mark        string // a part of Body that no other issue with that label contains; identifies the issue later
 }
 
-// maxIssues is among how many issues with a label one is searched for, the newest first; so many are asked for at once that
-// their texts stay below maxAnswer.
+// maxIssues is among how many issues with a label, the newest first, an issue is searched. pageSize is how many are requested
+// at once, so that their texts stay below maxAnswer.
 const maxIssues, pageSize = 1000, 50
 
-// EnsureIssue is the issue with that mark, open or closed, and makes it when there is none. It may be called again after
-// it was cut off: then it finds what was made. Search is not asked, whose index learns of an issue some time after it was made.
+// EnsureIssue returns the issue with that mark, open or closed, and creates it if there is none. It may be repeated after an
+// interruption, and then finds what was created. It doesn't use GitHub's search, whose index is updated with a delay.
 func (gh *Client) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
 	if n.Mark == "" || !strings.Contains(n.Body, n.Mark) {
 		return nil, errors.New("making an issue: its text lacks its mark")
@@ -53,7 +53,7 @@ func (gh *Client) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
 	return found, nil
 }
 
-// issue is an issue as GitHub tells it.
+// issue is an issue in the JSON of GitHub.
 type issue struct {
 	Number      int
 	Address     string `json:"html_url"`
@@ -68,7 +68,7 @@ func (i issue) checked() (*Issue, error) {
 	return &Issue{Number: i.Number, URL: i.Address, State: strings.ToUpper(i.State)}, nil
 }
 
-// write makes the issue, and its label where there is none of that name.
+// write creates the issue, and its label if that doesn't exist.
 func (gh *Client) write(ctx context.Context, p repository, n NewIssue) (*Issue, error) {
 	out, err := gh.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
 	if err != nil {
@@ -81,7 +81,7 @@ func (gh *Client) write(ctx context.Context, p repository, n NewIssue) (*Issue, 
 	return made.checked()
 }
 
-// marked is the issue with a mark, the oldest of several. gh issue list would ask the search, for it is told a label.
+// marked returns the oldest issue with a mark. It doesn't use gh issue list, which uses the search if it is given a label.
 func (gh *Client) marked(ctx context.Context, p repository, n NewIssue) (best *Issue, err error) {
 	for at := 1; at <= maxIssues/pageSize; at++ {
 		out, err := gh.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)

@@ -8,13 +8,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// repository is a repository as its address tells it: the host, and owner/name there.
+// repository identifies a repository: by its host, and owner/name there.
 type repository struct{ host, name string }
 
-// parse takes the address of a repository, or of a pull request in it, apart.
+// parse splits the address of a repository, or of a pull request in it.
 var parse = trellis.Pattern(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
 
-// parsePullURL takes the address of a pull request apart: its repository and its number.
+// parsePullURL splits the address of a pull request into its repository and its number.
 func parsePullURL(url string) (p repository, number string, err error) {
 	found := parse().FindStringSubmatch(url)
 	if found == nil || found[3] == "" {
@@ -35,16 +35,16 @@ func (gh *Client) repository(ctx context.Context) (p repository, err error) {
 	return repository{found[1], found[2]}, nil
 }
 
-// SignedIn is nil when gh is there, and reaches the repository with an account. Else it is ErrNoProgram, ErrNotSignedIn,
-// ErrNoRemote, or what gh says. The exit code of gh auth status tells less: it is 1 when some other host does not answer,
-// and in some versions 0 when none does.
+// SignedIn returns nil if gh is installed and can read the repository with its account. Otherwise it returns ErrNoProgram,
+// ErrNotSignedIn, ErrNoRemote, or gh's own error. The exit code of gh auth status says less: it is 1 if some other host doesn't
+// respond, and in some versions 0 if none does.
 func (gh *Client) SignedIn(ctx context.Context) error {
 	_, err := gh.repository(ctx)
 	return err
 }
 
-// rest sends a request about a repository, and returns the answer. It names the repository: left to itself gh api takes
-// the first remote, whatever gh repo set-default says, and the host github.com, wherever the repository is.
+// rest sends a request about a repository and returns the response. It names host and repository: by default gh api uses the
+// first remote, even if gh repo set-default has chosen another one, and the host github.com.
 func (gh *Client) rest(ctx context.Context, p repository, method, path string, body any) (string, error) {
 	args := []string{"api", "--hostname=" + p.host, "--method=" + method, "repos/" + p.name + "/" + path}
 	if body == nil {

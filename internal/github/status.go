@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/forge"
 )
 
-// Status asks for the checks and reviews of a pull request.
+// Status reads the checks and reviews of a pull request.
 func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, err error) {
 	var answer struct {
 		StatusCheckRollup []check
@@ -33,7 +33,7 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 		approved = approved || trusted && r.State == "APPROVED"
 	}
 	s.Review = map[string]string{"APPROVED": forge.Approved, changesRequested: forge.ChangesWanted, "REVIEW_REQUIRED": forge.ReviewRequired}[answer.ReviewDecision]
-	switch { // where the base asks for no reviews there is no decision
+	switch { // if the base branch requires no reviews, there is no decision
 	case s.Review != "":
 	case refused:
 		s.Review = forge.ChangesWanted
@@ -47,14 +47,14 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 	return s, nil
 }
 
-// check is a check run, or a commit status, which has a context and a state.
+// check is a check run, or a commit status: the latter has Context and State.
 type check struct {
 	Name, WorkflowName, Status, Conclusion, DetailsURL string
 	Context, State, TargetURL                          string
 	StartedAt                                          time.Time
 }
 
-// newest leaves out checks that were run again.
+// newest removes checks that were run again.
 func newest(list []check) []check {
 	last := map[string]int{}
 	for i, c := range list {
@@ -87,16 +87,16 @@ func (c check) verdict() string {
 	case "PENDING", "EXPECTED", "":
 		return forge.Pending
 	}
-	return forge.Failed // what is not known to be good
+	return forge.Failed // anything that is not known to be good
 }
 
-// fixable reports whether a change of the code may make a failed check pass: not when it was cancelled, never started,
+// fixable reports whether a change of the code may make a failed check pass. That is not so if it was cancelled, never started,
 // or waits for somebody.
 func (c check) fixable() bool {
 	return slices.Contains([]string{"FAILURE", "TIMED_OUT", "ERROR"}, c.said())
 }
 
-// review is a review as gh tells it.
+// review is a review in the JSON of gh.
 type review struct {
 	ID                             string
 	Author                         struct{ Login string }
@@ -106,7 +106,7 @@ type review struct {
 
 const changesRequested = "CHANGES_REQUESTED"
 
-// lastWords are the last reviews of each author that are more than remarks, in the order in which they were submitted.
+// lastWords returns the last review of each author that is not merely a comment, in the order in which they were submitted.
 func lastWords(list []review) (words []review) {
 	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
 	last := map[string]int{}
@@ -121,10 +121,10 @@ func lastWords(list []review) (words []review) {
 	return words
 }
 
-// nameOf is who wrote something. Of an account that is gone GitHub tells none, and shows this one.
+// nameOf returns the name to show for an author. For a deleted account GitHub returns none, and shows "ghost".
 func nameOf(login string) string { return cmp.Or(login, "ghost") }
 
-// trusted reports whether an author belongs to the repository, as GitHub says.
+// trusted reports whether GitHub says that an author belongs to the repository.
 func trusted(association string) bool {
 	return association == "OWNER" || association == "MEMBER" || association == "COLLABORATOR"
 }

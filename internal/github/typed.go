@@ -7,10 +7,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// SignInCommand is what to type where gh knows no account.
+// SignInCommand returns the command to type if gh has no account.
 func (gh *Client) SignInCommand() string { return "gh auth login" }
 
-// CreateCommand makes a pull request whose text is that of a file, or n's with "".
+// CreateCommand returns a command that opens a pull request with the text of file, or with n.Body if file is "".
 func (gh *Client) CreateCommand(n forge.NewPR, file string) string {
 	draft, body := "", "--body "+trellis.ShellWord(n.Body)
 	if n.Draft {
@@ -22,8 +22,8 @@ func (gh *Client) CreateCommand(n forge.NewPR, file string) string {
 	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s %s", draft, trellis.ShellWord(n.Base), trellis.ShellWord(n.Head), trellis.ShellWord(n.Title), body)
 }
 
-// ReopenCommand opens a pull request again.
+// ReopenCommand returns a command that reopens a pull request.
 func (gh *Client) ReopenCommand(number int) string { return fmt.Sprintf("gh pr reopen %d", number) }
 
-// Means is what GitHub is asked with.
+// Means returns what GitHub is called with.
 func (gh *Client) Means() string { return "with gh" }

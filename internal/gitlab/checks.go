@@ -25,7 +25,7 @@ type pipeline struct {
 	WebURL   string `json:"web_url"`
 }
 
-// job is a job of a pipeline, or what something outside of GitLab says of a commit, which has a target_url.
+// job is a job of a pipeline, or a status that an external service set on a commit, which has a target_url.
 type job struct {
 	ID            int
 	Name, Status  string
@@ -33,10 +33,10 @@ type job struct {
 	TargetURL     string `json:"target_url"`
 	AllowFailure  bool   `json:"allow_failure"`
 	FailureReason string `json:"failure_reason"`
-	PipelineID    int    `json:"pipeline_id"` // of a status; 0 where an older GitLab does not say
+	PipelineID    int    `json:"pipeline_id"` // of a status; 0 from older versions of GitLab
 }
 
-// verdict is what a status of a job or a pipeline comes to. A job that waits until somebody starts it is no check.
+// verdict maps the status of a job or a pipeline to a forge verdict. A job that waits to be started by hand passes.
 func verdict(status string, mayFail bool) string {
 	switch status {
 	case "success", "skipped", "manual":
@@ -47,10 +47,10 @@ func verdict(status string, mayFail bool) string {
 	if mayFail {
 		return forge.Passed
 	}
-	return forge.Failed // what is not known to be good
+	return forge.Failed // anything that is not known to be good
 }
 
-// fixable reports whether a change of the code may make a failed job pass: not when it was cancelled, or no machine ran it.
+// fixable reports whether a change of the code may make a failed job pass. That is not so if it was cancelled, or no runner ran it.
 func (j job) fixable() bool {
 	return j.Status == "failed" && slices.Contains([]string{"", "script_failure", "job_execution_timeout", "unknown_failure"}, j.FailureReason)
 }
@@ -74,7 +74,7 @@ func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s 
 		unread = cut
 		for _, j := range jobs {
 			known[j.ID] = true
-			if j.Status == "created" && p.Status == "manual" { // it comes after a job that waits until somebody starts it
+			if j.Status == "created" && p.Status == "manual" { // it depends on a job that waits for somebody to start it
 				j.Status = "manual"
 			}
 			s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.WebURL}, j.fixable())
@@ -95,7 +95,7 @@ func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s 
 		return nil
 	}
 	whole := verdict(p.Status, false)
-	if whole == forge.Pending || whole == forge.Failed && s.Checks != forge.Failed { // by a pipeline below it, or a job that is not there yet
+	if whole == forge.Pending || whole == forge.Failed && s.Checks != forge.Failed { // because of a child pipeline, or a job that is not listed yet
 		s.Note(whole, forge.Check{Name: "pipeline " + strconv.Itoa(p.ID), URL: p.WebURL}, false)
 	}
 	return nil
@@ -119,7 +119,7 @@ func (c *Client) isOfHead(ctx context.Context, project string, p *pipeline, sha 
 		Parents []string `json:"parent_ids"`
 	}
 	_, err := c.askProject(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
-	if rest.StatusOf(err) == http.StatusNotFound { // GitLab made it anew meanwhile, of a base that went on
+	if rest.StatusOf(err) == http.StatusNotFound { // GitLab has created another one meanwhile, for a base that has moved
 		return true, nil
 	}
 	return len(made.Parents) < 2 || slices.Contains(made.Parents, sha), err

@@ -11,13 +11,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// maxNotes is how many remarks of a merge request are read.
+// maxNotes is how many notes of a merge request are read.
 const maxNotes = 500
 
-// note is something that was written to a merge request, by a person or by GitLab itself.
+// note is a note on a merge request, by a person or by GitLab itself.
 type note struct {
 	ID         int
-	Type, Body string // of a type: DiffNote, DiscussionNote, none
+	Type, Body string // Type is DiffNote, DiscussionNote or ""
 	System     bool
 	Resolved   bool
 	Author     person
@@ -29,7 +29,7 @@ type note struct {
 	}
 }
 
-// Details asks for the remarks on the merge request with that address. GitLab requires no checks by name: all count.
+// Details reads the remarks on the merge request with that address. GitLab can't require checks by name, so all of them count.
 func (c *Client) Details(ctx context.Context, address string) (d forge.Details, err error) {
 	project, path, err := c.locate(address)
 	if err != nil {
@@ -58,17 +58,17 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 	return d, nil
 }
 
-// jobURL finds the number of a job in its address.
+// jobURL matches the address of a job, and captures its number.
 var jobURL = trellis.Pattern(`/-/jobs/([1-9][0-9]*)$`)
 
-// lineTime is what GitLab's runners write into a log before each line: its time and its stream.
+// lineTime matches what GitLab's runners write into a log before each line: a timestamp and the stream.
 const lineTime = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
 
-// decoration is all that they write beside what commands print: that, with a + where a line goes on with the one before, and colours, and
-// where parts of it begin and end.
+// decoration matches everything that runners add to the output of commands: lineTime, followed by + if the line continues the
+// previous one, colours, and the markers of sections.
 var decoration = trellis.Pattern(`(?m)\n` + lineTime + `\+|^` + lineTime + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
 
-// Log is what a job printed; "" for a check that is none.
+// Log returns the log of a job, "" if the check is not a job.
 func (c *Client) Log(ctx context.Context, check forge.Check) (string, error) {
 	m := jobURL().FindStringSubmatch(check.URL)
 	if m == nil || !strings.HasPrefix(check.URL, c.place.URL+"/") {

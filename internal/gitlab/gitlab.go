@@ -1,8 +1,8 @@
 // Package gitlab reads and changes the merge requests of a GitLab by its REST API, version 4 (https://docs.gitlab.com/api/rest). They are
 // called pull requests here, as everywhere in Trellis.
 //
-// A token is given to the one GitLab that it is for, and to no other that a remote may name. What the server says is data: it is parsed,
-// checked, and bounded in length and time by package rest.
+// A token is sent only to the GitLab server that it is for, not to another one that a remote may name. The responses are
+// untrusted: they are parsed, checked, and limited in length and time by package rest.
 package gitlab
 
 import (
@@ -21,28 +21,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Place is the GitLab server that there is a token for.
+// Place is the GitLab server for which there is a token.
 type Place struct {
-	URL string // as https://gitlab.com, without a slash at its end
-	// Connect returns the server, whose requests are signed with the token, and where the token comes from; the error is rest.ErrNoToken
-	// without one.
+	URL string // such as https://gitlab.com, without a trailing slash
+	// Connect returns a client of the server, which authenticates with the token, and the origin of the token. The error is
+	// rest.ErrNoToken if there is none.
 	Connect func(context.Context) (s *rest.Server, from string, err error)
 }
 
-// Client asks for, makes and changes the merge requests of a project. Its methods may be called by several goroutines at once.
+// Client reads, creates and changes the merge requests of a project. Its methods may be called concurrently.
 type Client struct {
 	place   Place
 	project string // its path: group/subgroup/name
-	foreign string // the host of the project, when that is another than place; "" when it is place
+	foreign string // host of the project if it is not on place, else ""
 
 	mu     sync.Mutex
-	server *rest.Server // once somebody asked
-	from   string       // where its token comes from
-	belong map[int]bool // by user id, whether they may push; those who were asked about
+	server *rest.Server // nil before the first request
+	from   string       // origin of its token
+	belong map[int]bool // whether users may push, by user id, as far as it is known
 }
 
-// NewClient returns a client for the first of these remote addresses that is a project at place. Where there is none, it returns one for
-// an address on another host whose name begins with gitlab., whose methods fail with forge.ErrUnsupportedRepository; or else nil.
+// NewClient returns a client for the first of these remote addresses that is a project at place. Otherwise, if an address is on
+// another host called gitlab.*, the client's methods fail with forge.ErrUnsupportedRepository; else NewClient returns nil.
 func NewClient(place Place, addresses []string) *Client {
 	site, err := url.Parse(place.URL)
 	if err != nil {
@@ -84,14 +84,14 @@ func normalize(u *url.URL) {
 
 var projectPath = trellis.Pattern(`^[\w.+-]+(/[\w.+-]+)+$`)
 
-// remote is the address of a repository, taken apart.
+// remote is the parsed address of a repository.
 type remote struct {
-	isHTTP     bool   // spoken to by HTTP
+	isHTTP     bool   // accessed over HTTP
 	host, port string // in lower case
-	path       string // without slashes around it and .git
+	path       string // without surrounding slashes and .git
 }
 
-// parse takes apart https://host/path, ssh://user@host/path, and user@host:path.
+// parse parses https://host/path, ssh://user@host/path, and user@host:path.
 func parse(address string) (r remote, ok bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" || u.Host == "" {
@@ -133,7 +133,7 @@ func (c *Client) ask(ctx context.Context, method, path string, in, out any) (htt
 	return h, err
 }
 
-// connect returns the server and where its token comes from. The token is read once.
+// connect returns the server and the origin of its token. The token is read once.
 func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
 	if c.foreign != "" {
 		return nil, "", &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("the repository is at %s, which is not the GitLab that there is a token for (%s)", trellis.VisibleLine(c.foreign), c.place.URL)}
@@ -156,8 +156,8 @@ func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
 
 const pageSize = 100
 
-// all returns the objects that GitLab lists at a path of a project. It reads page by page and stops after the page with which there are
-// most or more. cut: there are more than were read.
+// all returns the objects that GitLab lists at a path of a project. It reads page by page, and stops after the page with which
+// there are at least most objects. cut reports whether there are more than were read.
 func all[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, cut bool, err error) {
 	mark := "?"
 	if strings.Contains(path, "?") {
@@ -195,8 +195,8 @@ func (c *Client) SignedIn(ctx context.Context) error {
 	return c.mayWrite(ctx)
 }
 
-// mayWrite returns an error if the server says that the token lacks the scope that merge requests need. Older servers don't say it, nor is
-// it said of other kinds of tokens.
+// mayWrite returns an error if the server says that the token lacks the scope that merge requests need. Older servers don't
+// tell, nor do servers for other kinds of tokens.
 func (c *Client) mayWrite(ctx context.Context) error {
 	server, from, err := c.connect(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// draftMark begins the title of a draft.
+// draftMark is the prefix of the title of a draft.
 const draftMark = "Draft: "
 
 // mergeRequest is a merge request as GitLab's API returns it.
@@ -54,7 +54,7 @@ func (r *mergeRequest) checked() (*forge.PR, error) {
 		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description}, nil
 }
 
-// Find returns the merge request of a branch of this project: the open one, else the newest that was merged or closed; nil when there was none.
+// Find returns the merge request of a branch of this project: the open one, else the newest; nil if there never was one.
 func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
 	list, _, err := all[mergeRequest](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err err
 	return best, nil
 }
 
-// Create makes a merge request. Callers ask Find first; when GitLab says no although there is an open one by now, made by a call that was cut
-// off, that one is returned.
+// Create opens a merge request. Callers call Find first. If GitLab refuses because an interrupted call has opened one
+// meanwhile, Create returns that one.
 func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	title := n.Title
 	if n.Draft {
@@ -96,7 +96,7 @@ func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	return nil, err
 }
 
-// pullURL takes the address of a merge request apart: the project's path, with that of the site before it, and the number.
+// pullURL matches the address of a merge request, and captures its number and the project's path, including the site's.
 var pullURL = trellis.Pattern(`^https?://[^/\s]+/((?:[\w.+-]+/)+[\w.+-]+)/-/merge_requests/([1-9][0-9]{0,9})$`)
 
 func parsePullURL(address string) (project, number string, err error) {
@@ -142,20 +142,20 @@ func (c *Client) EditBody(ctx context.Context, address, body string) error {
 	return err
 }
 
-// Label adds a label that the project or a group of it has. To add one twice does no harm.
+// Label adds a label that the project or one of its groups has. It may be repeated without harm.
 func (c *Client) Label(ctx context.Context, address, label string) error {
 	project, _, err := c.locate(address)
 	if err != nil {
 		return err
 	}
-	if _, err := c.askProject(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would make one that is not there
+	if _, err := c.askProject(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would create a missing label
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
 	_, err = c.change(ctx, address, map[string]any{"add_labels": label})
 	return err
 }
 
-// AskReview asks somebody to review, beside those who were asked already. To ask twice does no harm.
+// AskReview requests a review from a person in addition to the current reviewers. It may be repeated without harm.
 func (c *Client) AskReview(ctx context.Context, address, who string) error {
 	if strings.Contains(who, "/") {
 		return errors.New("GitLab asks people to review, and no groups")
@@ -182,7 +182,7 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 		}
 		ids = append(ids, p.ID)
 	}
-	ids = append(ids, found[0].ID) // a GitLab that asks one person alone takes the first
+	ids = append(ids, found[0].ID) // a GitLab that allows only one reviewer takes the first
 	after, err := c.change(ctx, address, map[string]any{"reviewer_ids": ids})
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 	return nil
 }
 
-// mayPush reports whether a person is a member of the project, or of a group of it, who may push to it.
+// mayPush reports whether a person is a member of the project, or of one of its groups, with the right to push.
 func (c *Client) mayPush(ctx context.Context, project string, p person) (bool, error) {
 	c.mu.Lock()
 	yes, known := c.belong[p.ID]

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// Status asks for the checks and reviews of a merge request.
+// Status reads the checks and reviews of a merge request.
 func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, err error) {
 	project, path, err := c.locate(pr.URL)
 	if err != nil {
@@ -26,14 +26,14 @@ func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, er
 	return s, c.reviews(ctx, project, path, &s)
 }
 
-// approvals are what a merge request needs to be approved. Where nobody has to approve, it always is.
+// approvals is the approval state of a merge request. If no approvals are required, Approved is always true.
 type approvals struct {
 	Approved   bool
 	Required   int                     `json:"approvals_required"`
 	ApprovedBy []struct{ User person } `json:"approved_by"`
 }
 
-// reviewer is somebody who was asked to review, and what came of it: GitLab knows requested_changes since 16.9.
+// reviewer is a requested reviewer and the state of the review. GitLab has the state requested_changes since 16.9.
 type reviewer struct {
 	User  person
 	State string
@@ -83,9 +83,9 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 	return nil
 }
 
-// wantedChanges returns the review of somebody who requested changes: the comments on the merge request as a whole that they wrote since
-// they requested changes the time before. Its ID is that of the note by which GitLab records the request, so that the next one is
-// another review.
+// wantedChanges returns the review of a person who requested changes: the comments on the merge request as a whole that they
+// wrote since their previous request for changes. Its ID is that of the system note about the request, so that the next request
+// is another review.
 func (c *Client) wantedChanges(ctx context.Context, project, path string, who person) (forge.Review, error) {
 	notes, _, err := all[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
 	if err != nil {

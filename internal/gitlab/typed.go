@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// SignInCommand is what to type where there is no token, or none for this GitLab.
+// SignInCommand returns the command to type if there is no token, or the repository is on another GitLab than the configured one.
 func (c *Client) SignInCommand() string {
 	if c.foreign != "" {
 		return "trellis config set trackers.gitlab.url " + trellis.ShellWord("https://"+c.foreign)
@@ -15,7 +15,7 @@ func (c *Client) SignInCommand() string {
 	return "export GITLAB_TOKEN=…"
 }
 
-// CreateCommand makes a merge request with GitLab's own program, glab. Its text is that of a file, or n's with "".
+// CreateCommand returns a glab command that opens a merge request with the text of file, or with n.Body if file is "".
 func (c *Client) CreateCommand(n forge.NewPR, file string) string {
 	draft, body := "", trellis.ShellWord(n.Body)
 	if n.Draft {
@@ -27,8 +27,8 @@ func (c *Client) CreateCommand(n forge.NewPR, file string) string {
 	return fmt.Sprintf("glab mr create%s --target-branch %s --source-branch %s --title %s --description %s", draft, trellis.ShellWord(n.Base), trellis.ShellWord(n.Head), trellis.ShellWord(n.Title), body)
 }
 
-// ReopenCommand opens a merge request again.
+// ReopenCommand returns a command that reopens a merge request.
 func (c *Client) ReopenCommand(number int) string { return fmt.Sprintf("glab mr reopen %d", number) }
 
-// Means is what GitLab is asked with.
+// Means returns how GitLab is used, for messages about pull requests.
 func (c *Client) Means() string { return "as merge requests of " + c.place.URL }

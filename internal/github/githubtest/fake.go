@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// answer is what the program prints and ends with.
+// answer is the output and the exit code of the program.
 type answer struct {
 	out, said string
 	code      int
-	lost      string // how it is lost, see State.Lost
+	lost      string // how the answer gets lost, see State.Lost
 }
 
 func failed(said string) answer { return answer{said: said + "\n", code: 1} }
@@ -24,7 +24,7 @@ func failed(said string) answer { return answer{said: said + "\n", code: 1} }
 func (a answer) end() {
 	switch a.lost {
 	case "hang":
-		time.Sleep(time.Hour) // until who called it ends it
+		time.Sleep(time.Hour) // until the caller kills this process
 	case "cut":
 		a = failed(cutOff)
 	}
@@ -33,7 +33,7 @@ func (a answer) end() {
 	os.Exit(a.code)
 }
 
-// What gh says when it is not told what it asks for.
+// Messages of gh when it can't do what it is asked to.
 const (
 	signedOut = "To get started with GitHub CLI, please run:  gh auth login\nAlternatively, populate the GH_TOKEN environment variable with a GitHub API authentication token.\n"
 	nowhere   = "none of the git remotes configured for this repository point to a known GitHub host. To tell gh about a new GitHub host, please use `gh auth login`"
@@ -48,7 +48,7 @@ var faults = map[string]string{
 	"502":  "HTTP 502: Server Error (https://api.github.example/graphql)",
 }
 
-// outOfOrder is what keeps a call from being answered; nothing is done then.
+// outOfOrder returns the error that keeps a call from being answered, if any; nothing is done then.
 func (s *State) outOfOrder(n int, args []string) answer {
 	switch {
 	case s.SignedOut:
@@ -71,7 +71,7 @@ func (s *State) outOfOrder(n int, args []string) answer {
 	return answer{}
 }
 
-// answer does what the arguments say.
+// answer carries out the command in the arguments.
 func (s *State) answer(args []string) answer {
 	if len(args) < 2 {
 		return failed("unknown command " + strings.Join(args, " "))
@@ -88,13 +88,13 @@ func (s *State) answer(args []string) answer {
 	return failed(fmt.Sprintf("unknown command %q for \"gh\"", strings.Join(args[:2], " ")))
 }
 
-// known are the fields that gh 2.23 has.
+// known lists the fields that gh 2.23 supports.
 var known = map[string][]string{
 	"pr":   strings.Split("additions assignees author autoMergeRequest baseRefName body changedFiles closed closedAt comments commits createdAt deletions files headRefName headRefOid headRepository headRepositoryOwner id isCrossRepository isDraft labels latestReviews maintainerCanModify mergeCommit mergeStateStatus mergeable mergedAt mergedBy milestone number potentialMergeCommit projectCards reactionGroups reviewDecision reviewRequests reviews state statusCheckRollup title updatedAt url", " "),
 	"repo": {"name", "nameWithOwner", "url"},
 }
 
-// chosen are the fields of things that were asked for, one thing or several.
+// chosen returns the requested fields of one or several things.
 func chosen(of string, f flags, several bool, things ...m) answer {
 	list := []m{}
 	for _, thing := range things {
@@ -172,7 +172,7 @@ func (s *State) create(f flags) answer {
 	return answer{out: fmt.Sprintln(pr["url"]), lost: lost}
 }
 
-// request is gh api of a path.
+// request carries out gh api with a path.
 func (s *State) request(f flags) answer {
 	at, err := url.Parse(f.plain[0])
 	if err != nil || f.of["--hostname"] != "github.example" {
@@ -196,7 +196,7 @@ func (s *State) request(f flags) answer {
 	return answer{out: object(r.body), lost: r.lost}
 }
 
-// graphql tells what is asked of a pull request that gh pr view does not tell.
+// graphql answers the query for what gh pr view does not return.
 func (s *State) graphql(f flags) answer {
 	pr := s.find(f.of["number"])
 	if pr == nil || f.of["--hostname"] != "github.example" || f.of["owner"] != "ann" || f.of["name"] != s.repository() || !strings.Contains(f.of["query"], "reviewThreads") {

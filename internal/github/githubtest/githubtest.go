@@ -1,6 +1,6 @@
-// Package githubtest plays gh for tests: a program that keeps its pull requests in a file, and that can fail, or kill
-// who called it, at any call. It plays GitHub too, for the gh of this machine, from a file of the same kind: what is
-// tested with the one can be tested with the other, and the contract of package github is.
+// Package githubtest imitates gh for tests: a program that keeps its pull requests in a file, and that can fail or kill its
+// caller at any call. It also imitates GitHub for the real gh of this machine, from a file of the same kind, so that the same
+// tests, and the contract of package github, can be run against both.
 package githubtest
 
 import (
@@ -20,45 +20,45 @@ import (
 	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
-// stateVar names the file that the program keeps everything in.
+// stateVar names the file with the program's state.
 const stateVar = "TRELLIS_TEST_GH"
 
-// State is what the program knows. Calls count from 1.
+// State is the state of the program. Calls count from 1.
 type State struct {
-	// PRs have the fields of gh pr view --json, and what gh api tells: reviewThreads, and required, names of checks. When
-	// the branch of an open one is pushed to, its checks are those of another commit: none yet.
+	// PRs have the fields of gh pr view --json, and those of gh api: reviewThreads, and required, which has names of checks.
+	// When the branch of an open one is pushed to, its checks are removed: the new commit has none yet.
 	PRs       []map[string]any  `json:"prs"`
-	Issues    []map[string]any  `json:"issues"` // number, url, state, title, body, label, and pull_request where it is one
+	Issues    []map[string]any  `json:"issues"` // number, url, state, title, body, label, and pull_request if it is one
 	Labels    []string          `json:"labels"`
 	Users     []string          `json:"users"`
 	Logs      map[string]string `json:"logs"`     // of failed steps, by job
-	Stepless  bool              `json:"stepless"` // the logs are of jobs as a whole only
+	Stepless  bool              `json:"stepless"` // there are only logs of whole jobs
 	SignedOut bool              `json:"signed_out"`
 	Calls     [][]string        `json:"calls"`
-	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
+	FailFrom  int               `json:"fail_from"` // the calls from this one to FailTo fail, with nothing done
 	FailTo    int               `json:"fail_to"`
-	Fault     string            `json:"fault"`     // every call fails: 401, 403, 429, 502, away (the fake only), cut in the middle of the answer, hang for ever; "": none does
-	Lost      string            `json:"lost"`      // the answer to the next pull request or issue that is made is lost, by cut or hang
-	Unknown   bool              `json:"unknown"`   // nobody knows the repository, or its account may not see it
-	Bare      string            `json:"bare"`      // the repository, where it is not the origin of who calls
+	Fault     string            `json:"fault"`     // all calls fail: 401, 403, 429, 502, away (fake only), cut off in the middle of the answer, hang forever; "": no fault
+	Lost      string            `json:"lost"`      // the answer to the next creation of a pull request or issue is lost, by cut or hang
+	Unknown   bool              `json:"unknown"`   // the repository doesn't exist, or the account may not see it
+	Bare      string            `json:"bare"`      // path of the repository, if it is not the caller's origin
 	Before    int               `json:"before"`    // at this call the caller is killed before anything is done
-	After     int               `json:"after"`     // the same once it is done
+	After     int               `json:"after"`     // at this call the caller is killed after it was done
 	Elsewhere []string          `json:"elsewhere"` // repositories that the program does not know, by name
 }
 
-// GH is the program for one test.
+// GH is the gh of one test.
 type GH struct {
-	Env    []string // what who calls it needs besides its own environment: PATH, and where the state is
+	Env    []string // what callers need besides their own environment: PATH, and the path of the state
 	Dir    string   // holds the program
-	Home   string   // address of the repository
+	Home   string   // web address of the repository
 	file   string
-	config string // of the real one: where its accounts are
+	config string // of the real gh: the directory with its accounts
 }
 
-// program is the gh of tests, built when a test first asks for it.
+// program returns the fake gh, which is built when a test first needs it.
 var program = sync.OnceValues(func() (string, error) { return programtest.Kept("./internal/github/githubtest/gh") })
 
-// Install makes this test's own gh.
+// Install installs a fake gh for this test.
 func Install(t testing.TB, s State) *GH {
 	t.Helper()
 	built, err := program()
@@ -75,14 +75,14 @@ func Install(t testing.TB, s State) *GH {
 	return g
 }
 
-// State is what it knows now.
+// State returns the current state.
 func (g *GH) State(t testing.TB) (s State) {
 	t.Helper()
 	g.Change(t, func(now *State) { s = *now })
 	return s
 }
 
-// Change changes what it knows.
+// Change changes the state.
 func (g *GH) Change(t testing.TB, do func(*State)) {
 	t.Helper()
 	var s State
@@ -94,7 +94,7 @@ func (g *GH) Change(t testing.TB, do func(*State)) {
 	}
 }
 
-// change reads and writes the state under a lock.
+// change reads and writes the state while holding a lock.
 func change(file string, do func(*State)) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -123,10 +123,10 @@ func change(file string, do func(*State)) error {
 	return err
 }
 
-// Asked reports whether this process is to be the gh of a test.
+// Asked reports whether this process was started as the gh of a test.
 func Asked() bool { return filepath.Base(os.Args[0]) == "gh" && os.Getenv(stateVar) != "" }
 
-// Main is the program. It does not return.
+// Main runs the program. It does not return.
 func Main() {
 	var a answer
 	kill := false
@@ -151,7 +151,7 @@ func Main() {
 	a.end()
 }
 
-// flags are what was said by flags, and what without.
+// flags are parsed arguments: flags by name, and the plain ones.
 type flags struct {
 	of    map[string]string
 	plain []string
@@ -182,7 +182,7 @@ func (s *State) find(which string) m {
 	return nil
 }
 
-// open makes a pull request; said is why there is none.
+// open creates a pull request; said is the error message if it can't.
 func (s *State) open(head, base, title, body string, draft bool) (pr m, said string) {
 	sha := s.tip(head)
 	if sha == "" || s.tip(base) == sha {
@@ -194,7 +194,7 @@ func (s *State) open(head, base, title, body string, draft bool) (pr m, said str
 	return pr, ""
 }
 
-// pushed has open pull requests end where their branches do.
+// pushed moves open pull requests to the current tips of their branches.
 func (s *State) pushed() {
 	for _, pr := range s.PRs {
 		head, _ := pr["headRefName"].(string)
@@ -207,7 +207,7 @@ func (s *State) pushed() {
 	}
 }
 
-// repository is the name of the one that the caller works in: that of its origin, or greet, which tests have most.
+// repository returns the name of the caller's repository: that of its origin, or greet, which most tests use.
 func (s *State) repository() string {
 	if s.Bare != "" {
 		return "greet"
@@ -215,7 +215,7 @@ func (s *State) repository() string {
 	return ofOrigin()
 }
 
-// ofOrigin is the name of the repository of who calls, by its remote.
+// ofOrigin returns the name of the caller's repository, from its remote.
 func ofOrigin() string {
 	name := strings.TrimSuffix(filepath.Base(remotes()["origin"]), ".git")
 	if slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
@@ -224,7 +224,7 @@ func ofOrigin() string {
 	return name
 }
 
-// remotes are the addresses of those of the repository of who calls, by name.
+// remotes returns the addresses of the caller's remotes by name.
 var remotes = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	out, err := exec.Command("git", "config", "--get-regexp", `^remote\..*\.url$`).Output()
@@ -240,7 +240,7 @@ var remotes = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// home is the address of the repository.
+// home returns the web address of the repository.
 func (s *State) home() string {
 	if s.Bare != "" {
 		return hubHome
@@ -251,7 +251,7 @@ func (s *State) home() string {
 // here reports whether a pull request is one of the caller's repository.
 func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
 
-// tip is where a branch of the repository ends. A folder is asked by one process of git, where a remote takes four.
+// tip returns the tip of a branch of the repository. For a local directory that takes one git process, for a remote four.
 func (s *State) tip(branch string) string {
 	at := s.Bare
 	if at == "" {

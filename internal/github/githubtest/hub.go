@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// hub is a GitHub for the real gh: a proxy on loopback that answers for github.localhost, which gh speaks plain HTTP
-// with, and for nothing else. It knows what the state file says, and serves the repository ann/greet by git's own program.
+// hub imitates GitHub for the real gh: a proxy on loopback that answers only for github.localhost, with which gh speaks plain
+// HTTP. It answers from the state file, and serves the repository ann/greet by git http-backend.
 type hub struct {
 	t    testing.TB
 	file string
@@ -28,7 +28,7 @@ const (
 	hubHome = "http://" + hubHost + "/" + hubRepo
 )
 
-// startHub is the address of a hub that ends with the test. The bare repository is to be at root/ann/greet.git.
+// startHub returns the address of a hub that is closed when the test ends. The bare repository must be at root/ann/greet.git.
 func startHub(t testing.TB, file, root string) string {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
@@ -54,18 +54,18 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply is an answer of the API.
+// reply is a response of the API.
 type reply struct {
 	code int
 	body any
 	raw  []byte // instead of body
-	lost string // how it does not reach who asked, see State.Lost
+	lost string // how the response gets lost, see State.Lost
 }
 
 func (h *hub) api(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // who asked is gone
+		return // the client is gone
 	}
 	var is reply
 	err = change(h.file, func(s *State) {
@@ -80,7 +80,7 @@ func (h *hub) api(w http.ResponseWriter, r *http.Request) {
 	is.write(w, r)
 }
 
-// fault is the answer of a hub that is out of order, or that does not know who asks.
+// fault returns the response to a bad token, or that of the fault that the state asks for.
 func (s *State) fault(r *http.Request) reply {
 	message := func(code int, text string) reply {
 		return reply{code: code, body: m{"message": text, "documentation_url": "https://docs.github.com/rest"}}
@@ -132,7 +132,7 @@ func (a reply) write(w http.ResponseWriter, r *http.Request) {
 	Send(w, r, a.code, data, a.lost)
 }
 
-// Send answers a request, or loses the answer as State.Lost says.
+// Send writes a response, or loses it as State.Lost says.
 func Send(w http.ResponseWriter, r *http.Request, code int, data []byte, lost string) {
 	switch lost {
 	case "hang":
@@ -146,5 +146,5 @@ func Send(w http.ResponseWriter, r *http.Request, code int, data []byte, lost st
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(data) // who asked may be gone
+	_, _ = w.Write(data) // the client may be gone
 }

@@ -10,8 +10,8 @@ import (
 
 type m = map[string]any
 
-// hubQuery answers the queries that gh makes for what Trellis asks of it, and Trellis' own. A query is known by a field it
-// has; more than it asks for is told, which gh leaves out.
+// hubQuery answers the queries of gh commands that Trellis runs, and Trellis' own. It recognizes a query by a field in it. The
+// answer may contain more than was asked for, which gh ignores.
 func (s *State) hubQuery(in m) reply {
 	query, _ := in["query"].(string)
 	v, _ := in["variables"].(m)
@@ -22,9 +22,9 @@ func (s *State) hubQuery(in m) reply {
 	case strings.Contains(query, "projectCards"):
 		return refused("", "Projects (classic) is being deprecated in favor of the new Projects experience, see: https://github.blog/changelog/2024-05-23-sunset-notice-projects-classic/.")
 	case strings.Contains(query, "__type("):
-		return answered(m{}) // of an old server, which has none of what gh looks for
+		return answered(m{}) // like an old server, which has none of the fields that gh checks for
 	case strings.Contains(query, "search("):
-		return answered(m{"repository": m{"hasIssuesEnabled": true}, "search": m{"issueCount": 0, "nodes": []any{}, "pageInfo": lastPage}}) // which learns of things late
+		return answered(m{"repository": m{"hasIssuesEnabled": true}, "search": m{"issueCount": 0, "nodes": []any{}, "pageInfo": lastPage}}) // the search index is updated with a delay
 	}
 	name := v["name"]
 	if name == nil {
@@ -68,7 +68,7 @@ func refused(kind, message string) reply {
 	return reply{code: http.StatusOK, body: m{"data": m{"repository": nil}, "errors": []any{m{"type": kind, "path": []any{"repository"}, "message": message}}}}
 }
 
-// nodes are the pull requests of a branch in the states that are asked for, the newest first.
+// nodes returns the pull requests of a branch in the requested states, the newest first.
 func (s *State) nodes(v m) m {
 	states, _ := v["state"].([]any)
 	if states == nil {
@@ -87,7 +87,7 @@ func (s *State) nodes(v m) m {
 	return m{"totalCount": len(list), "nodes": list, "pageInfo": lastPage}
 }
 
-// node is a pull request as GraphQL tells it. Nobody asks for its labels and reviewers.
+// node returns a pull request as GraphQL returns it. Labels and reviewers are left out, since nobody asks for them.
 func (s *State) node(pr m) m {
 	node := m{"id": fmt.Sprint("PR_", pr["number"]), "headRepositoryOwner": m{"login": "ann"}}
 	for name, value := range pr {
@@ -116,7 +116,7 @@ func (s *State) node(pr m) m {
 	return node
 }
 
-// page has a node tell of no more checks than GitHub does at once, those after a cursor.
+// page limits the checks of a node to what GitHub returns at once, starting after a cursor.
 func page(node m, after string) m {
 	commit := node["commits"].(m)["nodes"].([]any)[0].(m)["commit"].(m)
 	rollup, is := commit["statusCheckRollup"].(m)
@@ -124,7 +124,7 @@ func page(node m, after string) m {
 		return node
 	}
 	all, _ := rollup["contexts"].(m)["nodes"].([]any)
-	from, _ := strconv.Atoi(after) // none: the first
+	from, _ := strconv.Atoi(after) // no cursor: the first page
 	to := min(from+100, len(all))
 	rollup["contexts"] = m{"nodes": all[from:to], "pageInfo": m{"hasNextPage": to < len(all), "endCursor": strconv.Itoa(to)}}
 	return node
@@ -137,7 +137,7 @@ func orNone(list []any) []any {
 	return list
 }
 
-// context is a check run, or a commit status, as GraphQL tells it.
+// context returns a check run or a commit status as GraphQL returns it.
 func context(c m, required []any) m {
 	if c["context"] != nil {
 		return m{"__typename": "StatusContext", "context": c["context"], "state": c["state"], "targetUrl": c["targetUrl"], "createdAt": c["startedAt"], "isRequired": slices.Contains(required, c["context"])}
@@ -146,7 +146,7 @@ func context(c m, required []any) m {
 		"startedAt": c["startedAt"], "completedAt": c["completedAt"], "detailsUrl": c["detailsUrl"], "isRequired": slices.Contains(required, c["name"])}
 }
 
-// mutate makes the pull request that gh asks for.
+// mutate carries out a mutation that creates a pull request.
 func (s *State) mutate(query string, in m) reply {
 	if !strings.Contains(query, "createPullRequest(") {
 		return refused("", "the hub knows no such mutation: "+query)
@@ -160,7 +160,7 @@ func (s *State) mutate(query string, in m) reply {
 	return s.losing(answered(m{"createPullRequest": m{"pullRequest": m{"id": fmt.Sprint("PR_", pr["number"]), "url": pr["url"]}}}))
 }
 
-// losing loses the answer to what was made, if it is to be lost.
+// losing marks the answer as lost if the state asks for that.
 func (s *State) losing(r reply) reply {
 	r.lost, s.Lost = s.Lost, ""
 	return r

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// rest answers a request about the repository; path is what follows that.
+// rest answers a request about the repository; path is the part after the repository.
 func (s *State) rest(method, path string, query url.Values, in m) reply {
 	words := strings.Split(path, "/")
 	for i, w := range words {
-		words[i], _ = url.PathUnescape(w) // it came from a URL that was parsed
+		words[i], _ = url.PathUnescape(w) // it comes from a URL that was parsed
 	}
 	at := method + " " + words[0]
 	switch {
@@ -37,7 +37,7 @@ func (s *State) rest(method, path string, query url.Values, in m) reply {
 	return s.restPR(s.find(words[1]), method+" "+words[0]+" "+strings.Join(words[2:], "/"), in)
 }
 
-// restPR changes a pull request. A label that the repository has not is made, as GitHub does.
+// restPR changes a pull request. A label that the repository doesn't have is created, as GitHub does.
 func (s *State) restPR(pr m, what string, in m) reply {
 	list := func(name string) (names []any) { names, _ = in[name].([]any); return names }
 	switch what {
@@ -69,7 +69,7 @@ func (s *State) restPR(pr m, what string, in m) reply {
 	return missing()
 }
 
-// Add adds something to a list of a pull request, unless that has it.
+// Add adds an element to a list of a pull request, unless it is in there.
 func Add(pr m, field string, what any) {
 	have, _ := pr[field].([]any)
 	if !slices.Contains(have, what) {
@@ -77,7 +77,7 @@ func Add(pr m, field string, what any) {
 	}
 }
 
-// restIssues are the issues that have all the labels, the newest first, with the pull requests among them.
+// restIssues returns the issues that have the label, the newest first, including pull requests.
 func (s *State) restIssues(query url.Values) reply {
 	number := func(name string, standard int) int {
 		n, err := strconv.Atoi(query.Get(name))
@@ -97,7 +97,7 @@ func (s *State) restIssues(query url.Values) reply {
 	return reply{code: http.StatusOK, body: list[from:min(from+size, len(list))]}
 }
 
-// restIssue makes an issue, and its label where there is none of that name.
+// restIssue creates an issue, and its label if that doesn't exist.
 func (s *State) restIssue(in m) reply {
 	label := fmt.Sprint(in["labels"].([]any)[0])
 	if !slices.Contains(s.Labels, label) {
@@ -117,8 +117,8 @@ func restIssue(i m) m {
 	return one
 }
 
-// restRun tells of a job of GitHub Actions. Each is the only one of its run, with the same number and two steps, of which
-// the second failed and printed what the state says.
+// restRun returns data of a job of GitHub Actions. Each job is the only one of its run, which has the same number, and has two
+// steps; the second failed and printed the log in the state.
 func (s *State) restRun(words []string) reply {
 	if words[1] == "workflows" {
 		return reply{code: http.StatusOK, body: m{"id": 1, "name": "ci", "state": "active"}}
@@ -159,7 +159,7 @@ func (s *State) restRun(words []string) reply {
 	return missing()
 }
 
-// packed is what a job printed, as a whole and by step.
+// packed returns a zip archive with a job's log, as a whole and by step.
 func (s *State) packed(id string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

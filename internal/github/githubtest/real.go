@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// token is what the real gh shows the hub.
+// token is the token that the real gh sends to the hub.
 const token = "gho_dummy"
 
-// Real is the gh of this machine, with settings of its own, that asks a hub on loopback. Calls, FailFrom, FailTo, Before
-// and After of the state mean nothing to it. Where there is no gh the test skips; in CI that is a failure.
+// Real returns the gh of this machine, with separate settings, connected to a hub on loopback. Calls, FailFrom, FailTo, Before
+// and After of the state have no effect. If gh is missing, the test is skipped; in CI it fails.
 func Real(t testing.TB, s State) *GH {
 	t.Helper()
 	program := installed()
@@ -33,14 +33,14 @@ func Real(t testing.TB, s State) *GH {
 		t.Fatal(err)
 	}
 	s.Bare = filepath.Join(root, "ann", "greet.git")
-	proxy, cache := startHub(t, g.file, root), t.TempDir() // gh keeps logs, by the number of the run
+	proxy, cache := startHub(t, g.file, root), t.TempDir() // gh caches logs by the number of the run
 	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GH_CONFIG_DIR=" + g.config, "TMPDIR=" + cache, "XDG_CACHE_HOME=" + cache,
 		"http_proxy=" + proxy, "https_proxy=" + proxy, "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "no_proxy=", "NO_PROXY="}
 	g.Change(t, func(now *State) { *now = s })
 	return g
 }
 
-// installed is the first gh in PATH that says so itself, "" when there is none: tests put others before it.
+// installed returns the first gh in PATH that is a real one, "" if there is none: tests put fakes before it.
 var installed = sync.OnceValue(func() string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		program := filepath.Join(dir, "gh")
@@ -51,7 +51,7 @@ var installed = sync.OnceValue(func() string {
 	return ""
 })
 
-// account signs in or out. gh knows github.com as well, which no request is to reach.
+// account signs gh in or out. gh is given an account at github.com too, which no request may reach.
 func (g *GH) account(t testing.TB, in bool) {
 	t.Helper()
 	file := filepath.Join(g.config, "hosts.yml")
@@ -62,7 +62,7 @@ func (g *GH) account(t testing.TB, in bool) {
 		return
 	}
 	if _, err := os.Stat(file); err == nil {
-		return // some gh may be reading it
+		return // a gh may be reading it
 	}
 	host := "%s:\n    oauth_token: %s\n    user: ann\n    git_protocol: https\n"
 	text := fmt.Sprintf(host, "github.com", "gho_other") + fmt.Sprintf(host, hubHost, token)
@@ -71,11 +71,11 @@ func (g *GH) account(t testing.TB, in bool) {
 	}
 }
 
-// Host makes a bare repository the one that gh knows, and the origin of a checkout.
+// Host makes a bare repository the one that gh knows, and the origin of the checkout dir.
 func (g *GH) Host(t testing.TB, dir, bare string) {
 	t.Helper()
 	if g.config == "" {
-		return // the fake asks whatever is the origin
+		return // the fake uses whatever the origin is
 	}
 	var link string
 	g.Change(t, func(s *State) { link = s.Bare })

@@ -1,5 +1,5 @@
-// Package gitlabtest plays a GitLab for tests: a server on loopback that is as strict as the real one is known to be, and that can fail, or
-// kill who called it, at any call. What it knows is told in the words of githubtest, so that one test can be held against both.
+// Package gitlabtest imitates a GitLab server for tests, on loopback. It is as strict as the real one is known to be, and can
+// fail or kill its caller at any request. Its state is that of githubtest, so that one test can be run against both.
 package gitlabtest
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// Token is the one that the server takes.
+// Token is the token that the server accepts.
 const Token = "glpat-0123456789abcdefghij"
 
-// Lab is the server of one test. Of githubtest.State it knows PRs, Labels, Users, Logs, Calls, FailFrom, FailTo, Fault, SignedOut, Lost, Unknown,
-// Before and After. Pull requests have what GitLab tells besides: pipeline, jobs, bridges, earlier (pipelines of
-// the same commit), commits (their parents), statuses, older and unlicensed (the server is), approvals, reviewers, notes, discussions.
-// Users have their place in the list, from 1, as their number; those whose name begins with x belong to no project.
+// Lab is the server of one test. Of githubtest.State it uses PRs, Labels, Users, Logs, Calls, FailFrom, FailTo, Fault, SignedOut,
+// Lost, Unknown, Before and After. PRs have additional fields for GitLab: pipeline, jobs, bridges, earlier (pipelines of the same
+// commit), commits (their parents), statuses, older and unlicensed (say that the server is), approvals, reviewers, notes,
+// discussions. The id of a user is the position in Users, from 1; those whose name begins with x are not members of any project.
 type Lab struct {
 	URL      string
-	Projects map[string]string // the bare repository of each, by its path
-	Kill     func()            // ends who calls
-	Scopes   []string          // what the token may do; nil: the server does not tell
+	Projects map[string]string // bare repositories, by path of the project
+	Kill     func()            // kills the caller
+	Scopes   []string          // scopes of the token; nil: the server doesn't tell
 
 	t     testing.TB
 	mu    sync.Mutex
 	state githubtest.State
 }
 
-// Serve starts a server that ends with the test.
+// Serve starts a server that is closed when the test ends.
 func Serve(t testing.TB, s githubtest.State, projects map[string]string) *Lab {
 	l := &Lab{Projects: projects, t: t, state: s}
 	server := httptest.NewServer(l)
@@ -46,21 +46,21 @@ func Serve(t testing.TB, s githubtest.State, projects map[string]string) *Lab {
 	return l
 }
 
-// Change changes what the server knows.
+// Change changes the state.
 func (l *Lab) Change(_ testing.TB, do func(*githubtest.State)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	do(&l.state)
 }
 
-// State is what it knows now.
+// State returns the current state.
 func (l *Lab) State(testing.TB) githubtest.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
 }
 
-// Address is that of a project's repository.
+// Address returns the address of a project's repository.
 func (l *Lab) Address(project string) string { return l.URL + "/" + project + ".git" }
 
 type m = map[string]any
@@ -69,8 +69,8 @@ type answer struct {
 	code int
 	body any
 	raw  string // instead of body
-	list bool   // body is a list that is told page by page
-	lost string // how it does not reach who asked, see githubtest.State.Lost
+	list bool   // body is a list that is returned page by page
+	lost string // how the response gets lost, see githubtest.State.Lost
 }
 
 func no(code int, message any) answer { return answer{code: code, body: m{"message": message}} }
@@ -78,7 +78,7 @@ func no(code int, message any) answer { return answer{code: code, body: m{"messa
 func (l *Lab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // who asked is gone
+		return // the client is gone
 	}
 	l.mu.Lock()
 	s := &l.state
@@ -100,7 +100,7 @@ func (l *Lab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w, r)
 }
 
-// fault is the answer of a server that is out of order, or that does not know who asks.
+// fault returns the response to a bad token, or that of the fault that the state asks for.
 func (l *Lab) fault(r *http.Request, n int) answer {
 	s := &l.state
 	known := r.Header.Get("PRIVATE-TOKEN") == Token || r.Header.Get("Authorization") == "Bearer "+Token
@@ -119,7 +119,7 @@ func (l *Lab) fault(r *http.Request, n int) answer {
 	return answer{}
 }
 
-// path takes one below a project apart: a project's own slashes are escaped, or it is not found.
+// path matches paths below a project. Slashes in the project's own path must be escaped, else it is not found.
 var path = regexp.MustCompile(`^/api/v4/projects/([^/]+)(?:/(.*))?$`)
 
 func (l *Lab) serve(r *http.Request, data []byte) answer {
@@ -157,7 +157,7 @@ func (l *Lab) serve(r *http.Request, data []byte) answer {
 	case words[0] == "merge_requests":
 		return at.request(r, words[1:], in)
 	case words[0] == "labels" && len(words) == 2 && r.Method == http.MethodGet:
-		name, _ := url.PathUnescape(words[1]) // no label has a name that can't be
+		name, _ := url.PathUnescape(words[1]) // an invalid name is the name of no label
 		if !slices.Contains(l.state.Labels, name) {
 			return no(http.StatusNotFound, "404 Label Not Found")
 		}
@@ -238,7 +238,7 @@ func number(r *http.Request, name string, standard int) int {
 	return n
 }
 
-// tip is where a branch of a bare repository ends, "" when it has none.
+// tip returns the commit at which a branch of a bare repository ends, "" if it doesn't exist.
 func tip(bare, branch string) string {
 	out, err := exec.Command("git", "--git-dir="+bare, "rev-parse", "-q", "--verify", "refs/heads/"+branch).Output()
 	if err != nil {

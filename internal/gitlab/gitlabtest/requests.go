@@ -17,7 +17,7 @@ type project struct {
 	path, bare string
 }
 
-// here are the pull requests of the project.
+// here returns the pull requests of the project.
 func (p *project) here() (list []m) {
 	for _, pr := range p.state.PRs {
 		if pr["repository"] == nil || pr["repository"] == p.path {
@@ -27,7 +27,7 @@ func (p *project) here() (list []m) {
 	return list
 }
 
-// pushed has open merge requests end where their branches do. The checks of another commit are others: none yet.
+// pushed moves open merge requests to the current tips of their branches. Their checks are removed: the new commits have none yet.
 func (p *project) pushed() {
 	for _, pr := range p.here() {
 		if at := tip(p.bare, fmt.Sprint(pr["headRefName"])); pr["state"] == "OPEN" && at != "" && at != pr["headRefOid"] {
@@ -38,7 +38,7 @@ func (p *project) pushed() {
 	}
 }
 
-// find is the merge request with that number, nil when there is none.
+// find returns the merge request with that number, nil if there is none.
 func (p *project) find(number string) m {
 	for _, pr := range p.here() {
 		if fmt.Sprint(pr["number"]) == number {
@@ -50,7 +50,7 @@ func (p *project) find(number string) m {
 
 var states = map[string]string{"OPEN": "opened", "CLOSED": "closed", "MERGED": "merged"}
 
-// told is a merge request as the server tells it.
+// told returns a merge request as the server returns it.
 func (p *project) told(pr m) m {
 	title := pr["title"]
 	if pr["isDraft"] == true {
@@ -83,7 +83,7 @@ func (p *project) list(query url.Values) answer {
 
 var isDraft = regexp.MustCompile(`(?i)^(?:draft:|\[draft\]|\(draft\))\s*`)
 
-// create makes a merge request.
+// create opens a merge request.
 func (p *project) create(in m) answer {
 	for _, name := range []string{"source_branch", "target_branch", "title"} {
 		if text, _ := in[name].(string); text == "" {
@@ -112,7 +112,7 @@ func (p *project) create(in m) answer {
 	return answer{code: http.StatusCreated, body: p.told(pr), lost: lost}
 }
 
-// order is a line that GitLab takes for something to do, in the name of who wrote it.
+// order matches a quick action: a line that GitLab executes in the name of its author.
 var order = regexp.MustCompile(`(?m)^/[a-z_]+`)
 
 func (p *project) describe(pr, in m) {
@@ -128,7 +128,7 @@ func (p *project) describe(pr, in m) {
 	}
 }
 
-// request answers what is asked of a merge request.
+// request answers a request about a merge request.
 func (p *project) request(r *http.Request, words []string, in m) answer {
 	pr := p.find(words[0])
 	if pr == nil {
@@ -170,13 +170,13 @@ func (p *project) change(pr, in m) answer {
 	if text, is := in["add_labels"].(string); is {
 		for _, name := range strings.Split(text, ",") {
 			if !slices.Contains(p.state.Labels, name) {
-				p.state.Labels = append(p.state.Labels, name) // as GitLab does, which who calls has to know
+				p.state.Labels = append(p.state.Labels, name) // as GitLab does, which callers have to take into account
 			}
 			githubtest.Add(pr, "labels", name)
 		}
 	}
 	if ids, is := in["reviewer_ids"].([]any); is {
-		if pr["reviewRequests"] = []any{}; pr["unlicensed"] == true { // who gives none has one person asked, the first
+		if pr["reviewRequests"] = []any{}; pr["unlicensed"] == true { // without a licence only the first person is requested
 			ids = ids[:min(1, len(ids))]
 		}
 		for _, id := range ids {
@@ -188,7 +188,7 @@ func (p *project) change(pr, in m) answer {
 	return answer{code: http.StatusOK, body: p.told(pr)}
 }
 
-// ofPipeline are the jobs of a pipeline, or those in it that begin others (bridges).
+// ofPipeline returns the jobs of a pipeline, or its bridges, which are jobs that start other pipelines.
 func (p *project) ofPipeline(id, what string) answer {
 	for _, pr := range p.here() {
 		for _, of := range pipelines(pr) {
@@ -201,7 +201,7 @@ func (p *project) ofPipeline(id, what string) answer {
 	return no(http.StatusNotFound, "404 Not found")
 }
 
-// pipelines are those of a pull request: the one at its head, whose jobs and bridges it has itself, and earlier ones.
+// pipelines returns the pipelines of a pull request: that of its head, with the pull request's jobs and bridges, and earlier ones.
 func pipelines(pr m) (list []m) {
 	if head, is := pr["pipeline"].(m); is {
 		list = append(list, m{"id": head["id"], "sha": head["sha"], "status": head["status"], "jobs": pr["jobs"], "bridges": pr["bridges"]})
@@ -225,8 +225,8 @@ func (p *project) pipelinesOf(sha string) answer {
 	return answer{code: http.StatusOK, body: list, list: true}
 }
 
-// ofCommit is what is said of a commit: the jobs and bridges of all its pipelines, which are told without their address, and what comes from
-// elsewhere. Older GitLabs don't say of which pipeline a job is.
+// ofCommit returns the statuses of a commit: the jobs and bridges of all its pipelines, without their addresses, and those of
+// external services. Older versions of GitLab don't say to which pipeline a job belongs.
 func (p *project) ofCommit(sha string) answer {
 	list := []any{}
 	for _, pr := range p.here() {
@@ -255,7 +255,7 @@ func (p *project) ofCommit(sha string) answer {
 	return answer{code: http.StatusOK, body: list, list: true}
 }
 
-// commit is one that the server made, as it does of what a merge would come to.
+// commit returns a commit that the server created, as it does for the result of a merge.
 func (p *project) commit(sha string) answer {
 	for _, pr := range p.here() {
 		if made, _ := pr["commits"].(m); made[sha] != nil {
