@@ -1,5 +1,5 @@
-// Package eval measures a planner: requirements over small projects, each with what a good planner makes
-// of it, and the marks of one that has planned them. docs/reference/eval.md tells how to read them.
+// Package eval measures a planner. It has requirements for small projects, each with what a good planner makes of it, and marks
+// for a planner that has planned them. docs/reference/eval.md explains how to read them.
 package eval
 
 import (
@@ -16,48 +16,48 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// set has one file a project, and one with its cases. They are YAML, so that go.mod files and names that
-// begin with a dot or an underscore can be among a project's files.
+// set has one file for each project, and one with its cases. They are YAML so that a project can contain go.mod files and names
+// that begin with a dot or an underscore, which are not embedded otherwise.
 //
 //go:embed set
 var set embed.FS
 
-// Decisions about a requirement. Failed is none: the planner gave no answer that could be used.
+// Decisions about a requirement. Failed means that the planner gave no usable answer.
 const (
 	Accept = "accept"
 	Reject = "reject"
 	Failed = "failed"
 )
 
-// Kinds of cases. Those of the first two are to be accepted, the others to be rejected.
+// Kinds of cases. The first two are to be accepted, the others to be rejected.
 var Kinds = []string{"clear", "tiny", "vague", "incomplete", "out_of_scope", "harmful", "too_large"}
 
-// Case is a requirement and what a good planner makes of it.
+// Case is a requirement with the correct result.
 type Case struct {
-	ID          string   `yaml:"id"` // the name of its task too
+	ID          string   `yaml:"id"` // also the name of its task
 	Kind        string   `yaml:"kind"`
-	Looks       string   `yaml:"looks"` // the kind that a hasty reader takes it for
+	Looks       string   `yaml:"looks"` // the kind for which a hasty reader takes it
 	DevType     string   `yaml:"dev_type"`
 	Requirement string   `yaml:"requirement"`
 	Accept      *Accepts `yaml:"accept"`
-	Reject      []string `yaml:"reject"` // categories that are right, the best one first
+	Reject      []string `yaml:"reject"` // correct categories, the best one first
 	Project     *Project `yaml:"-"`
 }
 
-// Accepts is what the plan of an accepted requirement is looked through for. What only a plan.json can say
-// is not asked of a plan that took the short way.
+// Accepts is what the plan of an accepted requirement is checked for. What concerns plan.json is not checked if a plan took the
+// short way, which has none.
 type Accepts struct {
 	Sizes    []trellis.Size `yaml:"sizes"`
-	Cites    []string       `yaml:"cites"`     // globs: a context file or plan.json names a path that fits
-	Changes  []string       `yaml:"changes"`   // globs: plan.json changes a file that fits
-	Spares   []string       `yaml:"spares"`    // globs: plan.json changes no file that fits
-	Verified int            `yaml:"verified"`  // so many acceptance criteria have a command
-	Mentions []string       `yaml:"mentions"`  // regular expressions: requirements or acceptance criteria of prd.md fit
-	Never    []string       `yaml:"never"`     // regular expressions: no command fits
-	MaxSteps int            `yaml:"max_steps"` // of plan.json
+	Cites    []string       `yaml:"cites"`     // globs: a context file or plan.json must name a matching path
+	Changes  []string       `yaml:"changes"`   // globs: plan.json must change a matching file
+	Spares   []string       `yaml:"spares"`    // globs: plan.json must not change a matching file
+	Verified int            `yaml:"verified"`  // minimum number of acceptance criteria with a command
+	Mentions []string       `yaml:"mentions"`  // regular expressions: requirements or acceptance criteria in prd.md must match
+	Never    []string       `yaml:"never"`     // regular expressions: no command may match
+	MaxSteps int            `yaml:"max_steps"` // maximum number of steps in plan.json
 }
 
-// Wanted is the right decision.
+// Wanted returns the correct decision.
 func (c Case) Wanted() string {
 	if c.Accept != nil {
 		return Accept
@@ -65,8 +65,8 @@ func (c Case) Wanted() string {
 	return Reject
 }
 
-// Load is the part of the set whose id, kind or project fits a glob such as parcels-*, in the order of
-// projects and then of their files. path.ErrBadPattern: it is no glob.
+// Load returns the cases whose id, kind or project matches the glob only, such as parcels-*, in the order of projects and then
+// of their files. It returns path.ErrBadPattern if only is not a valid glob.
 func Load(only string) ([]Case, error) {
 	names, err := fs.Glob(set, "set/projects/*.yaml")
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// evidence is what a planning left on disk. Nothing of it is what the planner says about itself.
+// evidence is what a planning left on disk. The planner's own statements about itself are not part of it.
 type evidence struct {
 	task     *taskdir.Task
 	said     string   // requirements and acceptance criteria of prd.md
 	verified []string // commands of its acceptance criteria
 	named    []string // paths in context files
 	found    research.Report
-	plan     *plan.Plan // nil: there is no plan.json; an empty one: it is not valid
-	wrong    []string   // why it is not
+	plan     *plan.Plan // nil: there is no plan.json; empty: it is not valid
+	wrong    []string   // why plan.json is not valid
 	project  research.Project
 }
 
@@ -74,14 +74,14 @@ func read(file string) (string, error) {
 	return string(data), nil
 }
 
-// section is the part of prd.md below a heading. The page was rendered by Trellis: no fence hides a heading.
+// section returns the part of prd.md below a heading. Trellis rendered the file, so no heading is inside a code fence.
 func section(prd, heading string) string {
 	_, rest, _ := strings.Cut("\n"+prd, "\n## "+heading+"\n")
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text
 }
 
-// commandsIn are the commands below checkboxes, as prd.md spells them.
+// commandsIn returns the commands below checkboxes, in the format of prd.md.
 func commandsIn(acceptance string) (list []string) {
 	for line := range strings.Lines(acceptance) {
 		if span, ok := strings.CutPrefix(line, "  verify: "); ok {
@@ -101,7 +101,7 @@ func contextPaths(dir string) (paths []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		rows, _ := contextfiles.Parse(name, []byte(text)) // a bad line names nothing
+		rows, _ := contextfiles.Parse(name, []byte(text)) // invalid lines are skipped
 		for _, r := range rows {
 			if !slices.Contains(paths, r.Path) {
 				paths = append(paths, r.Path)
@@ -120,8 +120,8 @@ func (e evidence) changed() (paths []string) {
 	return paths
 }
 
-// checked are the project's commands that decide about the work: the last steps of plan.json, or else what
-// the research found and the acceptance criteria name.
+// checked returns the project's commands that decide about the work: those in the last steps of plan.json or, without one,
+// those that the research found and that acceptance criteria name.
 func (e evidence) checked() (commands []string) {
 	if e.plan != nil {
 		return e.plan.Verification()
@@ -134,7 +134,7 @@ func (e evidence) checked() (commands []string) {
 	return append(commands, e.verified...)
 }
 
-// proofs are all commands that the planner wants something proven with.
+// proofs returns all commands with which the planner wants something to be proven.
 func (e evidence) proofs() []string {
 	commands := slices.Concat(e.found.Commands, e.verified)
 	if e.plan != nil {
@@ -149,7 +149,7 @@ func (e evidence) proofs() []string {
 	return slices.Compact(commands)
 }
 
-// steps are all steps, those of groups behind their group.
+// steps returns all steps, with those of a group after the group.
 func steps(list []plan.Step) (all []plan.Step) {
 	for _, s := range list {
 		all = append(append(all, s), steps(s.Steps)...)
@@ -157,7 +157,7 @@ func steps(list []plan.Step) (all []plan.Step) {
 	return all
 }
 
-// inventedPaths are those that the planner names and the repository has not.
+// inventedPaths returns the paths that the planner names but the repository doesn't have.
 func (e evidence) inventedPaths() (paths []string) {
 	var named []string
 	for _, file := range research.ContextFiles {

@@ -13,20 +13,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Check is one thing that a plan was looked through for.
+// Check is the result of checking a plan for one thing.
 type Check struct {
 	What   string `json:"what"`
 	Held   bool   `json:"held"`
-	Detail string `json:"detail"` // when it did not hold
+	Detail string `json:"detail"` // if it did not hold
 }
 
-// Result is how a case went. A plan is only looked through where an acceptance was wanted and given.
+// Result is the result of a case. A plan is checked only if the requirement was to be accepted and was.
 type Result struct {
 	ID       string        `json:"id"`
 	Project  string        `json:"project"`
 	Kind     string        `json:"kind"`
 	Wanted   string        `json:"wanted"` // accept, reject
-	Right    []string      `json:"right"`  // categories or sizes that are right, the best one first
+	Right    []string      `json:"right"`  // correct categories or sizes, the best one first
 	Got      string        `json:"got"`    // accept, reject, failed
 	Category string        `json:"category"`
 	Details  string        `json:"details"` // of a rejection
@@ -40,7 +40,7 @@ type Result struct {
 	Seconds  float64       `json:"seconds"` // from the first call to the end
 }
 
-// begin is the result of a case about which nothing is known yet.
+// begin returns the result of a case before anything is known.
 func begin(c Case) Result {
 	r := Result{ID: c.ID, Project: c.Project.Name, Kind: c.Kind, Wanted: c.Wanted(), Right: c.Reject, Got: Failed, Checks: []Check{}}
 	if c.Accept != nil {
@@ -72,8 +72,8 @@ func (r *Result) judge(c Case, repo, dir string) error {
 	return nil
 }
 
-// mark is 1 for a case that went as it should. A wrong decision, or none, is 0. The right decision is half
-// of it; the other half is the right category, or the share of checks that held.
+// mark returns 1 for a completely correct result and 0 for a wrong decision or none. The correct decision is one half; the
+// other half is a correct category, or the share of checks that held.
 func (r *Result) mark() float64 {
 	switch {
 	case r.Got != r.Wanted:
@@ -86,7 +86,7 @@ func (r *Result) mark() float64 {
 	return 0.5 + 0.5*float64(r.Held())/float64(max(1, len(r.Checks)))
 }
 
-// Held is how many of the checks held.
+// Held returns how many of the checks held.
 func (r Result) Held() (n int) {
 	for _, c := range r.Checks {
 		if c.Held {
@@ -96,7 +96,7 @@ func (r Result) Held() (n int) {
 	return n
 }
 
-// checks looks an accepted requirement's plan through.
+// checks checks the plan of an accepted requirement.
 func (e evidence) checks(c Case) []Check {
 	a := c.Accept
 	list := []Check{check(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+strings.Join(trellis.Strings(a.Sizes), " or "), string(e.task.Pipeline.Size))}
@@ -117,7 +117,7 @@ func (e evidence) checks(c Case) []Check {
 	return list
 }
 
-// commandChecks are about what the work is going to be proven with.
+// commandChecks checks the commands that are to prove the work.
 func (e evidence) commandChecks(c Case) (list []Check) {
 	last, checked := -1, e.checked()
 	for _, spellings := range c.Project.Commands {
@@ -165,7 +165,7 @@ func (e evidence) planChecks(c Case) []Check {
 	return list
 }
 
-// check is a Check with what there was instead, should it not have held.
+// check returns a Check; if it did not hold, instead says what was found.
 func check(held bool, what string, instead ...string) Check {
 	const shown = 6
 	switch {
@@ -181,7 +181,7 @@ func fits(glob string) func(path string) bool {
 	return func(path string) bool { return doublestar.MatchUnvalidated(glob, path) }
 }
 
-// cites tells whether a path, or a folder that ends in /, names what fits a glob.
+// cites returns a function that reports whether a path, or a folder that ends in /, covers what matches glob.
 func cites(glob string) func(path string) bool {
 	return func(path string) bool {
 		return fits(glob)(path) || strings.HasSuffix(path, "/") && strings.HasPrefix(glob, path)

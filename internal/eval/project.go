@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Project is a small project that requirements are about.
+// Project is a small project for which there are requirements.
 type Project struct {
 	Name     string            `yaml:"-"`
 	Kind     string            `yaml:"kind"`
-	Programs []string          `yaml:"programs"` // what it is worked on with
-	Commands [][]string        `yaml:"commands"` // its checks in the order lint, test, build, each in all its spellings
+	Programs []string          `yaml:"programs"` // programs needed to work on it
+	Commands [][]string        `yaml:"commands"` // its checks in the order lint, test, build, each with all its spellings
 	Files    map[string]string `yaml:"files"`
 }
 
-// everyday are programs that every machine is taken to have.
+// everyday are the programs that every machine is assumed to have.
 var everyday = []string{"awk", "bash", "cat", "cmp", "cut", "diff", "find", "git", "grep", "head", "jq", "ls", "sed", "sh", "sort", "tail", "test", "tr", "uniq", "wc", "xargs"}
 
-// LookPath says whether a program counts as installed: those that the project is worked on with, and those
-// that every machine has. It does not look at this machine, so that a planner has the same marks everywhere.
+// LookPath returns an error unless a program counts as installed: the project's Programs do, and those that every machine has.
+// It doesn't check this machine, so that a planner gets the same marks everywhere.
 func (p *Project) LookPath(program string) error {
 	if slices.Contains(p.Programs, program) || slices.Contains(everyday, program) {
 		return nil
@@ -33,8 +33,7 @@ func (p *Project) LookPath(program string) error {
 	return &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// lay is the script that makes a repository with one commit of what is in a folder. The commit is the
-// same each time.
+// lay is a script that makes a folder a repository with all its files in one commit. The commit has the same hash each time.
 const lay = `git init -q -b main --template= . && cat >>.git/config <<'EOF' && git add -A && git commit -q -m 'first commit'
 [user]
 	name = Trellis Eval
@@ -45,8 +44,7 @@ const lay = `git init -q -b main --template= . && cat >>.git/config <<'EOF' && g
 	autocrlf = false
 EOF`
 
-// Lay makes the project's repository in dir, which must not exist. PATH is taken from env; the settings
-// of whoever runs it are not.
+// Lay creates the project's repository in dir, which must not exist. It uses PATH from env, but not the user's git configuration.
 func (p *Project) Lay(ctx context.Context, dir string, env []string) (err error) {
 	defer func() {
 		if err != nil {

@@ -9,29 +9,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Planned is what a planning says of itself. All else is read from its directory.
+// Planned is what a planning reports about itself. Everything else is read from its directory.
 type Planned struct {
 	Dir   string // of the task
 	Calls int
 	Usage trellis.Usage
-	Cut   string // why it is not at its end, "" when it is
+	Cut   string // why it is incomplete, "" if it isn't
 }
 
-// Runner takes cases through a planner.
+// Runner runs a planner on cases.
 type Runner struct {
-	// Plan plans one case in its repository. A planner that failed is no error; an error is a failure of
-	// this case too, and cases after it are planned. Several calls may be under way at once.
+	// Plan plans one case in its repository. A failure of the planner is not an error; an error counts as a failure of this
+	// case, and the run continues. Plan may be called concurrently.
 	Plan     func(ctx context.Context, c Case, repo string) (Planned, error)
-	Dir      string       // an existing folder, where each case gets a repository of its id
-	Parallel int          // cases that are planned at once; at least one
-	Env      []string     // where git is found
-	Ended    func(Result) // told of each case as it ends, one at a time; nil: nobody is
+	Dir      string       // an existing folder; each case gets a repository in it, named by its id
+	Parallel int          // number of cases planned at the same time; at least one
+	Env      []string     // environment to find git
+	Ended    func(Result) // called with the result of each case, never concurrently; may be nil
 	Now      func() time.Time
 }
 
-// Run plans the cases and returns the results of those that ended, in the order of the cases. When ctx
-// ends, so do the cases under way, which then have no result, and the error is the cause. The error is
-// of the harness also when it is another.
+// Run plans the cases and returns the results of those that ended, in the order of the cases. If ctx ends, the running cases are
+// ended without a result, and the error is the cause. Any other error is one of the harness, which ends the run in the same way.
 func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -73,8 +72,8 @@ func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 	return ended, context.Cause(ctx)
 }
 
-// one plans a case in a repository of its own. What can't be read afterwards is a failure of this case
-// alone: those before it may have cost money.
+// one plans a case in a separate repository. An error in reading the results is a failure of this case only: earlier cases may
+// have cost money.
 func (r Runner) one(ctx context.Context, c Case) (*Result, error) {
 	repo := filepath.Join(r.Dir, c.ID)
 	if err := c.Project.Lay(ctx, repo, r.Env); err != nil {

@@ -6,26 +6,26 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Summary is what many results come to.
+// Summary sums up many results.
 type Summary struct {
-	Cases           int                       `json:"cases"`      // that were to be planned
-	Ended           int                       `json:"ended"`      // that were, to their end
-	Score           float64                   `json:"score"`      // of 100: the mean of those that ended
-	Decisions       map[string]map[string]int `json:"decisions"`  // by the wanted one, then by the one given
-	Kinds           map[string]Share          `json:"kinds"`      // right decisions, by kind of case
-	Categories      map[string]map[string]int `json:"categories"` // of wanted rejections: by the best one, then by the one given
+	Cases           int                       `json:"cases"`      // all that were to be planned
+	Ended           int                       `json:"ended"`      // those that have a result
+	Score           float64                   `json:"score"`      // from 0 to 100: the mean of the ended cases
+	Decisions       map[string]map[string]int `json:"decisions"`  // by wanted, then by actual decision
+	Kinds           map[string]Share          `json:"kinds"`      // correct decisions, by kind of case
+	Categories      map[string]map[string]int `json:"categories"` // for correctly rejected cases: by best, then by actual category
 	RightCategories Share                     `json:"right_categories"`
 	Checks          Share                     `json:"checks"` // of plans that were wanted and made
 	FalseAccepts    []string                  `json:"false_accepts"`
 	FalseRejects    []string                  `json:"false_rejects"`
-	Failures        []string                  `json:"failures"` // of the planner: neither accepted nor rejected
+	Failures        []string                  `json:"failures"` // cases in which the planner neither accepted nor rejected
 	Calls           int                       `json:"calls"`
 	Usage           trellis.Usage             `json:"usage"`
-	UnknownCost     int                       `json:"unknown_cost"` // cases that cost nobody knows what
+	UnknownCost     int                       `json:"unknown_cost"` // cases with unknown cost
 	Seconds         float64                   `json:"seconds"`      // of all cases together
 }
 
-// Share is how many of how many were right.
+// Share says how many of how many were correct.
 type Share struct {
 	Right int `json:"right"`
 	Of    int `json:"of"`

@@ -8,20 +8,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// leastTasks is of how many tasks something can be said of the next one.
+// leastTasks is the minimum number of tasks for a forecast.
 const leastTasks = 3
 
-// done is what a task took, from the beginning of its work to its end.
+// done is what a task took from the beginning of its work to its end.
 type done struct {
 	size                   trellis.Size
-	agent                  string // that worked on it first
+	agent                  string // the first agent that worked on it
 	calls, tokens, seconds float64
 	cost                   float64
-	priced, estimated      bool // cost is all that it cost; by list prices
+	priced, estimated      bool // cost is complete; cost is partly by list prices
 }
 
-// Forecast is what a task of a size may take that an agent works on: by tasks of that size and agent that were delivered or
-// failed; where there are too few, by those of that size, or by all. Nil where all are too few.
+// Forecast estimates what a task of a size takes with an agent, from the tasks of that size and agent that were delivered or
+// failed; if there are too few, from those of that size, or from all. It returns nil if even those are too few.
 func (r *Record) Forecast(size trellis.Size, agent string) *status.Forecast {
 	all := r.done()
 	for _, like := range []done{{size: size, agent: agent}, {size: size}, {}} {
@@ -35,7 +35,7 @@ func (r *Record) Forecast(size trellis.Size, agent string) *status.Forecast {
 	return nil
 }
 
-// done is what tasks took that came to an end that tells.
+// done returns what the tasks took that were delivered or failed.
 func (r *Record) done() (list []done) {
 	at := map[string]int{}
 	for _, t := range r.tasks {
@@ -88,14 +88,14 @@ func forecast(list []done, like done) *status.Forecast {
 	return f
 }
 
-// Of so many numbers the next lies between the smallest and the largest in enough cases; of fewer these are moved apart.
+// From enough numbers on, the range from the smallest to the largest is used. With fewer numbers it is widened by the factor apart.
 const (
 	enough = 15
 	apart  = 1.5
 )
 
-// span is between what the next number lies in seven of eight cases: of n numbers, the next lies between the kth smallest and the kth
-// largest in (n+1-2k) of n+1 cases, whatever they are.
+// span returns the range in which the next number lies in seven of eight cases. Whatever the distribution, the number after n
+// others lies between the kth smallest and the kth largest in (n+1-2k) of n+1 cases.
 func span(all []float64) status.Span {
 	slices.Sort(all)
 	n := len(all)

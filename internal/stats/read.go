@@ -17,18 +17,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Reader reads what was done for the tasks of a project. It keeps what it read, and reads a journal again only when it was
-// written to. Several goroutines may use it.
+// Reader reads the work done for the tasks of a project. It caches what it read, and reads a journal again only if that was
+// written to. It is safe for concurrent use.
 type Reader struct {
 	Store taskdir.Store
-	Zone  *time.Location // in which days begin; nil: this machine's
+	Zone  *time.Location // time zone for days; nil: this machine's
 
 	mu   sync.Mutex
-	runs map[string]*run // by the paths of their journals
+	runs map[string]*run // by path of the journal
 }
 
-// Read reads what was done since a time, zero for all. It takes no lock of a task and disturbs nobody. A journal that was not
-// written to since is not opened; one that can't be read is named, and what stands before its damage counts.
+// Read reads the work done since a time, zero for all. It takes no locks of tasks. It doesn't open a journal that was not
+// written to since; one that can't be read is listed in Problems, and what precedes the damage counts.
 func (r *Reader) Read(since time.Time) (*Record, error) {
 	entries, err := r.Store.List()
 	if err != nil {
@@ -56,16 +56,16 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	return all, nil
 }
 
-// part is what was done for one task.
+// part is the work done for one task.
 type part struct {
 	task     task
 	calls    []call
 	problems []string
-	runs     map[string]*run // that are known now
-	done     []*run          // of them those that count
+	runs     map[string]*run // all runs read, by path of the journal
+	done     []*run          // the runs that count
 }
 
-// task reads what was done for a task. It changes nothing of the reader.
+// task reads the work done for a task. It doesn't modify the reader, so it may run concurrently.
 func (r *Reader) task(e taskdir.Entry, since time.Time) part {
 	p := part{task: task{id: strings.TrimPrefix(e.ID, taskdir.DraftPrefix)}, runs: map[string]*run{}}
 	if e.Task != nil {
@@ -103,7 +103,7 @@ func (r *Reader) task(e taskdir.Entry, since time.Time) part {
 	return p
 }
 
-// add takes in what a journal says of the time since.
+// add adds the part of a run that happened after since.
 func (p *part) add(r *run, since time.Time) {
 	for _, c := range r.calls {
 		if !c.at.Before(since) {
@@ -123,7 +123,7 @@ func (p *part) add(r *run, since time.Time) {
 	}
 }
 
-// rejected takes in that a requirement or a plan was rejected, by an agent or a person: when REJECTED.md was written.
+// rejected records that an agent or a person rejected the requirement or the plan, at the time when REJECTED.md was written.
 func (p *part) rejected(dir string, since time.Time) {
 	st, err := os.Stat(filepath.Join(dir, taskdir.Rejected))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,33 +19,33 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// run is what a journal says: a run of the pipeline, or a planning.
+// run is the content of a journal, which is that of a pipeline run or a planning.
 type run struct {
-	file  fs.FileInfo // as it was when it was read
-	dir   string      // that it is in
+	file  fs.FileInfo // state of the journal file when it was read
+	dir   string      // directory of the journal
 	calls []call
-	open  bool // a call of an agent is under way, or was cut off
+	open  bool // a call of an agent is running, or was interrupted
 	err   error
 
 	rounds    int
 	ended     bool
-	at        time.Time // it ended
+	at        time.Time // when it ended
 	end       end
 	code      trellis.Code
 	firstPass bool
 
 	flow   string
 	began  time.Time
-	phases []Phase // that are over
-	phase  phase   // that is not
-	place  Place   // where it was delivered
+	phases []Phase // finished ones
+	phase  phase   // the current one
+	place  Place   // where the work was delivered
 	said   trellis.Status
-	fail   string // code that the flow itself ended with
+	fail   string // code that the flow itself failed with
 
-	checks, once float64 // seconds of all checks, and of one run of them, as [pipeline.ChecksTook] has them
+	checks, once float64 // seconds of all checks, and of one full run of them, from [pipeline.ChecksTook]
 }
 
-// same reports whether nothing was written since the journal was read: into it, or beside it by a call that is under way.
+// same reports whether nothing was written since the journal was read, neither to it nor, by a running call, to other files.
 func (r *run) same(now fs.FileInfo) bool {
 	return !r.open && os.SameFile(r.file, now) && r.file.Size() == now.Size() && r.file.ModTime().Equal(now.ModTime())
 }
@@ -96,7 +96,7 @@ func (r *run) take(h *journal.History) {
 	}
 }
 
-// stands takes in how far a run of the pipeline came, by the state that it wrote last.
+// stands derives outcome and counts of a pipeline run from the last state that it wrote.
 func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool) {
 	r.rounds = last.Round
 	r.checks, r.once = pipeline.ChecksTook(h)
@@ -122,7 +122,7 @@ func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool)
 	}
 }
 
-// callOf is what an activity took, when it is one that counts.
+// callOf returns what an activity took, false if it doesn't count.
 func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool) {
 	asks := slices.Contains(trellis.Roles, role)
 	switch {
@@ -137,7 +137,7 @@ func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool
 	return ran, ran.CheckSeconds > 0 || len(ran.broken) > 0
 }
 
-// cutOff is what a call of an agent took that came to no reply, or not yet, as far as it told.
+// cutOff returns what a call of an agent took that has not (yet) returned a reply, as far as the agent reported it.
 func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool) {
 	var asked agentcall.Made
 	if json.Unmarshal(c.In, &asked.Request) != nil {
@@ -152,13 +152,13 @@ func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool
 		asked.Request.Agent != "" && (c.Done || used != trellis.Usage{})
 }
 
-// askedOf is what a call of an agent took.
+// askedOf returns what a call of an agent took.
 func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	asked := agentcall.Made{Began: c.Started, Ended: c.Finished}
 	if json.Unmarshal(c.In, &asked.Request) != nil || json.Unmarshal(c.Out, &asked.Reply) != nil {
-		return call{}, false // records in another shape say nothing
+		return call{}, false // records in an unknown format are ignored
 	}
-	if asked.Reply.Known { // nobody was asked
+	if asked.Reply.Known { // the answer was known, so no agent was called
 		return call{}, false
 	}
 	reply := asked.Reply
@@ -166,12 +166,12 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 		Failed: failing(reply.Failure) || len(reply.Problems) > 0, Refused: refuses(role, reply)}, at: c.Finished, asked: &asked, ended: true}, asked.Request.Agent != ""
 }
 
-// failing reports whether a failure is the agent's: that nobody wanted the call any more is not.
+// failing reports whether the agent is to blame for a failure. It isn't if the call was cancelled since it was no longer needed.
 func failing(f *flow.Failure) bool {
 	return f != nil && f.Code != string(trellis.CalledOff) && f.Code != agentcall.Cancelled
 }
 
-// refuses reports whether an answer says no.
+// refuses reports whether the agent's answer is a no.
 func refuses(role trellis.Role, r agentcall.Reply) bool {
 	if role != trellis.Accept {
 		o := status.OpinionOf(role, r)
@@ -182,7 +182,7 @@ func refuses(role trellis.Role, r agentcall.Reply) bool {
 		slices.ContainsFunc(said.Criteria, func(j pipeline.CriterionResult) bool { return j.Verdict != "met" })
 }
 
-// commandsOf are the commands of the project that an activity ran.
+// commandsOf returns what the project's commands in an activity took.
 func commandsOf(c journal.Entry) call {
 	ran := call{Call: Call{Phase: phaseOf(c.Activity)}, at: c.Finished, ended: true}
 	if !bytes.Contains(c.Out, []byte(`"seconds":`)) {
@@ -193,7 +193,7 @@ func commandsOf(c journal.Entry) call {
 	if json.Unmarshal(c.Out, &step) == nil && step.Command != "" {
 		checks.Results = append(checks.Results, pipeline.CommandResult{Command: step.Command, Code: step.Code, Seconds: step.Seconds})
 	}
-	for _, j := range checks.Judged { // by its command: else it took no time
+	for _, j := range checks.Judged { // 0 seconds: judged without a command
 		if j.Seconds > 0 && !j.Earlier {
 			checks.Results = append(checks.Results, pipeline.CommandResult{Command: j.Verify, Code: one(!j.Proven), Seconds: j.Seconds})
 		}
@@ -211,12 +211,12 @@ func commandsOf(c journal.Entry) call {
 	return ran
 }
 
-// phaseOf is the phase that an activity with commands belongs to.
+// phaseOf returns the phase of an activity that runs commands.
 func phaseOf(activity string) string {
 	switch activity {
 	case "baseline", "verify", "final-verify":
 		return activity
-	case "criteria": // those of criteria, where verify runs in the worktree
+	case "criteria": // criteria are checked here when verify runs in the worktree
 		return "verify"
 	}
 	return steps

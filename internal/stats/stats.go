@@ -1,5 +1,5 @@
-// Package stats counts what tasks took: time, tokens, cost and cache hits of agents, seconds of checks, rounds, refusals and
-// ends, from the journals of all tasks that there are, archived ones too.
+// Package stats adds up what tasks took, from the journals of all existing tasks, including archived ones: time, tokens, cost
+// and cache hits of agents, seconds of checks, rounds, rejections and outcomes.
 package stats
 
 import (
@@ -14,54 +14,54 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// By is what numbers are told apart by.
+// By says by what the rows of a table are grouped.
 type By string
 
 const (
 	ByPhase By = "phase"
 	ByAgent By = "agent"
-	ByModel By = "model" // that agents told, or were asked for
-	ByDay   By = "day"   // of the reader's time zone
+	ByModel By = "model" // as agents reported it, else as it was requested
+	ByDay   By = "day"   // in the reader's time zone
 	ByTask  By = "task"
 )
 
-// Kinds are all of By.
+// Kinds lists all groupings.
 var Kinds = []By{ByPhase, ByAgent, ByModel, ByDay, ByTask}
 
-// Record is what is known of the tasks of a project since a time.
+// Record is what is known about the tasks of a project since a time.
 type Record struct {
 	Since    time.Time // zero: from the beginning
-	Problems []string  // what could not be read, and so is not counted
+	Problems []string  // what could not be read and is therefore not counted
 	zone     *time.Location
 	calls    []call
 	tasks    []task
 	runs     []*run
 }
 
-// call is a Call with what else is known of it.
+// call is a Call with additional internal data.
 type call struct {
 	Call
 	task   string
 	at     time.Time
 	broken []string        // commands that failed
-	ended  bool            // else it is under way, or was cut off
-	asked  *agentcall.Made // until it is known whether it missed
+	ended  bool            // false: still running, or interrupted
+	asked  *agentcall.Made // set until Missed is known
 }
 
-// task is one that something was done for.
+// task is a task with recorded work.
 type task struct {
 	id        string
 	size      trellis.Size
 	rounds    int
-	at        time.Time // it came to its last end; zero: to none
+	at        time.Time // when its last run or planning ended; zero: none did
 	end       end
 	code      trellis.Code
 	firstPass bool
 
-	checks, once float64 // seconds of the checks of its runs, and of one run of them, 0 when none passed
+	checks, once float64 // seconds of all checks of its runs, and of one full run of them, 0 if none passed
 }
 
-// end is how a task's last run ended, or its planning.
+// end is how a task's last run, or its planning, ended.
 type end int
 
 const (
@@ -73,7 +73,7 @@ const (
 	rejected
 )
 
-// Table is the numbers of a record, told apart by something. Its JSON is what `trellis stats --json` prints.
+// Table contains the numbers of a record, grouped by By. Its JSON is the output of `trellis stats --json`.
 type Table struct {
 	Since    string     `json:"since"` // RFC 3339, UTC; "": from the beginning
 	By       By         `json:"by"`
@@ -81,59 +81,59 @@ type Table struct {
 	Rows     []Row      `json:"rows"`
 	Failures []Failures `json:"failures"` // why tasks failed, the most frequent first
 	Broken   []Broken   `json:"broken"`   // commands that failed after work was done, the most frequent first, at most ten
-	Problems []string   `json:"problems"` // what could not be read, and so is not counted
+	Problems []string   `json:"problems"` // what could not be read and is therefore not counted
 }
 
-// Failures are how many tasks failed with a code.
+// Failures is the number of tasks that failed with a code.
 type Failures struct {
 	Code  trellis.Code `json:"code"`
 	Tasks int          `json:"tasks"`
 }
 
-// Broken is how often a command failed after work was done: a check, or one of a step.
+// Broken is how often a command failed after work was done: a check of the project or of a step.
 type Broken struct {
 	Command string `json:"command"`
 	Times   int    `json:"times"`
 }
 
-// Row is what was used and what came of it.
+// Row contains what was used and the outcomes, for one key.
 type Row struct {
-	Key          string   `json:"key"` // the phase, agent, model, day or task; "" of the total
+	Key          string   `json:"key"` // the phase, agent, model, day or task; "" for the total
 	Tasks        int      `json:"tasks"`
 	Calls        int      `json:"calls"`         // of agents
-	FailedCalls  int      `json:"failed_calls"`  // ended with a failure, or with an answer that is none
-	Refused      int      `json:"refused"`       // said no: evaluate and judge to a plan, accept to the work
-	AgentSeconds float64  `json:"agent_seconds"` // that agents worked
+	FailedCalls  int      `json:"failed_calls"`  // failed, or got an unusable answer
+	Refused      int      `json:"refused"`       // the answer was no: evaluate and judge about a plan, accept about the work
+	AgentSeconds float64  `json:"agent_seconds"` // working time of agents
 	CheckSeconds float64  `json:"check_seconds"` // of the project's own commands
-	CheckRuns    *float64 `json:"check_runs"`    // seconds of checks for each second of one run of all of them, of tasks that came to one; null: none did
-	InputTokens  int64    `json:"input_tokens"`  // without cached ones
+	CheckRuns    *float64 `json:"check_runs"`    // seconds of checks divided by those of one full run of them, for tasks with a full run; null: there are none
+	InputTokens  int64    `json:"input_tokens"`  // without cached tokens
 	CachedTokens int64    `json:"cached_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
-	CacheHits    *float64 `json:"cache_hits"`   // share of the input that was cached; null: there was no input
-	CacheMissed  int      `json:"cache_missed"` // calls of whose input nothing was cached, although some of it could have been
-	CostUSD      *float64 `json:"cost_usd"`     // as far as agents told, or prices tell; null: none did
+	CacheHits    *float64 `json:"cache_hits"`   // cached share of the input; null: no input
+	CacheMissed  int      `json:"cache_missed"` // calls that got no input from the cache although they could have
+	CostUSD      *float64 `json:"cost_usd"`     // as reported by agents or by list prices; null: unknown for all calls
 	Estimated    bool     `json:"cost_estimated"`
-	CostUnknown  int      `json:"cost_unknown"` // calls of which nobody knows what they cost
-	Ends         *Ends    `json:"ends"`         // null where numbers are told apart by phase or agent
+	CostUnknown  int      `json:"cost_unknown"` // calls with unknown cost
+	Ends         *Ends    `json:"ends"`         // null when grouped by phase, agent or model
 }
 
-// Ends are what became of tasks.
+// Ends counts how tasks ended.
 type Ends struct {
 	Delivered     int      `json:"delivered"`
-	FirstPass     int      `json:"first_pass"` // of them: by the first run, and nothing had to be debugged
+	FirstPass     int      `json:"first_pass"` // delivered by the first run without debugging
 	Unneeded      int      `json:"no_change_needed"`
 	Failed        int      `json:"failed"`
 	Cancelled     int      `json:"cancelled"`
 	Rejected      int      `json:"rejected"`
-	Rounds        int      `json:"rounds"`          // of check and debug, in all
-	Worked        int      `json:"worked"`          // tasks that came to a round
-	FirstPassRate *float64 `json:"first_pass_rate"` // first passes of those delivered or failed; null: there is none
+	Rounds        int      `json:"rounds"`          // of check and debug, total
+	Worked        int      `json:"worked"`          // tasks with at least one round
+	FirstPassRate *float64 `json:"first_pass_rate"` // FirstPass divided by Delivered + Failed; null: none of those
 }
 
-// Tokens are all of them.
+// Tokens returns the number of all tokens.
 func (r Row) Tokens() int64 { return r.InputTokens + r.CachedTokens + r.OutputTokens }
 
-// Table tells the numbers apart.
+// Table groups the numbers.
 func (r *Record) Table(by By) Table {
 	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Broken: r.broken(), Problems: append([]string{}, r.Problems...)}
 	if !r.Since.IsZero() {
@@ -166,7 +166,7 @@ func (r *Record) Table(by By) Table {
 	return t
 }
 
-// keyOfCall is the row that a call belongs to, "" for none.
+// keyOfCall returns the key of the row that a call belongs to, "" for none.
 func (r *Record) keyOfCall(by By, c call) string {
 	switch by {
 	case ByPhase:
@@ -181,7 +181,7 @@ func (r *Record) keyOfCall(by By, c call) string {
 	return c.task
 }
 
-// modelled is the model of a call, "" for commands.
+// modelled returns the model of a call, "" for commands.
 func (c call) modelled() string {
 	if c.Agent == "" {
 		return ""
@@ -189,7 +189,7 @@ func (c call) modelled() string {
 	return cmp.Or(c.Model, c.Agent+"'s own")
 }
 
-// keyOfTask is the row that the end of a task belongs to, "" for none.
+// keyOfTask returns the key of the row that the end of a task belongs to, "" for none.
 func (r *Record) keyOfTask(by By, t task) string {
 	switch {
 	case by == ByTask:
@@ -200,7 +200,7 @@ func (r *Record) keyOfTask(by By, t task) string {
 	return ""
 }
 
-// day is the one that a time belongs to.
+// day returns the day of a time in the record's time zone.
 func (r *Record) day(t time.Time) string { return t.In(r.zone).Format(time.DateOnly) }
 
 func (by By) compare(a, b Row) int {
@@ -213,14 +213,14 @@ func (by By) compare(a, b Row) int {
 	return cmp.Compare(a.Key, b.Key)
 }
 
-// order is that in which a task meets its phases.
+// order lists phases in the order in which a task goes through them.
 var order = []string{string(trellis.Evaluate), string(trellis.Research), string(trellis.TaskSpec), string(trellis.Plan), string(trellis.PRD), string(trellis.Judge),
 	"baseline", string(trellis.Implement), steps, string(trellis.Heal), string(trellis.Grade), string(trellis.Check), "verify", string(trellis.Accept), string(trellis.Debug), "final-verify"}
 
 // steps is the phase of commands that steps of a plan run.
 const steps = "steps"
 
-// place is where a phase stands among the others; one that nobody knows is the last.
+// place returns the position of a phase in order; unknown phases come last.
 func place(phase string) int {
 	if i := slices.Index(order, phase); i >= 0 {
 		return i
@@ -228,7 +228,7 @@ func place(phase string) int {
 	return len(order)
 }
 
-// failures are the codes with which tasks failed.
+// failures counts the codes with which tasks failed.
 func (r *Record) failures() []Failures {
 	count := map[trellis.Code]int{}
 	for _, t := range r.tasks {
@@ -239,10 +239,10 @@ func (r *Record) failures() []Failures {
 	return mostFirst(count, func(code trellis.Code, n int) Failures { return Failures{code, n} })
 }
 
-// mostBroken is how many commands are named.
+// mostBroken is the maximum number of failed commands in a table.
 const mostBroken = 10
 
-// broken are the commands that failed, each with how often.
+// broken counts the commands that failed.
 func (r *Record) broken() []Broken {
 	count := map[string]int{}
 	for _, c := range r.calls {
@@ -254,7 +254,7 @@ func (r *Record) broken() []Broken {
 	return list[:min(len(list), mostBroken)]
 }
 
-// mostFirst are rows of what was counted, the most frequent first.
+// mostFirst returns rows for the keys of count, the most frequent first.
 func mostFirst[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []Row {
 	list := []Row{}
 	for _, key := range slices.SortedFunc(maps.Keys(count), func(a, b K) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }) {
@@ -263,7 +263,7 @@ func mostFirst[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []
 	return list
 }
 
-// sum is a row that is being added up.
+// sum accumulates a row.
 type sum struct {
 	is    Row
 	ends  Ends
@@ -321,7 +321,7 @@ func (s *sum) task(t task) {
 	}
 }
 
-// row is what was added up.
+// row returns the accumulated row.
 func (s *sum) row(ends bool) Row {
 	r := s.is
 	r.Tasks = len(s.tasks)
@@ -342,7 +342,7 @@ func one(is bool) int {
 	return 0
 }
 
-// share is a part of a whole, nil where that is nothing.
+// share returns part divided by whole, nil if whole is 0.
 func share(part, whole float64) *float64 {
 	if whole == 0 {
 		return nil
@@ -351,7 +351,7 @@ func share(part, whole float64) *float64 {
 	return &s
 }
 
-// ParseSince is a time that a person names: so long before now, as 7d and 24h, or a date or a time, in the time zone of now.
+// ParseSince parses a point in time: a duration before now, such as 7d or 24h, or a date or time in the time zone of now.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n := 0

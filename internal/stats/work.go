@@ -12,24 +12,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Call is a call of an agent, or an activity that ran commands of the project, for those who count in their own way.
+// Call is a call of an agent, or an activity that ran commands of the project, for callers that do their own counting.
 type Call struct {
-	Phase                   string // of an agent its role
-	Agent, Model            string // Agent "": commands; Model "": nobody told it
+	Phase                   string // for an agent its role
+	Agent, Model            string // Agent "": commands; Model "": unknown
 	Usage                   trellis.Usage
 	Failed, Refused, Missed bool
 	CheckSeconds            float64
-	Passes, Fails           int // of commands
+	Passes, Fails           int // number of commands
 }
 
-// Run is a run of the pipeline or a planning that has ended, well or not. One that is paused has not.
+// Run is a run of the pipeline or a planning that has ended, successfully or not. A paused one has not ended.
 type Run struct {
 	Planning bool
-	Outcome  string       // of the pipeline that of task.json; of a planning the status that it came to, or failed
+	Outcome  string       // of the pipeline: as in task.json; of a planning: the status it ended with, or failed
 	Code     trellis.Code // "": it did not fail
 	Took     time.Duration
 	Rounds   int   // of the pipeline
-	Place    Place // where the work was delivered, "" when it was not
+	Place    Place // where the work was delivered, "" if it was not
 }
 
 // Place is where the work of a task was delivered.
@@ -41,13 +41,13 @@ const (
 	PullRequest Place = "pull_request"
 )
 
-// Phase is a phase of a run, with how long it took.
+// Phase is a phase of a run and its duration.
 type Phase struct {
 	Name string
 	Took time.Duration
 }
 
-// Calls are all calls that came to an end: counters of others never fall.
+// Calls returns all calls that have ended: only those can be counted by counters that never decrease.
 func (r *Record) Calls() iter.Seq[Call] {
 	return func(yield func(Call) bool) {
 		for _, c := range r.calls {
@@ -58,7 +58,7 @@ func (r *Record) Calls() iter.Seq[Call] {
 	}
 }
 
-// Runs are all runs that have ended.
+// Runs returns all runs that have ended.
 func (r *Record) Runs() iter.Seq[Run] {
 	return func(yield func(Run) bool) {
 		for _, run := range r.runs {
@@ -69,7 +69,7 @@ func (r *Record) Runs() iter.Seq[Run] {
 	}
 }
 
-// Phases are all phases of runs of the pipeline that are over.
+// Phases returns all finished phases of pipeline runs.
 func (r *Record) Phases() iter.Seq[Phase] {
 	return func(yield func(Phase) bool) {
 		for _, run := range r.runs {
@@ -82,7 +82,7 @@ func (r *Record) Phases() iter.Seq[Phase] {
 	}
 }
 
-// done is the run as others count it, false while it has not ended.
+// done returns the exported form of the run, false if it has not ended.
 func (r *run) done() (d Run, ok bool) {
 	d = Run{Code: r.code, Took: between(r.began, r.at), Rounds: r.rounds, Place: r.place}
 	switch r.flow {
@@ -102,7 +102,7 @@ func (r *run) done() (d Run, ok bool) {
 	return d, false
 }
 
-// outcome is how a run of the pipeline ended, in the word of task.json.
+// outcome returns the outcome of a pipeline run as task.json spells it.
 func (e end) outcome() trellis.Outcome {
 	of := map[end]trellis.Outcome{unneeded: trellis.NoChangeNeeded, failed: trellis.OutcomeFailed, cancelled: trellis.OutcomeCancel}
 	return cmp.Or(of[e], trellis.Delivered)
@@ -114,20 +114,20 @@ type phase struct {
 	since time.Time
 }
 
-// enter takes in that a run wrote where it stands: one phase may end by that, and another begin.
+// enter processes a state that the run wrote: one phase may end with it, and another begin.
 func (r *run) enter(s pipeline.TaskState, c journal.Entry) {
 	now := phase{s.Phase, s.Round, c.Started}
 	if s.Status != trellis.InProgress {
 		now = phase{}
 	}
 	if now.name == r.phase.name && now.round == r.phase.round {
-		return // it goes on
+		return // the same phase continues
 	}
 	r.leave(c.Started)
 	r.phase = now
 }
 
-// leave ends the phase that has begun.
+// leave ends the current phase, if any.
 func (r *run) leave(at time.Time) {
 	if r.phase.name != "" {
 		r.phases = append(r.phases, Phase{r.phase.name, between(r.phase.since, at)})
@@ -135,10 +135,10 @@ func (r *run) leave(at time.Time) {
 	r.phase = phase{}
 }
 
-// between is how long it was from one time to another, nothing where the clock was set back meanwhile.
+// between returns the time from one point to another, 0 if the clock was set back meanwhile.
 func between(from, to time.Time) time.Duration { return max(0, to.Sub(from)) }
 
-// over takes in how the flow ended, if it did.
+// over records how the flow ended, if it did.
 func (r *run) over(h *journal.History) {
 	if !h.Ended {
 		return
@@ -148,15 +148,15 @@ func (r *run) over(h *journal.History) {
 		r.fail = h.End.Code
 	}
 	var report struct{ Status trellis.Status }
-	if json.Unmarshal(h.Out, &report) == nil { // else it is in another shape, and says nothing
+	if json.Unmarshal(h.Out, &report) == nil { // else it has another format and no known status
 		r.said = report.Status
 	}
 }
 
-// delivering is the activity that takes the work to where people look at it.
+// delivering is the name of the activity that delivers the work.
 const delivering = "deliver"
 
-// placed takes in where the work was taken.
+// placed records where the work was delivered.
 func (r *run) placed(c journal.Entry) {
 	var d pipeline.Delivery
 	switch {

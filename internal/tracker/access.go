@@ -16,14 +16,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Access is what trackers are asked with: a project's settings, and the environment of who asks.
+// Access gives access to trackers, with a project's settings and the caller's environment.
 type Access struct {
 	Settings config.Trackers
 	Env      []string // KEY=VALUE
-	Dir      string   // a checkout, where gh and commands run
+	Dir      string   // a checkout; working directory of gh and token commands
 }
 
-// Error is what went wrong with an issue, and what to type.
+// Error says what failed with an issue, and what to type next.
 type Error struct {
 	err  error
 	Next []string
@@ -32,7 +32,7 @@ type Error struct {
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
-// names are the trackers as people call them, and the variables that hold their tokens.
+// names are the names of the trackers for people, and the variables that hold their tokens.
 var names = map[Kind]struct {
 	name string
 	vars []string
@@ -43,10 +43,10 @@ var names = map[Kind]struct {
 	GitHub: {"GitHub", []string{"GITHUB_TOKEN", "GH_TOKEN"}},
 }
 
-// Sites are the servers that the settings name.
+// Sites returns the servers in the settings.
 func (a *Access) Sites() Sites { return Sites{a.Settings.Jira.URL, a.Settings.GitLab.URL} }
 
-// Read is the issue with that name.
+// Read returns the issue that ref refers to.
 func (a *Access) Read(ctx context.Context, ref Ref) (*Issue, error) {
 	t, from, err := a.open(ctx, ref)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *Access) Read(ctx context.Context, ref Ref) (*Issue, error) {
 	return i, a.explain(ctx, "reading", ref, from, err)
 }
 
-// CommentOnce writes a comment to an issue, unless one is there that has both marks, and reports whether it did.
+// CommentOnce writes a comment to an issue, unless it has a comment that contains all marks, and reports whether it did.
 func (a *Access) CommentOnce(ctx context.Context, ref Ref, text string, marks ...string) (bool, error) {
 	t, from, err := a.open(ctx, ref)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *Access) CommentOnce(ctx context.Context, ref Ref, text string, marks ..
 	return wrote, a.explain(ctx, "commenting on", ref, from, err)
 }
 
-// commentOnce looks first: whoever wrote it last may have died before that was written down here.
+// commentOnce reads the comments first: a process may have died between writing a comment and recording it here.
 func commentOnce(ctx context.Context, t Tracker, key, text string, marks []string) (bool, error) {
 	list, err := t.Comments(ctx, key)
 	if err != nil {
@@ -84,7 +84,7 @@ func hasAll(s string, marks []string) bool {
 	return !slices.ContainsFunc(marks, func(m string) bool { return !strings.Contains(s, m) })
 }
 
-// open is the tracker of an issue, and where its token comes from.
+// open returns the tracker of an issue, and the origin of its token.
 func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err error) {
 	if ref.Kind == GitHub && (a.hasGH() || !strings.Contains(ref.Key, "#")) {
 		return &gh{a.Dir, a.Env, ref}, "", nil
@@ -119,25 +119,25 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 	return newGitHub(githubBase(host), token), from, nil
 }
 
-// GitLabSite is the address of the one GitLab that the token is for, without a slash at its end: the one of the settings, else the one
-// that all use who run none.
+// GitLabSite returns the address of the only GitLab server that the token is sent to, without a trailing slash: the one in the
+// settings, else the public one.
 func (a *Access) GitLabSite() string {
 	return strings.TrimSuffix(cmp.Or(a.Settings.GitLab.URL, gitlabSite), "/")
 }
 
-// GitLab is that one, asked with the token, and where the token comes from.
+// GitLab returns a client of the server at GitLabSite, which authenticates with the token, and the token's origin.
 func (a *Access) GitLab(ctx context.Context) (*rest.Server, string, error) {
 	token, from, err := a.token(GitLab).Get(ctx)
 	return gitlabServer(a.GitLabSite(), token), from, err
 }
 
-// token is where the token of a tracker comes from.
+// token says where the token of a tracker comes from.
 func (a *Access) token(kind Kind) rest.Token {
 	command := map[Kind][]string{Linear: a.Settings.Linear.TokenCommand, Jira: a.Settings.Jira.TokenCommand, GitLab: a.Settings.GitLab.TokenCommand, GitHub: a.Settings.GitHub.TokenCommand}[kind]
 	return rest.Token{Vars: names[kind].vars, Command: command, Setting: "trackers." + string(kind) + ".token_command", Env: a.Env, Dir: a.Dir}
 }
 
-// hasGH reports whether gh is in the PATH, or nothing else could be asked.
+// hasGH reports whether gh is in the PATH, or is the only way to read GitHub since there is no token.
 func (a *Access) hasGH() bool {
 	if _, err := proc.LookPath("gh", a.Env); err == nil {
 		return true
@@ -146,7 +146,7 @@ func (a *Access) hasGH() bool {
 	return err != nil && len(a.Settings.GitHub.TokenCommand) == 0
 }
 
-// explain says of an error what is wrong with doing something about an issue, and what to type. from is where the token comes from.
+// explain adds to an error what was being done with the issue, and what to type next. from is the origin of the token.
 func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string, err error) error {
 	if err == nil || errors.As(err, new(*Error)) || ctx.Err() != nil {
 		return err
@@ -161,7 +161,7 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string
 	case errors.Is(err, rest.ErrAway):
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, once the network is back", file}}
 	case !errors.As(err, &no):
-		if ref.Kind == GitHub && from == "" { // gh, in its own words
+		if ref.Kind == GitHub && from == "" { // gh's own error message
 			return &Error{err, nil}
 		}
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), nil}

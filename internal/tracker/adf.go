@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// node is a part of a text in Atlassian's document format, a tree.
+// node is a node of a text in the Atlassian Document Format, which is a tree.
 type node struct {
 	Type    string
 	Text    string
@@ -26,11 +26,11 @@ type node struct {
 	}
 }
 
-// maxDeep is how deep a document is followed: people write no deeper.
+// maxDeep is the depth to which a document is read: what people write isn't nested deeper.
 const maxDeep = 50
 
-// flatten is a text as Jira tells it, as Markdown: a tree, or a text of old servers, which stays as it is. What is not known
-// gives its texts.
+// flatten converts a text from Jira to Markdown. The text is a document tree or, from old servers, a string, which is returned
+// unchanged. Of unknown nodes the texts are kept.
 func flatten(raw json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(raw, &plain) == nil {
@@ -43,7 +43,7 @@ func flatten(raw json.RawMessage) string {
 	return strings.TrimRight(doc.blocks(0), "\n")
 }
 
-// blocks are the parts of a node that stand below each other.
+// blocks returns the block-level content of a node.
 func (n node) blocks(deep int) string {
 	if deep > maxDeep {
 		return ""
@@ -111,7 +111,7 @@ func (n node) block(at int, in node, deep int) string {
 	return n.span(deep)
 }
 
-// inline are the parts of a node that stand in one line.
+// inline returns the inline content of a node.
 func (n node) inline(deep int) string {
 	if deep > maxDeep {
 		return ""
@@ -154,7 +154,7 @@ func (n node) span(deep int) string {
 	return n.inline(deep)
 }
 
-// before puts a mark before the first line of a text, and as much space or another mark before the others.
+// before puts first before the first line of s and rest before the others.
 func before(first, rest, s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {
@@ -170,7 +170,7 @@ func before(first, rest, s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// document is a plain text as a tree: a paragraph for each of its own, addresses as links.
+// document converts plain text to a document tree, with a paragraph for each paragraph and links for addresses.
 func document(text string) map[string]any {
 	var list []any
 	for _, p := range strings.Split(text, "\n\n") {
@@ -183,7 +183,7 @@ func document(text string) map[string]any {
 			if strings.HasPrefix(word, "https://") || strings.HasPrefix(word, "http://") {
 				span["marks"] = []any{map[string]any{"type": "link", "attrs": map[string]any{"href": word}}}
 			}
-			if word != "" { // an empty text is refused
+			if word != "" { // Jira rejects empty texts
 				spans = append(spans, span)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// withComments adds the comments to an issue, and refuses one that lacks what every issue has.
+// withComments adds the comments to an issue, and returns an error if the issue has no key or title.
 func withComments(ctx context.Context, t Tracker, i *Issue, key string) (_ *Issue, err error) {
 	if strings.TrimSpace(i.Title) == "" || i.Ref.Key == "" {
 		return nil, fmt.Errorf("what came back of %s has no name or no title", key)
@@ -22,13 +22,13 @@ func withComments(ctx context.Context, t Tracker, i *Issue, key string) (_ *Issu
 	return i, nil
 }
 
-// inOrder sorts comments by when they were written, which every tracker spells so that letters decide.
+// inOrder sorts comments by time. All trackers format times so that they sort as strings.
 func inOrder(list []Comment) []Comment {
 	slices.SortStableFunc(list, func(a, b Comment) int { return strings.Compare(a.At, b.At) })
 	return list[:min(len(list), maxComments)]
 }
 
-// missing reports whether a server has no such thing, or shows it to others alone.
+// missing reports whether the server doesn't have something, or doesn't show it to this account.
 func missing(err error) bool {
 	var no *rest.Error
 	return errors.As(err, &no) && !no.Busy() && (no.Status == http.StatusNotFound || no.Status == http.StatusForbidden)

@@ -15,20 +15,20 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// gh is GitHub by its own program. Nothing of what that is given goes through a shell. It does not tell what blocks an issue.
+// gh reads GitHub with the program gh, without a shell. The program doesn't return what blocks an issue.
 type gh struct {
 	dir string
 	env []string
-	ref Ref // as it was named
+	ref Ref // as the caller gave it
 }
 
 const (
 	ghFields  = "number,title,body,author,comments,url,state,labels"
 	ghWall    = time.Minute
-	maxGHSays = 8 * taskdir.MaxRequirement // JSON writes some letters with six
+	maxGHSays = 8 * taskdir.MaxRequirement // JSON needs six bytes for some characters
 )
 
-// ghIssue is an issue as the program tells it.
+// ghIssue is an issue in the JSON of gh.
 type ghIssue struct {
 	Number   int
 	URL      string
@@ -41,11 +41,11 @@ type ghIssue struct {
 		Author      struct{ Login string }
 		Body        string
 		CreatedAt   string
-		IsMinimized bool // hidden by those who look after the project
+		IsMinimized bool // hidden by the project's maintainers
 	}
 }
 
-// arguments name the issue: 12, --repo=owner/repo 12, or its address.
+// arguments returns the arguments that name the issue: 12, --repo=owner/repo 12, or its address.
 func (g *gh) arguments(key string) []string {
 	repo, number, named := strings.Cut(key, "#")
 	switch {
@@ -58,7 +58,7 @@ func (g *gh) arguments(key string) []string {
 	return []string{"--repo=" + repo, number}
 }
 
-// told is how the issue is called in errors.
+// told returns the name of the issue in errors.
 func (g *gh) told(key string) string {
 	if g.ref.Site != "" {
 		return g.arguments(key)[0]
@@ -83,7 +83,7 @@ func (g *gh) Issue(ctx context.Context, key string) (*Issue, error) {
 	return i, nil
 }
 
-// githubKey is the key of the issue at an address, "" when it is none of an issue.
+// githubKey returns the key of the issue at an address, "" if it isn't the address of an issue.
 func githubKey(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -133,7 +133,7 @@ func (g *gh) Comment(ctx context.Context, key, text string) error {
 	return err
 }
 
-// run runs gh to do something with an issue, and returns what it prints.
+// run runs gh to do something with an issue, and returns its standard output.
 func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (string, error) {
 	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
 	c := proc.Command{Argv: argv, Dir: g.dir, Env: github.Environ(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
@@ -149,7 +149,7 @@ func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (str
 		return "", err
 	case res.TimedOut:
 		return "", fmt.Errorf("gh gave no answer about issue %s within %s", g.told(key), ghWall)
-	case res.Code == 4: // as gh says that nobody is signed in
+	case res.Code == 4: // gh has no account
 		return "", &Error{fmt.Errorf("gh can't %s issue %s: %s", do, g.told(key), said), []string{"gh auth login"}}
 	case res.Code != 0:
 		return "", fmt.Errorf("gh can't %s issue %s (exit %d): %s", do, g.told(key), res.Code, said)

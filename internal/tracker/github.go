@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// githubREST is GitHub where there is no gh, by its REST API.
+// githubREST reads GitHub by its REST API, if gh isn't installed.
 type githubREST struct{ server *rest.Server }
 
-// githubBase is the API of a GitHub: one that a company runs has it below its own address.
+// githubBase returns the address of the API of a GitHub host. A GitHub Enterprise server has it below its own address.
 func githubBase(host string) string {
 	if host == "" || host == "github.com" {
 		return "https://api.github.com"
@@ -30,7 +30,7 @@ func newGitHub(base, token string) *githubREST {
 	}}}
 }
 
-// githubParts takes a key apart: the host, "" for github.com, the repository, the number.
+// githubParts splits a key into the host ("" for github.com), the repository and the number.
 func githubParts(key string) (host, repo, number string) {
 	repo, number, _ = strings.Cut(key, "#")
 	if strings.Count(repo, "/") == 2 {
@@ -70,7 +70,7 @@ func (g *githubREST) Issue(ctx context.Context, key string) (*Issue, error) {
 	return withComments(ctx, g, i, key)
 }
 
-// blockers are told by newer GitHubs alone.
+// blockers adds the issues that block an issue. Only newer GitHub versions return them.
 func (g *githubREST) blockers(ctx context.Context, key string, i *Issue) error {
 	var list []struct {
 		Number     int

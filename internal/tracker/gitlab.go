@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// gitlabSite is the GitLab that all use who run none.
+// gitlabSite is the public GitLab server, used unless the settings name another one.
 const gitlabSite = "https://gitlab.com"
 
-// gitlab is a GitLab, by its REST API of version 4.
+// gitlab reads a GitLab server by its REST API, version 4.
 type gitlab struct{ server *rest.Server }
 
 func gitlabServer(site, token string) *rest.Server {
 	return &rest.Server{Name: "GitLab", Base: site + "/api/v4", Sign: func(h http.Header) { h.Set("PRIVATE-TOKEN", token) }}
 }
 
-// gitlabPath is where an issue is: a project stands in one part of a path, with its slashes escaped.
+// gitlabPath returns the path of an issue in the API: the project is one path element, with its slashes escaped.
 func gitlabPath(key string) string {
 	project, iid, _ := strings.Cut(key, "#")
 	return "/projects/" + url.PathEscape(project) + "/issues/" + iid
@@ -57,7 +57,7 @@ func (g *gitlab) Issue(ctx context.Context, key string) (*Issue, error) {
 	return withComments(ctx, g, i, key)
 }
 
-// Comments leaves out what GitLab writes by itself.
+// Comments leaves out the notes that GitLab writes itself.
 func (g *gitlab) Comments(ctx context.Context, key string) (list []Comment, err error) {
 	for page := "1"; page != "" && len(list) < maxComments; {
 		var notes []struct {

@@ -11,11 +11,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// jira is a Jira: with an email the cloud's, whose texts are trees, else a data center's, whose texts are texts.
+// jira reads Jira: with an email Jira Cloud, whose texts are document trees, else a Data Center server, whose texts are plain.
 type jira struct {
 	server *rest.Server
-	site   string // that people open issues at
-	api    string // the path of its API
+	site   string // address at which people open issues
+	api    string // path of the API
 	cloud  bool
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// linearSite is Linear's API. There is one.
+// linearSite is the address of Linear's API.
 const linearSite = "https://api.linear.app"
 
-// linear is Linear, by its GraphQL. It answers 200 to what it refuses, too.
+// linear reads Linear by its GraphQL API, which may answer 200 to a request that it refuses.
 type linear struct{ server *rest.Server }
 
-// newLinear asks with a personal API key, which stands in the header as it is; only tokens of OAuth have a Bearer before them.
+// newLinear authenticates with a personal API key, which is the whole header; only OAuth tokens are preceded by Bearer.
 func newLinear(base, token string) *linear {
 	return &linear{&rest.Server{Name: "Linear", Base: base, Sign: func(h http.Header) { h.Set("Authorization", token) }, Refused: func(e *rest.Error, data []byte) {
 		var answer struct{ Errors []linearError }
@@ -30,13 +30,13 @@ func newLinear(base, token string) *linear {
 	}}}
 }
 
-// linearError is what Linear says of a query that it refuses.
+// linearError is an error in Linear's answer to a query.
 type linearError struct {
 	Message    string
 	Extensions struct{ Code string }
 }
 
-// explain gives an answer the status that it has elsewhere, and the time that it asks to wait.
+// explain sets the HTTP status that other servers would use, and the time to wait.
 func (l *linearError) explain(e *rest.Error) {
 	switch {
 	case strings.HasPrefix(l.Message, "Entity not found"):
@@ -48,7 +48,7 @@ func (l *linearError) explain(e *rest.Error) {
 	}
 }
 
-// linearPause is when what was used up is there again, by Linear's clock. It counts milliseconds, and several things.
+// linearPause returns the time until all exhausted limits are reset, by Linear's clock, which counts in milliseconds.
 func linearPause(h http.Header) (wait time.Duration) {
 	now, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -72,7 +72,7 @@ const linearComments = `query Comments($id: String!, $first: Int!, $after: Strin
 
 const linearWrite = `mutation Comment($input: CommentCreateInput!) { commentCreate(input: $input) { success } }`
 
-// ask sends a query. What Linear says of errors is an error, whatever the status.
+// ask sends a query. It returns an error in Linear's answer as an error, whatever the status.
 func (l *linear) ask(ctx context.Context, query string, variables map[string]any, data any) error {
 	answer := struct {
 		Data   any
@@ -115,7 +115,7 @@ func (l *linear) Issue(ctx context.Context, key string) (*Issue, error) {
 		return nil, &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusNotFound}
 	}
 	i := &Issue{Ref: Ref{Kind: Linear, Key: from.Identifier}, Name: from.Identifier, URL: from.URL, State: from.State.Name, Title: from.Title, Body: from.Description, Author: from.Creator.Name}
-	if p := int(from.Priority); p >= 1 && p <= 4 { // 0 is none
+	if p := int(from.Priority); p >= 1 && p <= 4 { // 0: no priority
 		i.Urgency = fmt.Sprintf("P%d", p-1)
 	}
 	for _, n := range from.Labels.Nodes {

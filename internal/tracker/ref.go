@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Kind is a tracker that is known.
+// Kind is a supported tracker.
 type Kind string
 
-// The trackers, as a reference begins.
+// The trackers, as they are spelled at the beginning of a reference.
 const (
 	Linear Kind = "linear"
 	Jira   Kind = "jira"
@@ -22,25 +22,25 @@ const (
 	GitHub Kind = "github"
 )
 
-// Kinds are all of them.
+// Kinds lists all trackers.
 var Kinds = []Kind{Linear, Jira, GitLab, GitHub}
 
-// Forms are how an issue is named, for help and completion.
+// Forms are examples of references to issues, for help and completion, in the order of Kinds.
 var Forms = []string{"linear:ABC-12", "jira:ABC-12", "gitlab:group/project#4", "github:owner/repo#7"}
 
-// Ref names an issue: linear:ABC-12. It is also what task.json says that a task came from.
+// Ref refers to an issue: linear:ABC-12. task.json records it as the source of a task.
 type Ref struct {
 	Kind Kind
-	Key  string // ABC-12, group/project#4, owner/repo#7, host/owner/repo#7, or for gh the number alone
-	Site string // where it was found, as https://acme.atlassian.net; "": where the settings say, or the one that all use
+	Key  string // ABC-12, group/project#4, owner/repo#7, host/owner/repo#7, or only the number (for gh)
+	Site string // such as https://acme.atlassian.net; "": the site in the settings or the tracker's public one
 }
 
 func (r Ref) String() string { return string(r.Kind) + ":" + r.Key }
 
-// RefError says that a text names no issue.
+// RefError says that a text doesn't refer to an issue.
 type RefError struct {
 	Text string
-	Why  string   // "" when it is nothing like it
+	Why  string   // "" if it doesn't resemble a reference
 	Next []string // what to type
 }
 
@@ -60,11 +60,11 @@ var keys = sync.OnceValue(func() map[Kind]*regexp.Regexp {
 	}
 })
 
-// Sites are the addresses of the servers that a project's settings name.
+// Sites are the addresses of servers in a project's settings.
 type Sites struct{ Jira, GitLab string }
 
-// Parse reads what a person calls an issue: linear:ABC-12, jira:KEY, gitlab:group/project#4, github:owner/repo#7, the address
-// of one, or what gh takes: 12, #12, owner/repo#12.
+// Parse parses a reference to an issue: linear:ABC-12, jira:KEY, gitlab:group/project#4, github:owner/repo#7, the issue's web
+// address, or what gh accepts: 12, #12, owner/repo#12.
 func Parse(text string, sites Sites) (Ref, error) {
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return parseAddress(text, sites)
@@ -82,8 +82,8 @@ func Parse(text string, sites Sites) (Ref, error) {
 	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(Forms[:3], ", ")}}
 }
 
-// From is the issue that a task came from, as task.json names it. Where no setting says where a Jira is, its address does, as it
-// did when it was read.
+// From returns the reference to the issue that a task came from, as recorded in task.json. If no setting says where Jira is,
+// the issue's address does, as it did when the issue was read.
 func From(issue, address string, sites Sites) (Ref, error) {
 	ref, err := Parse(issue, sites)
 	if err != nil || ref.Kind != Jira || sites.Jira != "" {
@@ -117,7 +117,7 @@ func parseNamed(text string, kind Kind, key string) (Ref, error) {
 	return Ref{Kind: kind, Key: key}, nil
 }
 
-// climbs reports whether a key has a part that leads out of a path.
+// climbs reports whether a key has a path element "." or "..".
 func climbs(key string) bool {
 	project, _, _ := strings.Cut(key, "#")
 	return slices.ContainsFunc(strings.Split(project, "/"), func(part string) bool { return part == "." || part == ".." })
@@ -132,8 +132,8 @@ var paths = sync.OnceValue(func() map[Kind]*regexp.Regexp {
 	}
 })
 
-// parseAddress reads the address of an issue. Which tracker is meant is said by the host, of those that people run themselves
-// by the settings: a token goes to no other.
+// parseAddress parses the web address of an issue. The host determines the tracker; self-hosted ones must be in the settings,
+// since a token is sent to no other.
 func parseAddress(text string, sites Sites) (Ref, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {
@@ -174,7 +174,7 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 	}
 	if m := match(GitHub, ""); m != nil && !climbs(m[1]) {
 		key := m[1] + "#" + m[2]
-		if u.Host != "github.com" { // what is kept is the key, and it says whose the issue is
+		if u.Host != "github.com" { // only the key is recorded, so it has to name the host
 			key = u.Host + "/" + key
 		}
 		return Ref{Kind: GitHub, Key: key, Site: site}, nil
@@ -182,13 +182,13 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 	return Ref{}, &RefError{Text: text, Next: []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address"}}
 }
 
-// sameHost reports whether two addresses are of the same server.
+// sameHost reports whether two addresses are on the same server.
 func sameHost(setting, site string) bool {
 	u, err := url.Parse(setting)
 	return err == nil && setting != "" && strings.EqualFold(u.Scheme+"://"+u.Host, site)
 }
 
-// below is the path that everything of a server is below, when it is the one of the setting.
+// below returns the path prefix in the setting if site is the setting's server, else "".
 func below(setting, site string) string {
 	u, err := url.Parse(setting)
 	if err != nil || !sameHost(setting, site) {

@@ -1,7 +1,7 @@
-// Package tracker reads issues where people keep them, and writes a comment there: Linear, Jira, GitLab and GitHub.
+// Package tracker reads issues from Linear, Jira, GitLab and GitHub, and writes comments to them.
 //
-// Anybody may have written what stands in an issue: it is data, kept to the byte and never markup, and what is shown of it
-// besides is made visible first.
+// The content of an issue is untrusted, as anybody may have written it: it is kept byte for byte and never treated as markup,
+// and control characters in everything else that is shown of an issue are made visible first.
 package tracker
 
 import (
@@ -14,49 +14,49 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Tracker is where issues are. Keys are those of a [Ref].
+// Tracker is a service that has issues. Keys are those of a [Ref].
 type Tracker interface {
-	// Issue is an issue with its comments, oldest first.
+	// Issue returns an issue with its comments, oldest first.
 	Issue(ctx context.Context, key string) (*Issue, error)
-	// Comments are those of an issue.
+	// Comments returns the comments of an issue.
 	Comments(ctx context.Context, key string) ([]Comment, error)
-	// Comment writes one.
+	// Comment adds a comment to an issue.
 	Comment(ctx context.Context, key, text string) error
 }
 
-// Issue is what somebody wants.
+// Issue is an issue of a tracker.
 type Issue struct {
 	Ref      Ref
-	Name     string // as people call it there: ABC-12, #12
+	Name     string // as people name it in the tracker: ABC-12, #12
 	URL      string
 	State    string
 	Title    string
 	Body     string // Markdown
 	Author   string
 	Labels   []string
-	Urgency  string // P0 to P3, as the tracker's own priority says; "": it says none
+	Urgency  string // P0 to P3, from the tracker's own priority; "" if it has none
 	Blockers []Blocker
 	Comments []Comment
-	Hidden   int // comments that those who look after the project have hidden
+	Hidden   int // number of comments that the project's maintainers have hidden
 }
 
-// Comment is what somebody wrote to an issue.
+// Comment is a comment on an issue.
 type Comment struct{ Author, Body, At string }
 
-// Blocker is an issue that has to be done before.
+// Blocker is an issue that has to be done first.
 type Blocker struct {
 	Ref  Ref
 	Done bool
 }
 
-// maxComments is how many comments of an issue are read, the oldest.
+// maxComments is how many comments of an issue are read; the newest are left out.
 const maxComments = 1000
 
-// pageSize is how many of a list are asked for at once.
+// pageSize is how many elements of a list are requested at once.
 const pageSize = 100
 
-// Requirement is the issue as a requirement: its name and address, its title, and who wrote what. What people wrote is kept
-// to the byte.
+// Requirement returns the issue as a requirement: its name and address, its title, and its texts with their authors. The texts
+// are kept byte for byte.
 func (i *Issue) Requirement() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Issue %s", i.Name)
@@ -74,7 +74,7 @@ func (i *Issue) Requirement() string {
 	return b.String()
 }
 
-// account is who it is; accounts that were deleted have no name.
+// account returns the name to show for an account; deleted accounts have none.
 func account(name string) string {
 	return cmp.Or(name, "an account that is gone")
 }
@@ -86,7 +86,7 @@ func orNothing(text string) string {
 	return text
 }
 
-// TaskName is a task's name made of the title, whole words only; of the issue's name where that leaves none.
+// TaskName returns a task name made of whole words of the title or, if that leaves nothing, of the issue's name.
 func (i *Issue) TaskName() string {
 	if name := trellis.ShortName(i.Title); name != "" {
 		return name
@@ -97,7 +97,7 @@ func (i *Issue) TaskName() string {
 	return trellis.Slug(i.Name)
 }
 
-// urgencies are words for priorities, those of trackers and those that people use in labels.
+// urgencies are the words for priorities in trackers and in labels.
 var urgencies = [][]string{
 	{"p0", "urgent", "critical", "blocker", "highest"},
 	{"p1", "high", "major"},
@@ -105,7 +105,7 @@ var urgencies = [][]string{
 	{"p3", "low", "minor", "lowest", "trivial"},
 }
 
-// urgency is the priority that a word stands for, "" for none.
+// urgency returns the priority that a word stands for, "" for none.
 func urgency(word string) string {
 	for n, words := range urgencies {
 		if slices.Contains(words, strings.ToLower(strings.TrimSpace(word))) {
@@ -115,14 +115,14 @@ func urgency(word string) string {
 	return ""
 }
 
-// Priority is what the labels say (P1, priority: high), else the tracker's own priority; "" when nothing does.
+// Priority returns the priority in the labels (P1, priority: high), else the tracker's own, else "".
 func (i *Issue) Priority() string {
 	best := ""
 	for _, l := range i.Labels {
 		group, word := scoped(l)
 		p := urgency(word)
 		if group == "" && !strings.EqualFold(p, word) || group != "" && group != "priority" {
-			continue // a word alone may be about something else
+			continue // a word without a group may mean something else
 		}
 		if p != "" && (best == "" || p < best) {
 			best = p
@@ -131,7 +131,7 @@ func (i *Issue) Priority() string {
 	return cmp.Or(best, i.Urgency)
 }
 
-// DevType is the type of work that a label names (backend, type: docs), "" when none does, or several do.
+// DevType returns the type of work that a label names (backend, type: docs), "" if none does or labels disagree.
 func (i *Issue) DevType() (found string) {
 	for _, l := range i.Labels {
 		group, word := scoped(l)
@@ -147,7 +147,7 @@ func (i *Issue) DevType() (found string) {
 	return found
 }
 
-// scoped takes a label apart as people group them: "priority: high", "priority/high", "priority::high".
+// scoped splits a label into group and word: "priority: high", "priority/high", "priority::high".
 func scoped(label string) (group, word string) {
 	at := strings.IndexAny(label, ":/")
 	if at < 0 {

@@ -37,7 +37,7 @@ type State struct {
 	Calls     [][]string        `json:"calls"`
 	FailFrom  int               `json:"fail_from"` // the calls from this one to FailTo fail, with nothing done
 	FailTo    int               `json:"fail_to"`
-	Fault     string            `json:"fault"`     // all calls fail: 401, 403, 429, 502, away (fake only), cut off in the middle of the answer, hang forever; "": no fault
+	Fault     string            `json:"fault"`     // what all calls fail with: 401, 403, 429, 502, away (fake only), cut (half an answer), hang; "": nothing
 	Lost      string            `json:"lost"`      // the answer to the next creation of a pull request or issue is lost, by cut or hang
 	Unknown   bool              `json:"unknown"`   // the repository doesn't exist, or the account may not see it
 	Bare      string            `json:"bare"`      // path of the repository, if it is not the caller's origin

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Figures are the drawings of a record: what phases, agents, days and tasks took, and what came of tasks.
+// Figures returns the charts of a record: usage by phase, agent, day and task, and the outcomes of tasks.
 func Figures(r *stats.Record) (list []Figure) {
 	for _, by := range []stats.By{stats.ByPhase, stats.ByAgent, stats.ByDay, stats.ByTask} {
 		for _, c := range charts(r.Table(by)) {
@@ -26,7 +26,7 @@ func charts(t stats.Table) []Chart {
 	if t.By == stats.ByDay {
 		shape, share, rows = Columns, Lines, everyDay(rows)
 	}
-	if t.By == stats.ByTask { // those that took most
+	if t.By == stats.ByTask { // those with the most tokens first
 		rows = slices.Clone(rows)
 		slices.SortStableFunc(rows, func(a, b stats.Row) int { return cmp.Compare(b.Tokens(), a.Tokens()) })
 	}
@@ -55,7 +55,7 @@ func charts(t stats.Table) []Chart {
 	return list
 }
 
-// ends are what became of tasks, day by day.
+// ends returns charts of the outcomes of tasks by day.
 func ends(rows []stats.Row) []Chart {
 	of := func(name string, n func(stats.Ends) int) Series {
 		return series(name, rows, func(r stats.Row) float64 { return float64(n(*r.Ends)) })
@@ -69,9 +69,9 @@ func ends(rows []stats.Row) []Chart {
 	}
 }
 
-// rounds is how many tasks took how many rounds.
+// rounds returns a chart of how many tasks took how many rounds.
 func rounds(rows []stats.Row) Chart {
-	var count []float64 // from one round on
+	var count []float64 // index 0: one round
 	for _, r := range rows {
 		n := min(r.Ends.Rounds, maxRounds)
 		for n > len(count) {
@@ -91,13 +91,13 @@ func rounds(rows []stats.Row) Chart {
 	return c
 }
 
-// maxRounds is the most that are told apart.
+// maxRounds is the last column of the rounds chart, which includes tasks with more rounds.
 const maxRounds = 12
 
-// maxDays is how many days are drawn, the last ones.
+// maxDays is how many days are drawn, up to the last one.
 const maxDays = 31
 
-// everyDay are the rows of the last days, with those on which nothing was done.
+// everyDay returns the rows of the last days, including days without any work.
 func everyDay(rows []stats.Row) (list []stats.Row) {
 	if len(rows) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func series(name string, rows []stats.Row, of func(stats.Row) float64) Series {
 	return s
 }
 
-// known is a number that may be unknown; without any call it is 0.
+// known returns a number that may be unknown (NaN); without any call it is 0.
 func known(v *float64, calls int) float64 {
 	switch {
 	case v != nil:
@@ -144,7 +144,7 @@ func known(v *float64, calls int) float64 {
 	return math.NaN()
 }
 
-// untold says how many calls are not in a sum of costs.
+// untold says how many calls are missing in a sum of costs.
 func untold(total stats.Row) string {
 	if total.CostUnknown == 0 {
 		return "All calls told theirs."

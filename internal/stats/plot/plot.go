@@ -1,5 +1,5 @@
-// Package plot draws numbers as SVG that stands in a page: bars, columns and lines, each with the same numbers as a table. It
-// is made of shapes, classes and text alone, no script and no style, so that a page may forbid both.
+// Package plot draws numbers as SVG to be embedded in a page: bars, columns and lines, each also as a table. The SVG consists
+// of shapes, classes and text only, without scripts and styles, so that a page may forbid both.
 package plot
 
 import (
@@ -16,30 +16,30 @@ import (
 type Shape int
 
 const (
-	Bars    Shape = iota // lie, one a label, the series one after the other
-	Columns              // stand, one a label, the series on top of each other
-	Lines                // one a series, over the labels
+	Bars    Shape = iota // horizontal, one for each label, the series end to end
+	Columns              // vertical, one for each label, the series stacked
+	Lines                // one for each series, across the labels
 )
 
-// Chart is numbers, and how to draw them.
+// Chart has numbers and says how to draw them.
 type Chart struct {
-	ID     string // of the element, one of its own in a page
+	ID     string // of the element; unique in a page
 	Title  string
-	About  string // what is to be seen, in a sentence
+	About  string // describes the chart in a sentence
 	Shape  Shape
 	Labels []string
 	Series []Series
-	Format func(float64) string // of a number; nil is its shortest form
-	Top    float64              // the end of the axis; 0: by the numbers
+	Format func(float64) string // formats a number; nil: its shortest form
+	Top    float64              // end of the axis; 0: from the numbers
 }
 
-// Series is a number for each label. NaN is one that nobody knows.
+// Series has a number for each label. NaN means unknown.
 type Series struct {
 	Name   string
 	Values []float64
 }
 
-// Figure is a drawing and what it shows as a table.
+// Figure is a drawing with its content as a table.
 type Figure struct {
 	ID, Title, About string
 	SVG              template.HTML
@@ -63,21 +63,21 @@ func (c Chart) Figure() Figure {
 	return f
 }
 
-// Sizes of drawings, in their own units: about a letter's of a phone's page.
+// Sizes of drawings, in units of their view box, which is about as wide as a phone's page in CSS pixels.
 const (
 	wide   = 360.0
-	high   = 150.0 // of columns and lines, without what is below and above
+	high   = 150.0 // of columns and lines, without legend and labels
 	row    = 20.0  // of a bar
-	side   = 100.0 // for the labels of bars
-	axis   = 44.0  // for the numbers of an axis
-	number = 56.0  // behind a bar
-	legend = 18.0  // a line of it
+	side   = 100.0 // width for the labels of bars
+	axis   = 44.0  // width for the numbers of an axis
+	number = 56.0  // width for the number behind a bar
+	legend = 18.0  // height of a line of the legend
 )
 
-// maxBars is how many labels are drawn of bars; the table has all.
+// maxBars is how many bars are drawn at most; the table has all.
 const maxBars = 15
 
-// SVG draws the chart. Whatever its texts hold, they are text in it.
+// SVG draws the chart. Markup in its texts is escaped.
 func (c Chart) SVG() template.HTML {
 	d := &drawing{}
 	top := d.legend(c.Series)
@@ -101,7 +101,7 @@ func (c Chart) SVG() template.HTML {
 	return template.HTML(b.String())
 }
 
-// at is the number of a label.
+// at returns the number for label i, NaN if there is none.
 func (s Series) at(i int) float64 {
 	if i >= len(s.Values) {
 		return math.NaN()
@@ -119,7 +119,7 @@ func (c Chart) say(v float64) string {
 	return n(v)
 }
 
-// sum is what is known of all series of a label, and whether anything is.
+// sum returns the sum of the known numbers for label i, and false if none is known.
 func (c Chart) sum(i int) (all float64, known bool) {
 	for _, s := range c.Series {
 		if v := s.at(i); !math.IsNaN(v) {
@@ -129,7 +129,7 @@ func (c Chart) sum(i int) (all float64, known bool) {
 	return all, known
 }
 
-// most is where the axis ends.
+// most returns the largest number that the axis has to show.
 func (c Chart) most() float64 {
 	if c.Top > 0 {
 		return c.Top
@@ -184,7 +184,7 @@ func (c Chart) about(label string, s Series, v float64) string {
 	return about
 }
 
-// standing draws columns or lines above an axis.
+// standing draws columns or lines above a horizontal axis.
 func (c Chart) standing(d *drawing, top float64) {
 	ticks := scale(c.most())
 	most := ticks[len(ticks)-1]
@@ -219,7 +219,7 @@ func (c Chart) standing(d *drawing, top float64) {
 	}
 }
 
-// lines draws each series as a line that has gaps where nothing is known, and a point for each number.
+// lines draws each series as a line with a point for each number and gaps for unknown ones.
 func (c Chart) lines(d *drawing, step float64, at func(float64) float64) {
 	for k, s := range c.Series {
 		var path strings.Builder
@@ -242,7 +242,7 @@ func (c Chart) lines(d *drawing, step float64, at func(float64) float64) {
 	}
 }
 
-// scale are the numbers at an axis, from 0 to the first round one that is not below most.
+// scale returns the numbers at an axis, from 0 to the first round one that is not below most.
 func scale(most float64) []float64 {
 	if most <= 0 {
 		return []float64{0, 1}
@@ -261,10 +261,10 @@ func scale(most float64) []float64 {
 	return ticks
 }
 
-// drawing is the shapes of a chart.
+// drawing collects the shapes of a chart.
 type drawing struct{ strings.Builder }
 
-// legend names the series where there are several, and is so high.
+// legend draws the names of the series if there are several, and returns its height.
 func (d *drawing) legend(series []Series) float64 {
 	if len(series) < 2 {
 		return 4
@@ -282,7 +282,7 @@ func (d *drawing) legend(series []Series) float64 {
 	return y + legend + 4
 }
 
-// colours is how many series have a colour of their own.
+// colours is the number of different colours for series.
 const colours = 6
 
 func (d *drawing) rect(k int, x, y, w, h float64, about string) {
@@ -307,12 +307,12 @@ func (d *drawing) text(x, y float64, class, anchor, s string) {
 	fmt.Fprintf(d, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`, class, n(x), n(y), anchor, esc(s))
 }
 
-// n is a number in few digits.
+// n formats a number with few digits.
 func n(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
 }
 
-// esc is a text that is no markup, and in which nothing is hidden.
+// esc escapes markup, and makes invisible characters visible.
 func esc(s string) string {
 	return template.HTMLEscapeString(trellis.Visible(strings.ToValidUTF8(s, "�")))
 }
