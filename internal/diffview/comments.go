@@ -8,24 +8,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Side is one of the two that a difference has.
+// Side is one of the two sides of a diff.
 type Side string
 
 const (
-	Before Side = "old" // as it was
-	Now    Side = "new" // with the change
+	Before Side = "old" // before the change
+	Now    Side = "new" // after the change
 )
 
-// Comment is what a person says about a line.
+// Comment is a person's comment on a line.
 type Comment struct {
 	File  string `json:"file"`
 	Side  Side   `json:"side"`
 	Line  int    `json:"line"`
 	Text  string `json:"text"`
-	Quote string `json:"-"` // the line, by Find
+	Quote string `json:"-"` // the text of the line; set by Find
 }
 
-// Find takes the line that a comment is about from a file, if it is there.
+// Find looks up the line of the comment in a file, sets Quote, and reports whether it was found.
 func (c *Comment) Find(f *File) bool {
 	if c.File != f.Name() || c.Line < 1 {
 		return false
@@ -41,14 +41,14 @@ func (c *Comment) Find(f *File) bool {
 	return false
 }
 
-// Place says where a comment is.
+// Place returns the position of the comment for display.
 func (c *Comment) Place() string { return fmt.Sprintf("%s:%d (%s)", named(c.File), c.Line, c.Side) }
 
 // maxQuote is how much of a line is quoted, in bytes.
 const maxQuote = 400
 
-// Feedback is what a person says in general and about lines, as a text for whoever goes on with the work. Lines and comments
-// stand between fences that nothing in them closes.
+// Feedback returns a person's general feedback and comments on lines as a text for whoever continues the work. Lines and
+// comments are fenced such that nothing in them closes the fence.
 func Feedback(general string, comments []*Comment) string {
 	var b strings.Builder
 	if general = strings.TrimSpace(general); general != "" {
@@ -63,7 +63,7 @@ func Feedback(general string, comments []*Comment) string {
 	return b.String()
 }
 
-// named is a file's name in one line, as it is unless that would be read as something else.
+// named returns a file's name on one line, quoted if it could be misread otherwise.
 func named(name string) string {
 	if q := strconv.Quote(name); q != `"`+name+`"` || strings.TrimSpace(name) != name {
 		return q
@@ -71,7 +71,7 @@ func named(name string) string {
 	return name
 }
 
-// fenced is a text between lines of more backticks than it has in a row anywhere.
+// fenced returns a text between fences that have more backticks than any run of them in the text.
 func fenced(s string) string {
 	fence := strings.Repeat("`", max(3, text.Backticks(s)+1))
 	return fence + "\n" + s + "\n" + fence + "\n"

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Class is what a part of a line is in its language: comment, string, number, keyword, or nothing of these.
+// Class is the syntactic class of a part of a line: comment, string, number, keyword, or none of these.
 type Class string
 
 const (
@@ -17,25 +17,25 @@ const (
 	keyword Class = "keyword"
 )
 
-// language is how a family of languages is written, as far as a line that stands alone shows it.
+// language describes the syntax of a family of languages, as far as it can be recognized line by line.
 type language struct {
-	line     []string    // begin comments up to the end of the line
-	block    [][2]string // comments of several lines
-	quotes   string      // around strings of one line
-	multi    [][2]string // strings of several lines
+	line     []string    // these begin comments that extend to the end of the line
+	block    [][2]string // begin and end of comments that can have several lines
+	quotes   string      // delimiters of single-line strings
+	multi    [][2]string // begin and end of strings that can have several lines
 	numbers  bool
-	anyCase  bool // of keywords
+	anyCase  bool // keywords are case-insensitive
 	keywords map[string]bool
 }
 
-// state is what a line begins within: nothing, or what ends with a text.
+// state is what a line begins inside of: nothing, or something of a class that extends to the text end.
 type state struct {
 	end   string
 	class Class
 }
 
-// lex tells what the bytes of a line are, into classes unless that is nil, and what the next line begins within. It looks at
-// each byte once, or as often as a language has beginnings.
+// lex writes the class of each byte of a line into classes, unless that is nil, and returns the state at the end of the line.
+// It reads each byte once, or as often as the language has kinds of beginnings.
 func (l *language) lex(in state, s string, classes []Class) state {
 	mark := func(from, to int, c Class) {
 		for i := from; i < to && i < len(classes); i++ {
@@ -71,7 +71,7 @@ func (l *language) lex(in state, s string, classes []Class) state {
 	return in
 }
 
-// begins is what begins at a place of a line, and with how many bytes; 0 for nothing.
+// begins returns the state that begins at index i, and the number of bytes of its beginning, 0 if nothing begins there.
 func (l *language) begins(s string, i int) (state, int) {
 	rest := s[i:]
 	for _, b := range l.block {
@@ -92,7 +92,7 @@ func (l *language) begins(s string, i int) (state, int) {
 	return state{}, 0
 }
 
-// token is the string, number or word at a place of a line.
+// token returns the length and class of the string, number or word at index i.
 func (l *language) token(s string, i int) (n int, c Class) {
 	b := s[i]
 	switch {
@@ -120,7 +120,7 @@ func (l *language) token(s string, i int) (n int, c Class) {
 	return 1, plain
 }
 
-// quoted is a string of one line. An apostrophe within a word begins none, nor does one that nothing closes.
+// quoted returns a single-line string. An apostrophe begins none if it is inside a word or nothing closes it.
 func (l *language) quoted(s string, i int) (n int, c Class) {
 	quote := s[i]
 	if quote == '\'' && i > 0 && word(s[i-1]) {
@@ -146,7 +146,7 @@ func word(b byte) bool {
 	return b == '_' || digit(b) || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= 0x80
 }
 
-// languageOf is the language of a file by its name, nil for one without colours.
+// languageOf returns the language of a file by its name, nil if the file is not highlighted.
 func languageOf(name string) *language {
 	base := path.Base(name)
 	end := strings.ToLower(strings.TrimPrefix(path.Ext(base), "."))
@@ -159,7 +159,7 @@ func languageOf(name string) *language {
 	return languages()[end]
 }
 
-// languages are those that are known, by the ends of names.
+// languages returns the supported languages by file extension.
 var languages = sync.OnceValue(func() map[string]*language {
 	known := map[string]*language{}
 	for _, l := range []struct {
@@ -192,7 +192,7 @@ var languages = sync.OnceValue(func() map[string]*language {
 	return known
 })
 
-// cLike is a language with comments as C has them.
+// cLike returns a language with comments as in C.
 func cLike(quotes string, multi ...[2]string) language {
 	return language{line: []string{"//"}, block: [][2]string{{"/*", "*/"}}, quotes: quotes, multi: multi, numbers: true}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// visible is a text in which nothing is hidden.
+// visible makes invisible and invalid characters visible.
 func visible(s string) string { return trellis.Visible(strings.ToValidUTF8(s, "�")) }
 
-// parts cuts a line where its class, or whether it was changed, becomes another.
+// parts splits a line where its class changes, and where a changed part begins or ends.
 func parts(text string, classes []Class, changed []bool) (list []Part) {
 	class := func(i int) Class {
 		if i < len(classes) {
@@ -31,13 +31,13 @@ func parts(text string, classes []Class, changed []bool) (list []Part) {
 	return list
 }
 
-// maxCompared is how long lines may be that are compared with each other, in bytes.
+// maxCompared is the maximum length, in bytes, of lines that are compared with each other.
 const maxCompared = 1000
 
-// maxWords is how many words of them.
+// maxWords is the maximum number of words in such lines.
 const maxWords = 150
 
-// differing tells which bytes of a line are not in another one; nil when the lines have too little in common, or are too long.
+// differing marks the bytes of line that other lacks; nil if the lines have too little in common, or are too long.
 func differing(line, other string) []bool {
 	if len(line) > maxCompared || len(other) > maxCompared {
 		return nil
@@ -61,13 +61,13 @@ func differing(line, other string) []bool {
 		}
 		at += len(w)
 	}
-	if same*5 < letters*2 { // another line
+	if same*5 < letters*2 { // it has become a different line
 		return nil
 	}
 	return changed
 }
 
-// words are those of a line, the blanks and the signs between them.
+// words splits a line into words, runs of spaces, and single other characters.
 func words(s string) (list []string) {
 	kind := func(r rune) int {
 		switch {
@@ -92,7 +92,7 @@ func words(s string) (list []string) {
 	return list
 }
 
-// common tells which words of a are in the longest row of words that b has too.
+// common marks the words of a that belong to the longest common subsequence of a and b.
 func common(a, b []string) []bool {
 	longest := make([][]int, len(a)+1)
 	for i := range longest {

@@ -1,5 +1,5 @@
-// Package diffview takes a difference that git wrote apart, for those who show it: files, hunks and lines with their numbers,
-// what is another within a line, and which parts are comments, strings and words of the language. It renders nothing.
+// Package diffview parses a diff written by git for display: into files, hunks and numbered lines, the changed parts of lines,
+// and the parts that are comments, strings, numbers or keywords. It renders nothing.
 package diffview
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind is what became of a file.
+// Kind says how a file was changed.
 type Kind string
 
 const (
@@ -23,29 +23,29 @@ const (
 	Copied   Kind = "copied"
 )
 
-// File is what was changed of one file.
+// File has the changes of one file.
 type File struct {
-	Old, New         string // names, without a/ and b/; "" where there is none
+	Old, New         string // names, without a/ and b/; "" if it doesn't exist on that side
 	Kind             Kind
-	OldMode, NewMode string // as 100644 and 100755; "" where they did not change, or git does not say
-	Binary           bool   // it has no lines
+	OldMode, NewMode string // such as 100644 and 100755; "" if unchanged, or git doesn't say
+	Binary           bool   // there are no lines
 	Added, Deleted   int    // lines
 	Hunks            []Hunk
 }
 
-// Name is what the file is called now, or was when it was deleted.
+// Name returns the current name of the file, or the old one if it was deleted.
 func (f *File) Name() string {
 	return cmp.Or(f.New, f.Old)
 }
 
-// Hunk is some lines of a file that stand together.
+// Hunk is a group of adjacent lines of a file.
 type Hunk struct {
-	Old, New int    // the numbers of their first lines
-	Section  string // what git found them to be in
+	Old, New int    // numbers of the first lines
+	Section  string // the enclosing function or section, as git found it
 	Lines    []Line
 }
 
-// Mark says on which side a line is.
+// Mark says on which side of the diff a line is.
 type Mark byte
 
 const (
@@ -55,19 +55,19 @@ const (
 	header Mark = '@' // of a hunk
 )
 
-// Line is one of a file.
+// Line is a line in a hunk.
 type Line struct {
 	Mark     Mark
-	Old, New int // its numbers, 0 on the side where it is not
+	Old, New int // line numbers, 0 on a side that lacks the line
 	Text     string
-	Cut      int  // so many bytes of its end are left out
-	NoEnd    bool // the last line of its file, without an end
+	Cut      int  // number of bytes omitted at its end
+	NoEnd    bool // the last line of the file, without a newline
 }
 
 // maxLine is how much of a line is kept, in bytes.
 const maxLine = 4 << 10
 
-// Read reads a difference and hands on one file after the other, which it does not keep.
+// Read reads a diff and calls each for one file after the other. It doesn't keep the files.
 func Read(r io.Reader, each func(*File) error) error {
 	p := &parser{in: bufio.NewReaderSize(r, 64<<10)}
 	for {
@@ -84,16 +84,16 @@ func Read(r io.Reader, each func(*File) error) error {
 	}
 }
 
-// parser reads a difference line by line.
+// parser reads a diff line by line.
 type parser struct {
 	in   *bufio.Reader
-	at   int    // number of the line
-	line string // the current one, without its end
-	cut  int    // that is so many bytes longer
-	held bool   // it is still to be looked at
+	at   int    // number of the current line
+	line string // the current line, without the newline
+	cut  int    // number of bytes that line lacks at its end
+	held bool   // next returns the current line again
 }
 
-// next goes on to the next line.
+// next advances to the next line.
 func (p *parser) next() error {
 	if p.held {
 		p.held = false
@@ -108,7 +108,7 @@ func (p *parser) next() error {
 		p.cut += len(data)
 	}
 	if p.line == "" {
-		return err // io.EOF, or what the reader met
+		return err // io.EOF, or an error of the reader
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -117,12 +117,12 @@ func (p *parser) next() error {
 	if p.cut == 0 {
 		p.line = strings.TrimSuffix(p.line, "\n")
 	} else if err == nil {
-		p.cut-- // its end
+		p.cut-- // the newline
 	}
 	return nil
 }
 
-// file reads the next file, io.EOF when there is none.
+// file reads the next file. It returns io.EOF if there is none.
 func (p *parser) file() (*File, error) {
 	for {
 		if err := p.next(); err != nil {
@@ -136,7 +136,7 @@ func (p *parser) file() (*File, error) {
 	}
 }
 
-// rest reads what stands below the first line of a file.
+// rest reads what follows the first line of a file.
 func (p *parser) rest(f *File) error {
 	for {
 		err := p.next()
@@ -159,7 +159,7 @@ func (p *parser) rest(f *File) error {
 	}
 }
 
-// says takes in a line of what git says of a file before its hunks.
+// says processes a header line of a file.
 func (f *File) says(line string) {
 	for _, is := range []struct {
 		prefix string
@@ -185,7 +185,7 @@ func (f *File) says(line string) {
 	}
 }
 
-// hunk reads the lines of a hunk, as many as its first line says.
+// hunk reads the lines of a hunk, as many as its header announces.
 func (p *parser) hunk(f *File) error {
 	h := Hunk{}
 	var olds, news int
@@ -205,7 +205,7 @@ func (p *parser) hunk(f *File) error {
 	old, now := h.Old, h.New
 	for olds > 0 || news > 0 {
 		if err := p.next(); errors.Is(err, io.EOF) {
-			break // cut short: what is there is shown
+			break // a truncated diff: the lines so far are shown
 		} else if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (p *parser) hunk(f *File) error {
 	return p.end(&f.Hunks[len(f.Hunks)-1])
 }
 
-// end reads that the last line of a hunk has no end, where git says so.
+// end reads the marker that the last line of a hunk has no newline, if it is there.
 func (p *parser) end(h *Hunk) error {
 	err := p.next()
 	switch {
@@ -258,7 +258,7 @@ func (p *parser) end(h *Hunk) error {
 	return nil
 }
 
-// span is where a hunk begins on one side, and how many lines it has there.
+// span parses the first line and the number of lines of a hunk on one side.
 func span(word string, mark byte) (first, count int, err error) {
 	if word == "" || word[0] != mark {
 		return 0, 0, fmt.Errorf("%q is not a place of a hunk", word)
@@ -274,16 +274,16 @@ func span(word string, mark byte) (first, count int, err error) {
 	return first, count, nil
 }
 
-// side is the name behind --- or +++, "" for none.
+// side returns the file name after --- or +++, "" if the file doesn't exist on that side.
 func side(s, prefix string) string {
-	s, _, _ = strings.Cut(s, "\t") // which git puts behind names with blanks
+	s, _, _ = strings.Cut(s, "\t") // git appends a tab to names with spaces
 	if s == "/dev/null" {
 		return ""
 	}
 	return strings.TrimPrefix(unquote(s), prefix)
 }
 
-// sameNames are the names behind "diff --git", which are the same unless other lines say more.
+// sameNames returns the names after "diff --git", which are equal unless later lines say otherwise.
 func sameNames(s string) (old, now string) {
 	if strings.HasPrefix(s, `"`) {
 		if first, err := strconv.QuotedPrefix(s); err == nil {
@@ -297,7 +297,7 @@ func sameNames(s string) (old, now string) {
 	return strings.TrimPrefix(old, "a/"), now
 }
 
-// unquote is a name as git writes it, between quotes where it has letters that are not plain.
+// unquote returns a file name as it is; git quotes names with special characters.
 func unquote(s string) string {
 	if !strings.HasPrefix(s, `"`) {
 		return s

@@ -2,18 +2,18 @@ package diffview
 
 import "fmt"
 
-// Row is a line as it is shown. One without a number on either side is the head of a hunk.
+// Row is a line as it is displayed, or the header of a hunk.
 type Row struct {
-	Mark     Mark // 0: there is none on this side
+	Mark     Mark // 0: the other side has no corresponding line
 	Old, New int
 	Parts    []Part
 	NoEnd    bool
 }
 
-// Head reports whether the row is the head of a hunk.
+// Head reports whether the row is the header of a hunk.
 func (r Row) Head() bool { return r.Mark == header }
 
-// Text is the line.
+// Text returns the text of the line.
 func (r Row) Text() (s string) {
 	for _, p := range r.Parts {
 		s += p.Text
@@ -21,17 +21,17 @@ func (r Row) Text() (s string) {
 	return s
 }
 
-// Pair is a line as it was beside what it is now.
+// Pair is a row in a side-by-side view.
 type Pair struct{ Left, Right Row }
 
 // Part is a piece of a line.
 type Part struct {
 	Text    string
 	Class   Class
-	Changed bool // it is what is another in a line that was changed
+	Changed bool // differs from the corresponding line on the other side
 }
 
-// Unified are the rows of the file below each other from one on, at most so many, and how many more there are.
+// Unified returns at most most rows of the file's unified view, starting with row from, and the number of rows after them.
 func (f *File) Unified(from, most int) (rows []Row, more int) {
 	more = f.window(from, most, unified, func(h *Hunk) int { return len(h.Lines) + 1 }, func(s *shower, p place) {
 		switch {
@@ -46,7 +46,7 @@ func (f *File) Unified(from, most int) (rows []Row, more int) {
 	return rows, more
 }
 
-// Split are the rows of the file side by side, as Unified counts them.
+// Split returns rows of the file's side-by-side view, with from, most and more as in Unified.
 func (f *File) Split(from, most int) (pairs []Pair, more int) {
 	more = f.window(from, most, split, beside, func(s *shower, p place) {
 		var pair Pair
@@ -69,8 +69,8 @@ func (f *File) Split(from, most int) (pairs []Pair, more int) {
 	return pairs, more
 }
 
-// window shows the rows of the file that were asked for, and tells how many come after them. A hunk that is not among them
-// is only counted.
+// window calls show for the requested rows of the file, and returns the number of rows after them. A hunk that has none of the
+// rows is only counted.
 func (f *File) window(from, most int, places func(*Hunk) []place, count func(*Hunk) int, show func(*shower, place)) (more int) {
 	from = max(from, 0)
 	end, at, lang := from+max(most, 0), 0, languageOf(f.Name())
@@ -89,7 +89,7 @@ func (f *File) window(from, most int, places func(*Hunk) []place, count func(*Hu
 	return more
 }
 
-// head is the row above the lines of a hunk.
+// head returns the header of a hunk.
 func (h *Hunk) head() Row {
 	text := fmt.Sprintf("@@ -%d +%d @@", h.Old, h.New)
 	if h.Section != "" {
@@ -98,14 +98,14 @@ func (h *Hunk) head() Row {
 	return Row{Mark: header, Parts: []Part{{Text: visible(text)}}}
 }
 
-// place is what stands in a row: lines of a hunk by their indices, -1 for none.
+// place is the content of a row: indices of lines in a hunk, -1 for none.
 type place struct {
 	head        bool
 	left, right int
-	with        int // unified: the line that it was, or became
+	with        int // unified view: the corresponding line on the other side, -1 for none
 }
 
-// unified are the places of a hunk's lines below each other.
+// unified returns the rows of a hunk in the unified view.
 func unified(h *Hunk) []place {
 	list := append(make([]place, 0, len(h.Lines)+1), place{head: true, left: -1, right: -1, with: -1})
 	h.blocks(func(i int) {
@@ -121,7 +121,7 @@ func unified(h *Hunk) []place {
 	return list
 }
 
-// split are the places of a hunk's lines side by side.
+// split returns the rows of a hunk in the side-by-side view.
 func split(h *Hunk) []place {
 	list := append(make([]place, 0, len(h.Lines)+1), place{head: true, left: -1, right: -1, with: -1})
 	h.blocks(func(i int) {
@@ -141,14 +141,14 @@ func split(h *Hunk) []place {
 	return list
 }
 
-// beside is how many rows split makes of a hunk.
+// beside returns the number of rows of a hunk in the side-by-side view.
 func beside(h *Hunk) (n int) {
 	n = 1
 	h.blocks(func(int) { n++ }, func(olds, news, end int) { n += max(news-olds, end-news) })
 	return n
 }
 
-// partner is the line that one became, or was: that in the same place of a block, -1 for none.
+// partner returns the line at the same position on the other side of a block of changes, -1 if there is none.
 func partner(i, olds, news, end int) int {
 	if i < news {
 		if with := news + i - olds; with < end {
@@ -162,8 +162,8 @@ func partner(i, olds, news, end int) int {
 	return -1
 }
 
-// blocks goes through the lines: those that are the same one by one, and those that were changed as blocks of old ones,
-// from the first index on, and new ones, from the second on.
+// blocks iterates over the lines. It calls same for each unchanged line, and changed for each block of changes: its old lines
+// begin at the first index, its new ones at the second, and it ends before the third.
 func (h *Hunk) blocks(same func(int), changed func(olds, news, end int)) {
 	for i := 0; i < len(h.Lines); {
 		if h.Lines[i].Mark == Same {
@@ -184,17 +184,17 @@ func (h *Hunk) blocks(same func(int), changed func(olds, news, end int)) {
 	}
 }
 
-// shower makes rows of a hunk's lines. It knows how the language stands at each line that it has come to.
+// shower turns lines of a hunk into rows. It caches the lexer states of the lines up to the last one it has reached.
 type shower struct {
 	hunk   *Hunk
 	lang   *language
 	states []states
 }
 
-// states are what a line begins within, on both sides.
+// states are the lexer states, on both sides, with which a line begins.
 type states struct{ old, now state }
 
-// row is a line, beside the one that it became or was, -1 for none.
+// row returns the row of line i; with is the corresponding line on the other side, -1 for none.
 func (s *shower) row(i, with int) Row {
 	l := s.hunk.Lines[i]
 	text := l.Text
@@ -208,12 +208,12 @@ func (s *shower) row(i, with int) Row {
 	return Row{Mark: l.Mark, Old: l.Old, New: l.New, NoEnd: l.NoEnd, Parts: parts(text, s.classes(i), changed)}
 }
 
-// classes are those of the bytes of a line.
+// classes returns the class of each byte of a line.
 func (s *shower) classes(i int) []Class {
 	if s.lang == nil {
 		return nil
 	}
-	for at := len(s.states); at <= i; at++ { // where none is known begins the hunk
+	for at := len(s.states); at <= i; at++ { // a hunk begins in the zero state
 		now := states{}
 		if at > 0 {
 			now = s.after(at - 1)
@@ -230,7 +230,7 @@ func (s *shower) classes(i int) []Class {
 	return classes
 }
 
-// after is what the line behind one begins within.
+// after returns the states with which the line after i begins.
 func (s *shower) after(i int) states {
 	l, was := s.hunk.Lines[i], s.states[i]
 	if l.Mark != Plus {
