@@ -1,5 +1,5 @@
-// Package metrics says in numbers where a repository's tasks stand and what they took, in the text format of Prometheus. It
-// reads what status and stats read, and nothing else; no label has the name of a task.
+// Package metrics exports the state of a repository's tasks and what they took, in the text format of Prometheus. It uses only
+// what packages status and stats read; no label contains the name of a task.
 package metrics
 
 import (
@@ -14,27 +14,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Budget is what agents used today, and what they may use in a day.
+// Budget is what agents used today, and the limits for a day.
 type Budget struct {
 	Used    trellis.Usage
 	Tokens  int64   // 0: no limit
 	CostUSD float64 // 0: no limit
 }
 
-// Source is what numbers are made of.
+// Source provides the data for the metrics.
 type Source struct {
-	Tasks   func() status.Reader // as things are now
+	Tasks   func() status.Reader // reads the current state
 	Work    *stats.Reader
 	Budget  func() (Budget, error)
-	Version string // of trellis
+	Version string // of Trellis
 	Now     func() time.Time
 }
 
-// fresh is how long what was collected is given to whoever asks next, so that several scrapers cost what one does.
+// fresh is how long collected metrics are reused, so that several scrapers cost no more than one.
 const fresh = 5 * time.Second
 
-// Collector collects the numbers of a repository. Who keeps it reads again only what was written since. Several goroutines
-// may use it.
+// Collector collects the metrics of a repository. It caches data, and reads only what was written since the last time. It is
+// safe for concurrent use.
 type Collector struct {
 	from Source
 
@@ -43,13 +43,13 @@ type Collector struct {
 	at   time.Time
 }
 
-// New is a collector of a source's numbers.
+// New returns a collector for a source.
 func New(from Source) *Collector { return &Collector{from: from} }
 
-// ContentType is the type of what Write writes.
+// ContentType is the media type of what Write writes.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Write writes all numbers.
+// Write writes all metrics.
 func (c *Collector) Write(w io.Writer) error {
 	text, err := c.collected()
 	if err == nil {
@@ -58,7 +58,7 @@ func (c *Collector) Write(w io.Writer) error {
 	return err
 }
 
-// collected is the page of all numbers, of a few seconds ago at most.
+// collected returns the page with all metrics, at most a few seconds old.
 func (c *Collector) collected() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Collector) collected() ([]byte, error) {
 	return c.text, nil
 }
 
-// page reads everything once.
+// page reads all data once.
 func (s Source) page() (*page, error) {
 	reader := s.Tasks()
 	tasks, err := reader.Tasks(status.Filter{})
@@ -91,7 +91,7 @@ func (s Source) page() (*page, error) {
 	p.value(buildInfo, 1, s.Version, runtime.Version())
 	p.tasks(tasks)
 	p.watcher(reader.Watcher, tasks)
-	if b, err := s.Budget(); err == nil { // else nobody knows what was used, and nothing is told of it
+	if b, err := s.Budget(); err == nil { // else it is unknown what was used, and these metrics are missing
 		p.budget(b)
 	}
 	p.calls(work)
@@ -100,7 +100,7 @@ func (s Source) page() (*page, error) {
 	return p, nil
 }
 
-// tasks tells where tasks stand.
+// tasks adds the metrics about the state of tasks.
 func (p *page) tasks(all []status.Task) {
 	byStatus, waiting := counts{}, counts{}
 	for _, s := range trellis.Statuses {
@@ -129,7 +129,7 @@ func (p *page) tasks(all []status.Task) {
 	p.value(tasksBroken, float64(broken))
 }
 
-// watcher tells whether one is there, and how busy it is.
+// watcher adds the metrics about the watcher and how busy it is.
 func (p *page) watcher(w pulse.State, all []status.Task) {
 	p.value(watcherUp, float64(one(w.Alive && !w.Hangs)))
 	if !w.Last.IsZero() {
@@ -144,7 +144,7 @@ func (p *page) watcher(w pulse.State, all []status.Task) {
 	p.value(watcherQueue, float64(queued))
 }
 
-// budget tells what was used of the day's budgets. There is no number for a limit that nobody set.
+// budget adds what was used of the day's budgets, and the limits that are set.
 func (p *page) budget(b Budget) {
 	p.value(dayTokens, float64(b.Used.Tokens()))
 	if b.Tokens > 0 {

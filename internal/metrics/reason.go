@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/status"
 )
 
-// reasons are why tasks wait, by how status says it: the label of each, and how that begins.
+// reasons maps the reasons for waiting in package status, by their beginning, to labels.
 var reasons = []struct{ label, begins string }{
 	{"approval", "approval"},
 	{"decision", "decision"},
@@ -20,10 +20,10 @@ var reasons = []struct{ label, begins string }{
 	{"time", "time"},
 	{"agent", "agent ("},
 	{"start", "start"},
-	{"another", ""}, // the provider, the day's budget, files of another task: as the watcher says it
+	{"another", ""}, // the provider, the day's budget, files of another task: in the watcher's words
 }
 
-// reason is the label of what a task waits for.
+// reason returns the label for what a task waits for.
 func reason(waitsFor string) string {
 	for _, r := range reasons {
 		if strings.HasPrefix(waitsFor, r.begins) {

@@ -1,6 +1,6 @@
 package metrics
 
-// Kind is what a number is to Prometheus.
+// Kind is the Prometheus type of a metric.
 type Kind string
 
 const (
@@ -9,7 +9,7 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Metric is a number with a name, told apart by labels.
+// Metric is a metric with its labels.
 type Metric struct {
 	Name   string
 	Kind   Kind
@@ -17,7 +17,7 @@ type Metric struct {
 	Help   string
 }
 
-// Where tasks stand now.
+// The current state of tasks.
 var (
 	buildInfo      = Metric{"trellis_build_info", Gauge, []string{"version", "go"}, "1, with the version of trellis that wrote this."}
 	tasksByStatus  = Metric{"trellis_tasks", Gauge, []string{"status"}, "Tasks that are not archived, by status."}
@@ -38,7 +38,7 @@ var (
 	collectSeconds = Metric{"trellis_collect_duration_seconds", Gauge, nil, "How long it took to collect all this."}
 )
 
-// What was done for all tasks, archived ones too.
+// The work done for all tasks, including archived ones.
 var (
 	runsEnded    = Metric{"trellis_runs_total", Counter, []string{"flow", "outcome"}, "Runs and plannings that ended, by what came of them."}
 	runFailures  = Metric{"trellis_run_failures_total", Counter, []string{"flow", "code"}, "Runs and plannings that failed, by failure code."}
@@ -56,7 +56,7 @@ var (
 	checkSeconds = Metric{"trellis_check_seconds_total", Counter, []string{"phase"}, "Seconds that commands of the project ran."}
 )
 
-// All are all metrics.
+// All returns all metrics.
 func All() []Metric {
 	return []Metric{buildInfo, tasksByStatus, tasksWaiting, tasksNeeding, tasksRunning, tasksBroken, watcherUp, watcherBeat, watcherSlots, watcherBusy, watcherQueue,
 		dayTokens, dayTokensLimit, dayCost, dayCostLimit, runsEnded, runFailures, runSeconds, runRounds, phaseSeconds, deliveries,

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// labels are the values of a metric's labels, as many as it has.
+// labels are the values of a metric's labels; those that it doesn't have are "".
 type labels [3]string
 
 func labelled(values []string) (l labels) {
@@ -24,12 +24,12 @@ func (c counts) add(n float64, values ...string) { c[labelled(values)] += n }
 
 // histogram counts observations in buckets.
 type histogram struct {
-	in  []uint64 // up to the bound of the same index, and not up to the one before it
+	in  []uint64 // number of observations in the bucket, not cumulative; bounds as in histograms
 	n   uint64
 	sum float64
 }
 
-// histograms are those of a metric, by labels.
+// histograms are the histograms of a metric, by labels.
 type histograms struct {
 	bounds []float64
 	by     map[labels]*histogram
@@ -50,8 +50,8 @@ func (h histograms) observe(v float64, values ...string) {
 	one.sum += v
 }
 
-// page is a text in Prometheus' format, version 0.0.4. That takes no library: the one that there is would bring protocol
-// buffers into every command. The tests read it with Prometheus' own.
+// page is a text in Prometheus' text format, version 0.0.4. No library is used, since the existing one would link protocol
+// buffers into every command. The tests parse the output with Prometheus' own library.
 type page struct{ bytes.Buffer }
 
 func (p *page) value(m Metric, v float64, values ...string) {
@@ -59,7 +59,7 @@ func (p *page) value(m Metric, v float64, values ...string) {
 	p.sample(m.Name, m.Labels, labelled(values), v)
 }
 
-// each writes a metric with its values. One that has none is not there, as Prometheus wants it.
+// each writes a metric with its values. A metric without values is omitted, as Prometheus requires.
 func (p *page) each(m Metric, c counts) {
 	if len(c) == 0 {
 		return
@@ -111,7 +111,7 @@ func (p *page) sample(name string, names []string, values labels, v float64) {
 	p.WriteString(" " + number(v) + "\n")
 }
 
-// escaped is a label's value as it stands in quotes.
+// escaped escapes a label's value for use in quotes.
 func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(s, "\uFFFD"))
 }

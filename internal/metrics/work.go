@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// calls tells what agents and commands took.
+// calls adds what agents and commands took.
 func (p *page) calls(work *stats.Record) {
 	made, tokens, cost, unknown, missed, ran, seconds := counts{}, counts{}, counts{}, counts{}, counts{}, counts{}, counts{}
 	took := newHistograms(secondsBounds)
@@ -47,7 +47,7 @@ func (p *page) calls(work *stats.Record) {
 	p.each(checkSeconds, seconds)
 }
 
-// runs tells what became of runs.
+// runs adds the metrics about ended runs.
 func (p *page) runs(work *stats.Record) {
 	ended, failed, places := counts{}, counts{}, counts{}
 	took, rounds, phases := newHistograms(secondsBounds), newHistograms(roundsBounds), newHistograms(secondsBounds)
@@ -79,7 +79,7 @@ func (p *page) runs(work *stats.Record) {
 	p.each(deliveries, places)
 }
 
-// code is the label of a failure code: one of the table, or another, whatever a journal says.
+// code returns the label for a failure code, "another" for unknown ones: a journal may contain anything.
 func code(c trellis.Code) string {
 	if _, known := c.Info(); known {
 		return string(c)
@@ -97,13 +97,13 @@ func result(c stats.Call) string {
 	return "ok"
 }
 
-// maxModels is how many models have a label of their own: agents say what they are called, and may say anything.
+// maxModels is how many models get a separate label: agents report the names of models, and may report anything.
 const maxModels = 50
 
-// models are those that have a label of their own.
+// models are the models with a separate label.
 type models map[string]bool
 
-// modelsOf are the models that most calls were answered by.
+// modelsOf returns the models with the most calls.
 func modelsOf(work *stats.Record) models {
 	times := map[string]int{}
 	for c := range work.Calls() {
@@ -119,7 +119,7 @@ func modelsOf(work *stats.Record) models {
 	return own
 }
 
-// label is that of the model of a call: "" when nobody told it.
+// label returns the label for the model of a call: "" if it is unknown.
 func (m models) label(c stats.Call) string {
 	if c.Model == "" || m[c.Model] {
 		return c.Model

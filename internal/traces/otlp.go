@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The types of OTLP in JSON, as far as spans of a run need them: ids are hex, 64-bit integers strings, enumerations numbers. The SDK
-// and its exporter would be 10 MB and 1,850 allocations at every start; the tests read this with the collector's own.
+// Types of OTLP/JSON, as far as spans of a run need them: ids are hex, 64-bit integers strings, enumerations numbers. The SDK and
+// its exporter would add 10 MB and 1,850 allocations at every start; the tests read the output with the collector's own parser.
 
 type export struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -35,7 +35,7 @@ type scope struct {
 	Version string `json:"version,omitempty"`
 }
 
-// schema are the semantic conventions by which attributes are called.
+// schema identifies the semantic conventions for the names of attributes.
 const schema = "https://opentelemetry.io/schemas/1.41.0"
 
 type span struct {
@@ -64,7 +64,7 @@ type state struct {
 // failed is the status of a span that ended with an error.
 var failed = state{2}
 
-// nanos is a time as OTLP has it.
+// nanos is a time as OTLP encodes it.
 type nanos time.Time
 
 func (n nanos) MarshalJSON() ([]byte, error) {
@@ -78,7 +78,7 @@ type attribute struct {
 
 type attributes []attribute
 
-// text adds an attribute, unless it is empty.
+// text adds an attribute, unless its value is empty.
 func (a *attributes) text(key, value string) {
 	if value != "" {
 		*a = append(*a, attribute{key, map[string]any{"stringValue": value}})
@@ -97,7 +97,7 @@ func (a *attributes) truth(key string, value bool) {
 	*a = append(*a, attribute{key, map[string]any{"boolValue": value}})
 }
 
-// encode is a request with spans of this process.
+// encode returns the body of a request with spans of this process.
 func (s *Settings) encode(version string, spans []span) ([]byte, error) {
 	var who attributes
 	who.text("service.name", s.Service)

@@ -22,19 +22,19 @@ type sender struct {
 	client  *http.Client
 }
 
-// refusedError is an answer that does not get better by asking again.
+// refusedError is a permanent error: trying again would not help.
 type refusedError struct{ says string }
 
 func (e *refusedError) Error() string { return e.says }
 
-// How often a request is made that fails for a passing reason, and how long it waits in between at least and at most.
+// Number of attempts for a request that fails temporarily, and the minimum and maximum pause between them.
 const (
 	tries   = 4
 	pause   = time.Second
 	longest = 30 * time.Second
 )
 
-// send sends spans, and again when that fails for a passing reason. Once over is closed nothing is tried again.
+// send sends spans, with further attempts after temporary errors. Once over is closed, there are no more attempts.
 func (s *sender) send(ctx context.Context, over <-chan struct{}, spans []span) error {
 	body, err := s.encode(s.version, spans)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *sender) send(ctx context.Context, over <-chan struct{}, spans []span) e
 	}
 }
 
-// post makes one request. after is how long the collector wants to be left alone.
+// post makes one request. after is how long the collector asks to wait.
 func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, err error) {
 	if s.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -79,7 +79,7 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 		return 0, fmt.Errorf("%s does not answer: %w", req.URL.Host, inner(err))
 	}
 	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what is cut off says nothing
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // a truncated answer counts as none
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return retryAfter(res.Header.Get("Retry-After")), fmt.Errorf("%s answers %s", req.URL.Host, res.Status)
@@ -89,20 +89,20 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 	}
 	var part struct {
 		PartialSuccess struct {
-			RejectedSpans json.Number `json:"rejectedSpans"` // a string, mostly
+			RejectedSpans json.Number `json:"rejectedSpans"` // usually a string
 		} `json:"partialSuccess"`
 	}
-	_ = json.Unmarshal(said, &part) // whoever says nothing took all
+	_ = json.Unmarshal(said, &part) // no statement means that all were accepted
 	if n := part.PartialSuccess.RejectedSpans; n != "" && n != "0" {
 		return 0, &refusedError{fmt.Sprintf("%s refused %s spans", req.URL.Host, n)}
 	}
 	return 0, nil
 }
 
-// inner is an error without the address that was asked, which may hold a key.
+// inner returns an error without the request's address, which may contain a key.
 func inner(err error) error { return cmp.Or(errors.Unwrap(err), err) }
 
-// retryAfter is how long a server wants to be left alone, in seconds or until a date; 0 when it does not say.
+// retryAfter parses Retry-After, which is in seconds or a date; 0 if it is neither.
 func retryAfter(said string) time.Duration {
 	if n, err := strconv.Atoi(said); err == nil {
 		return time.Duration(n) * time.Second
@@ -113,7 +113,7 @@ func retryAfter(said string) time.Duration {
 	return 0
 }
 
-// http is the client, made when it is needed first. It follows no redirect, which would take the headers elsewhere.
+// http returns the client, creating it first if needed. It follows no redirects, which would send the headers to another server.
 func (s *sender) http() *http.Client {
 	s.once.Do(func() {
 		s.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

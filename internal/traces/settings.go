@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Settings are where spans go and under what name, as the variables of OpenTelemetry say it.
+// Settings say where spans are sent and with which resource attributes, as set by OpenTelemetry's variables.
 type Settings struct {
-	Endpoint string // of traces
+	Endpoint string // for traces
 	Headers  http.Header
 	Service  string
-	Resource map[string]string // further attributes of this process
-	Timeout  time.Duration     // of one request
+	Resource map[string]string // additional attributes of this process
+	Timeout  time.Duration     // of one request; 0: none
 }
 
-// FromEnvironment are the settings that get tells, nil when nobody wants spans. An error says which variable is wrong.
+// FromEnvironment returns the settings in the environment, nil if no spans are wanted. An error names the invalid variable.
 func FromEnvironment(get func(name string) string) (*Settings, error) {
 	endpoint := get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if base := get("OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" && base != "" {
@@ -28,7 +28,7 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 	if endpoint == "" || strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") || get("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
-	// What has a variable of traces alone has that before the one of all signals.
+	// Variables for traces take precedence over those for all signals.
 	of := func(name string) string {
 		return cmp.Or(get("OTEL_EXPORTER_OTLP_TRACES_"+name), get("OTEL_EXPORTER_OTLP_"+name))
 	}
@@ -62,7 +62,7 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 	return s, nil
 }
 
-// pairs reads NAME=VALUE,NAME=VALUE, with values as in addresses. What is wrong is not shown: it may hold a key.
+// pairs parses NAME=VALUE,NAME=VALUE with percent-encoded values. Errors don't show the text, since it may contain a key.
 func pairs(text string) (map[string]string, error) {
 	list := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

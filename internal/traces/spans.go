@@ -19,32 +19,32 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Trace is the trace of a run. Its ids follow from the run and from what was done in it, so that whoever goes on with a run, in
-// whatever process, makes the same.
+// Trace is the trace of a run. Its ids are derived from the run and its activities, so that any process that resumes the run
+// produces the same ids.
 type Trace struct{ id string }
 
-// Of is the trace of the run of a journal.
+// Of returns the trace of the run in a journal.
 func Of(h *journal.History) Trace {
 	sum := sha256.Sum256([]byte(strings.Join([]string{"trellis trace", h.Clone, h.Run, h.Began.UTC().Format(time.RFC3339Nano)}, "\x00")))
 	return Trace{hex.EncodeToString(sum[:16])}
 }
 
-// Parent is what a process gets in TRACEPARENT whose spans belong below an activity of the run, by the activity's id.
+// Parent returns the value of TRACEPARENT for a process whose spans belong below the activity with this id.
 func (t Trace) Parent(activity string) string { return "00-" + t.id + "-" + t.span(activity) + "-01" }
 
-// span is the id of the span of an activity, or of something in it.
+// span returns the id of the span of an activity, or of something in it.
 func (t Trace) span(parts ...string) string {
 	sum := sha256.Sum256([]byte("trellis span\x00" + t.id + "\x00" + strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// tree are the spans of what is over in a run: the run itself, its phases, and in them what was done.
+// tree collects the spans of everything that has ended in a run: the run itself, its phases, and the activities in them.
 type tree struct {
 	Trace
 	run    string
 	redact func(string) string
 	spans  []span
-	phase  phase // that has begun
+	phase  phase // the current one
 	last   pipeline.TaskState
 }
 
@@ -52,10 +52,10 @@ type phase struct {
 	id, call, name string
 	round          int
 	since          time.Time
-	code           string // of what failed in it last
+	code           string // failure code of the last activity that failed in it
 }
 
-// spansOf are the spans of all that is over, each as it will be whenever it is asked for again.
+// spansOf returns the spans of everything that has ended. Each span is the same whenever it is requested again.
 func spansOf(h *journal.History, redact func(string) string) []span {
 	t := &tree{Trace: Of(h), run: h.Run, redact: redact}
 	for _, c := range h.Calls {
@@ -72,10 +72,10 @@ func spansOf(h *journal.History, redact func(string) string) []span {
 	return t.spans
 }
 
-// rootID is the part that the id of the span of the whole run is made of: no activity is called that.
+// rootID is the part from which the id of the run's span is derived: no activity has this name.
 const rootID = ""
 
-// add adds a span below the phase that has begun, or else below the run.
+// add adds a span below the current phase or, without one, below the run.
 func (t *tree) add(s span) {
 	s.TraceID = t.id
 	if s.Parent == "" && s.ID != t.span(rootID) {
@@ -87,7 +87,7 @@ func (t *tree) add(s span) {
 	t.spans = append(t.spans, s)
 }
 
-// enter takes in where the run says that it stands: one phase may end by that, and another begin.
+// enter processes a state that the run wrote: one phase may end with it, and another begin.
 func (t *tree) enter(s pipeline.TaskState, c journal.Entry) {
 	t.last = s
 	now := phase{t.span(c.ID), c.ID, s.Phase, s.Round, c.Started, ""}
@@ -98,13 +98,13 @@ func (t *tree) enter(s pipeline.TaskState, c journal.Entry) {
 		}
 	}
 	if now.name == t.phase.name && now.round == t.phase.round {
-		return // it goes on
+		return // the same phase continues
 	}
 	t.leave(c.Started)
 	t.phase = now
 }
 
-// leave adds the phase that has begun, and ends at a time.
+// leave adds the current phase, which ends at a time.
 func (t *tree) leave(at time.Time) {
 	p := t.phase
 	t.phase = phase{}
@@ -120,7 +120,7 @@ func (t *tree) leave(at time.Time) {
 	t.add(s)
 }
 
-// outcome is what the conventions call an end with a failure code, "" for none.
+// outcome returns the name in the semantic conventions for an end with a failure code, "" for success.
 func outcome(code string) string {
 	switch trellis.Code(code) {
 	case "":
@@ -133,7 +133,7 @@ func outcome(code string) string {
 	return "failure"
 }
 
-// fail marks a span by a failure code, unless that is empty. What the failure says in words stays here: it may quote anything.
+// fail marks a span as failed, unless code is empty. The failure's message is not sent, since it may quote anything.
 func (s *span) fail(code string) {
 	if code != "" {
 		s.Attributes.text("error.type", code)
@@ -167,7 +167,7 @@ func (t *tree) root(h *journal.History) {
 	t.add(s)
 }
 
-// activity adds what was done by an activity: a call of an agent, commands, a wait, or something else.
+// activity adds the span of an activity: a call of an agent, commands, a wait, or something else.
 func (t *tree) activity(c journal.Entry) {
 	s := span{ID: t.span(c.ID), Name: c.Activity, Kind: internal, Start: nanos(c.Started), End: nanos(c.Finished)}
 	s.Attributes.text("trellis.activity", c.ID)
@@ -176,7 +176,7 @@ func (t *tree) activity(c journal.Entry) {
 		code = c.Fail.Code
 	}
 	if c.Entries > 1 {
-		s.Attributes.number("trellis.entries", int64(c.Entries)) // it was cut off before
+		s.Attributes.number("trellis.entries", int64(c.Entries)) // it was interrupted before
 	}
 	if signal, ok := strings.CutPrefix(c.Activity, "await:"); ok {
 		s.Name = "wait " + signal
@@ -190,14 +190,14 @@ func (t *tree) activity(c journal.Entry) {
 	t.commands(s, c)
 }
 
-// agent says of a span what is known of the call of an agent, and returns its failure code.
+// agent adds what is known of a call of an agent to its span, and returns its failure code.
 func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	var r agentcall.Request
 	var reply agentcall.Reply
 	if json.Unmarshal(c.In, &r) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
-		return "" // records in another shape say nothing
+		return "" // records in an unknown format are ignored
 	}
-	if reply.Known { // nobody was invoked
+	if reply.Known { // the answer was known, so no agent was called
 		return ""
 	}
 	s.Name, s.Kind = "invoke_agent "+string(r.Role), client
@@ -210,7 +210,7 @@ func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	a.text("gen_ai.conversation.id", reply.Session)
 	u := reply.Usage
 	if u.Tokens() > 0 {
-		a.number("gen_ai.usage.input_tokens", u.InputTokens+u.CachedTokens) // the convention counts cached ones in
+		a.number("gen_ai.usage.input_tokens", u.InputTokens+u.CachedTokens) // by convention this includes cached ones
 		a.number("gen_ai.usage.output_tokens", u.OutputTokens)
 		a.number("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
 	}
@@ -228,7 +228,7 @@ func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	return ""
 }
 
-// provider is what the conventions call whose model an agent asks, "" where nobody can tell.
+// provider returns the name in the semantic conventions for the provider of an agent's model, "" if unknown.
 func provider(agent, model string) string {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	for _, known := range []struct{ agent, begins, name string }{{"claude", "claude", "anthropic"}, {"codex", "gpt-", "openai"}, {"gemini", "gemini", "gcp.gemini"}} {
@@ -239,11 +239,11 @@ func provider(agent, model string) string {
 	return ""
 }
 
-// maxCommand is how much of a command line a span has.
+// maxCommand is the maximum length of a command line in a span.
 const maxCommand = 256
 
-// commands adds the commands that an activity ran. How long each took is recorded, and not when it began: they lie one after the
-// other, or all at the beginning where they ran at the same time.
+// commands adds the commands that an activity ran. Only their durations are recorded: they are placed one after the other, or
+// all at the beginning of the activity if they ran concurrently.
 func (t *tree) commands(above span, c journal.Entry) {
 	var out struct {
 		workflow.Ran
@@ -262,7 +262,7 @@ func (t *tree) commands(above span, c journal.Entry) {
 	at, beside := c.Started, all > c.Finished.Sub(c.Started)
 	for i, r := range out.Results {
 		if r.Earlier {
-			continue // it was not run
+			continue // it was not run again
 		}
 		end := at.Add(took(r))
 		s := span{ID: t.span(c.ID, "command", strconv.Itoa(i)), Parent: above.ID, Name: "command", Kind: internal, Start: nanos(at), End: nanos(end)}

@@ -1,7 +1,7 @@
-// Package traces sends what runs did as spans to a collector of OpenTelemetry, by OTLP over HTTP: a run, its phases, and in them
-// calls of agents, commands, waits and deliveries. Spans are made from the journal of a run once something is over, so what is to
-// be sent waits in no queue; their ids follow from the run, so that a run which is cut off and goes on makes no span twice. Nothing here
-// slows or fails a run.
+// Package traces sends the work of runs as spans to an OpenTelemetry collector, by OTLP over HTTP: runs, their phases, and in
+// these the calls of agents, commands, waits and deliveries. Spans are made from the journal of a run once something has ended,
+// so no queue of unsent spans is needed. Their ids are derived from the run, so an interrupted run that is resumed duplicates
+// none. Nothing here slows or fails a run.
 package traces
 
 import (
@@ -23,27 +23,27 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Tracer sends spans of runs, one request at a time, from a goroutine that begins with the first of them. A nil Tracer does
-// nothing. Several goroutines may use it.
+// Tracer sends spans of runs, one request at a time, from a goroutine that is started when the first journal is written to. A
+// nil Tracer does nothing. It is safe for concurrent use.
 type Tracer struct {
 	to      sender
 	redact  func(string) string
 	begin   sync.Once
 	wake    chan struct{}
-	over    chan struct{} // closed by Close: what is left is tried once
-	stopped chan struct{} // closed when nothing is sent any more
+	over    chan struct{} // closed by Close: the remaining spans are tried once
+	stopped chan struct{} // closed when nothing more is sent
 	ctx     context.Context
 	stop    context.CancelFunc
 
 	mu    sync.Mutex
-	dirty map[string]bool // folders of runs to which something was written
-	tell  func(string)    // of who followed a run last
-	told  bool            // that spans were lost
+	dirty map[string]bool // task directories whose journals were written to
+	tell  func(string)    // of the latest Follow
+	told  bool            // the loss of spans was reported
 
-	sent map[string]*memory // by folder; for the one goroutine
+	sent map[string]*memory // by run directory; used only by the sending goroutine
 }
 
-// New sends spans to where the settings say. redact masks known secrets; nil: nothing is masked.
+// New returns a Tracer that sends spans as s says. redact masks known secrets; nil masks nothing.
 func New(s Settings, version string, redact func(string) string) *Tracer {
 	if redact == nil {
 		redact = func(s string) string { return s }
@@ -53,8 +53,8 @@ func New(s Settings, version string, redact func(string) string) *Tracer {
 	return t
 }
 
-// Follow has the run in a task's directory followed: what it returns is called when something was written to the journal, and
-// never waits. tell is told once when spans can't be sent. Nil: nobody wants spans.
+// Follow returns a function to be called after each write to the journal of the task in dir; the function doesn't block. tell
+// is called once if spans can't be sent. On a nil Tracer Follow returns nil.
 func (t *Tracer) Follow(dir string, tell func(string)) (written func()) {
 	if t == nil {
 		return nil
@@ -65,14 +65,14 @@ func (t *Tracer) Follow(dir string, tell func(string)) (written func()) {
 		t.dirty[dir], t.tell = true, tell
 		select {
 		case t.wake <- struct{}{}:
-		default: // it wakes anyway
+		default: // a wakeup is pending already
 		}
 		t.begin.Do(func() { go t.work() })
 	}
 }
 
-// Close tries once to send what was not sent yet, for as long as wait, and ends. Who followed a run may be gone by now, so
-// tell is told when that can't be done, unless they were. It may be called once.
+// Close makes one attempt to send the remaining spans, for at most wait, and stops the Tracer. It calls tell, since that of
+// Follow may be unusable by now, if that fails and no failure was reported before. Close may be called once.
 func (t *Tracer) Close(wait time.Duration, tell func(string)) {
 	if t == nil {
 		return
@@ -90,13 +90,13 @@ func (t *Tracer) Close(wait time.Duration, tell func(string)) {
 	t.to.close()
 }
 
-// How long nothing is sent after something was, so that what comes close together goes together, and after that could not be done.
+// apart is the pause after sending, so that spans close in time share a request; rest is the pause after a failure.
 const (
 	apart = time.Second
 	rest  = time.Minute
 )
 
-// work sends until the end. What could not be sent is tried again with what comes next, but not at once.
+// work sends spans until Close. What could not be sent is tried again later, together with newer spans.
 func (t *Tracer) work() {
 	defer close(t.stopped)
 	resting := time.NewTimer(0)
@@ -126,7 +126,7 @@ func (t *Tracer) work() {
 	}
 }
 
-// round sends what runs did that something was written of, false when that could not be done.
+// round sends the new spans of all runs whose journals were written to, and returns false if that failed.
 func (t *Tracer) round() bool {
 	t.mu.Lock()
 	dirs := slices.Sorted(maps.Keys(t.dirty))
@@ -146,7 +146,7 @@ func (t *Tracer) round() bool {
 	return true
 }
 
-// failed says once that spans can't be sent.
+// failed reports once that spans can't be sent.
 func (t *Tracer) failed(err error) {
 	t.mu.Lock()
 	tell, told := t.tell, t.told
@@ -157,18 +157,18 @@ func (t *Tracer) failed(err error) {
 	}
 }
 
-// maxSpans is how many spans a request has.
+// maxSpans is the maximum number of spans in a request.
 const maxSpans = 512
 
 // send sends the spans of a run that were not sent yet.
 func (t *Tracer) send(dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if errors.Is(err, journal.ErrNone) { // a planning got its name meanwhile, or the task is gone
+	if errors.Is(err, journal.ErrNone) { // a planning has got its final name meanwhile, or the task is gone
 		dir = filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
 		h, err = journal.Read(filepath.Join(dir, taskdir.Run))
 	}
 	if h == nil || err != nil && !errors.Is(err, journal.ErrDamaged) {
-		return nil // what can't be read is no reason to try again
+		return nil // retrying doesn't help with an unreadable journal
 	}
 	sent := t.remember(filepath.Join(dir, taskdir.Run), Of(h))
 	left := slices.DeleteFunc(spansOf(h, t.redact), func(s span) bool { return sent.has(s.ID) })
@@ -180,22 +180,22 @@ func (t *Tracer) send(dir string) error {
 		for _, s := range batch {
 			sent.add(s.ID)
 		}
-		if err != nil { // it is not asked again about these
+		if err != nil { // the collector won't accept them in another attempt either
 			t.failed(err)
 			continue
 		}
 		sent.keep()
 	}
-	if h.Ended { // nothing is to come of it
+	if h.Ended { // no more spans will follow
 		delete(t.sent, sent.dir)
 	}
 	return nil
 }
 
-// sentFile is where a run's folder remembers which spans were taken. Without it they are sent again, with the same ids.
+// sentFile is the file in a run's directory that lists the accepted spans. Without it they are sent again, with the same ids.
 const sentFile = "traces.json"
 
-// memory are the spans of a run that were taken.
+// memory lists the accepted spans of a run.
 type memory struct {
 	dir   string
 	Trace string   `json:"trace"`
@@ -203,14 +203,14 @@ type memory struct {
 	known map[string]bool
 }
 
-// remember is what was sent of the trace of a run's folder.
+// remember returns the list of accepted spans for the trace of a run.
 func (t *Tracer) remember(dir string, trace Trace) *memory {
 	if m := t.sent[dir]; m != nil && m.Trace == trace.id {
 		return m
 	}
 	m := &memory{known: map[string]bool{}}
 	if data, err := durable.ReadBelow(dir, sentFile, durable.MaxJournal); err != nil || json.Unmarshal(data, m) != nil || m.Trace != trace.id {
-		m.Sent = nil // of another run, or of nobody
+		m.Sent = nil // of another run, or unreadable
 	}
 	m.dir, m.Trace = dir, trace.id
 	for _, id := range m.Sent {
@@ -227,7 +227,7 @@ func (m *memory) add(id string) {
 	m.Sent = append(m.Sent, id)
 }
 
-// keep writes down what was taken. Where that can't be done it is sent again by the next process, which harms nobody.
+// keep saves the list. If that fails, the next process sends the spans again, which does no harm.
 func (m *memory) keep() {
 	if data, err := json.Marshal(m); err == nil {
 		_ = agentcall.WriteUnsynced(m.dir, sentFile, data)

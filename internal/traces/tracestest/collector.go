@@ -1,4 +1,4 @@
-// Package tracestest is a collector of spans on loopback, which reads them as the OpenTelemetry collector does.
+// Package tracestest is a collector of spans on loopback, which parses them as the OpenTelemetry collector does.
 package tracestest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// Collector takes spans.
+// Collector receives spans.
 type Collector struct {
-	URL string // of all signals, as OTEL_EXPORTER_OTLP_ENDPOINT names it
-	// Answer may answer a request before it is looked at, and says whether it did. Nil: it does not.
+	URL string // for all signals, to be used as OTEL_EXPORTER_OTLP_ENDPOINT
+	// Answer may answer a request before it is processed, and reports whether it did. Nil: it never does.
 	Answer func(w http.ResponseWriter, r *http.Request) bool
 
 	t        *testing.T
@@ -30,7 +30,7 @@ type Collector struct {
 	times    map[string]int
 }
 
-// Span is a span as it was read.
+// Span is a received span.
 type Span struct {
 	Trace, Parent, Name, Kind string
 	Failed                    bool
@@ -38,7 +38,7 @@ type Span struct {
 	Seconds                   float64
 }
 
-// New serves a collector until the test ends.
+// New starts a collector that is closed when the test ends.
 func New(t *testing.T) *Collector {
 	c := &Collector{t: t, spans: map[string]Span{}, times: map[string]int{}}
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
@@ -56,7 +56,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // who sent it was killed
+		return // the client was killed
 	}
 	read, err := new(ptrace.JSONUnmarshaler).UnmarshalTraces(body)
 	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
@@ -90,21 +90,21 @@ func (c *Collector) take(read ptrace.Traces) {
 	}
 }
 
-// Requests is how many requests came.
+// Requests returns the number of requests.
 func (c *Collector) Requests() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
 }
 
-// Resource are the attributes of who sent spans last.
+// Resource returns the attributes of the resource in the last request.
 func (c *Collector) Resource() map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.resource
 }
 
-// Spans are those that came, by their ids; again is how many came more than once, each as it was the first time.
+// Spans returns the received spans by id. again is how many were received more than once, always with the same content.
 func (c *Collector) Spans() (spans map[string]Span, again int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +118,8 @@ func (c *Collector) Spans() (spans map[string]Span, again int) {
 	return spans, again
 }
 
-// Tree is the trace that came as indented names, children in the order of their names, and fails the test unless it is whole: one
-// trace, one root, each span below one that is there.
+// Tree returns the received trace as indented names, sorted by name below each span. It fails the test unless the trace is
+// complete: one trace with one root, and every other span below an existing one.
 func (c *Collector) Tree() string {
 	c.t.Helper()
 	spans, _ := c.Spans()
