@@ -1,6 +1,5 @@
-// Package mcpclients knows the programs that start MCP servers, and adds one to the settings of each or takes it out again. What
-// it does not add it leaves as it is, to the byte: settings are edited as text, and an edit counts only if they say the same as
-// before but for the server.
+// Package mcpclients adds an MCP server to the settings of programs that start such servers, and removes it. It changes no other
+// byte: settings are edited as text, and an edit is accepted only if the settings say the same as before, except about the server.
 package mcpclients
 
 import (
@@ -10,40 +9,40 @@ import (
 	"reflect"
 )
 
-// Names are those of the programs.
+// Names are the names of the supported programs.
 var Names = []string{"claude", "codex", "opencode"}
 
-// server is what the settings call the server.
+// server is the name of the server in the settings.
 const server = "trellis"
 
 // Client is a program that starts MCP servers, with its settings.
 type Client struct {
 	Name   string
-	File   string // its settings, those of the person for all projects
+	File   string // the user's settings for all projects
 	form   form
-	mode   os.FileMode         // of a file that is made
-	places func(Start) []place // where it may find one besides
+	mode   os.FileMode         // of a new file
+	places func(Start) []place // other files in which it may find servers
 }
 
-// form is how settings are written.
+// form is a format of settings.
 type form interface {
-	// add is the settings with the server in them, and the text that was put in. there reports that they have it already.
+	// add returns the settings with the server, and the inserted text. there reports whether the server is in them already.
 	add(old []byte, command []string) (now []byte, added string, there bool, err error)
-	// cut is the settings without the server, however that is written now; there is false when they don't have it.
+	// cut returns the settings without the server, whatever its entry looks like. there is false if they don't have it.
 	cut(old []byte) (now []byte, there bool, err error)
-	// decode is what settings say, and key the name of the servers in that.
+	// decode parses settings; key returns the name of the servers in them.
 	decode(data []byte) (map[string]any, error)
 	key() string
 }
 
-// has reports whether settings have the server; those that can't be read don't.
+// has reports whether settings have the server, false if they can't be parsed.
 func has(f form, data []byte) bool {
 	doc, err := f.decode(data)
 	servers, _ := doc[f.key()].(map[string]any)
 	return err == nil && servers[server] != nil
 }
 
-// holds is an error unless both settings say the same but for the server, without which the table of servers may be gone.
+// holds returns an error unless was and now are equal except for the server, and its table if nothing else is in that.
 func holds(f form, was, now []byte) error {
 	a, err := f.decode(was)
 	if err != nil {
@@ -66,7 +65,7 @@ func holds(f form, was, now []byte) error {
 	return nil
 }
 
-// New is a program by its name, nil when nobody knows it. get tells of the environment.
+// New returns the program of that name, nil if it is unknown. get looks up environment variables.
 func New(name string, get func(string) string) (*Client, error) {
 	home := get("HOME")
 	under := func(variable, usual string) string {
@@ -91,13 +90,13 @@ func New(name string, get func(string) string) (*Client, error) {
 	if !filepath.IsAbs(c.File) {
 		return nil, errors.New("there is no HOME to find the settings of " + name + " in")
 	}
-	if real, err := filepath.EvalSymlinks(c.File); err == nil { // a link stays one
+	if real, err := filepath.EvalSymlinks(c.File); err == nil { // a symbolic link remains one
 		c.File = real
 	}
 	return c, nil
 }
 
-// openCodeFile is the file of opencode's settings that is there. It reads all of them, and what the first one says outweighs the others.
+// openCodeFile returns the existing file of opencode's settings: it reads all of them, and the first takes precedence.
 func openCodeFile(dir string) string {
 	for _, name := range []string{"opencode.jsonc", "opencode.json"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

@@ -8,26 +8,26 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Start is where a program is started: what it finds besides the settings of the person depends on that.
+// Start says where a program is started, which determines the settings that it finds besides the user's.
 type Start struct {
-	Dir  string // the folder
-	Main string // the main checkout of the repository that it is in, "" when it is in none
+	Dir  string // the working directory
+	Main string // the main checkout of its repository, "" if it is in none
 }
 
-// Other is a server of the same name that a program finds beside the settings of the person for all projects.
+// Other is a server of the same name that a program finds besides that in the user's settings for all projects.
 type Other struct {
 	File    string `json:"file"`
-	Project string `json:"project"` // the folder in and below which it counts; "": everywhere
-	Wins    bool   `json:"wins"`    // it counts there, and the one of the person's settings does not
-	Remove  string `json:"remove"`  // the command that takes it out; "": the program has none
+	Project string `json:"project"` // the folder in and below which it is used; "": everywhere
+	Wins    bool   `json:"wins"`    // it takes precedence over the one in the user's settings
+	Remove  string `json:"remove"`  // the command that removes it; "": the program has none
 }
 
 type place struct {
 	Other
-	has func(data []byte) bool // nil: as the person's settings would have it
+	has func(data []byte) bool // nil: in the same format as the user's settings
 }
 
-// Elsewhere are those that it finds when it is started there. Files that can't be read count for nothing: the program says so itself.
+// Elsewhere returns the servers found if the program is started in from. Unreadable files are skipped: the program reports them.
 func (c *Client) Elsewhere(from Start) []Other {
 	list := []Other{}
 	for _, p := range c.places(from) {
@@ -45,8 +45,8 @@ func (c *Client) Elsewhere(from Start) []Other {
 	return list
 }
 
-// claudePlaces are what its own settings say of one project, by the main checkout or the folder where there is no repository, and .mcp.json
-// in the folder and all above it.
+// claudePlaces returns a project's part of claude's own settings, which is under the main checkout or, outside of repositories,
+// the working directory; and .mcp.json in that directory and all above it.
 func claudePlaces(own string) func(Start) []place {
 	return func(from Start) []place {
 		project := cmp.Or(from.Main, from.Dir)
@@ -58,7 +58,7 @@ func claudePlaces(own string) func(Start) []place {
 	}
 }
 
-// ofProject reports whether settings of claude have the server for one project.
+// ofProject returns a function that reports whether settings of claude have the server for one project.
 func ofProject(project string) func([]byte) bool {
 	return func(data []byte) bool {
 		doc, err := jsonForm{}.decode(data)
@@ -69,7 +69,7 @@ func ofProject(project string) func([]byte) bool {
 	}
 }
 
-// codexPlaces are those of a checkout, from the folder up to its top. It reads them where the person trusts the project.
+// codexPlaces returns the settings in a checkout, from dir up to its top. Codex reads them if the user trusts the project.
 func codexPlaces(from Start) (list []place) {
 	for _, dir := range upTo(from.Dir, top(from.Dir, from.Dir)) {
 		list = append(list, place{Other: Other{File: filepath.Join(dir, ".codex", "config.toml"), Project: dir, Wins: true}})
@@ -77,8 +77,9 @@ func codexPlaces(from Start) (list []place) {
 	return list
 }
 
-// openCodePlaces are those of a checkout, up to the top of the file system where there is none, and what it reads everywhere: a
-// file that OPENCODE_CONFIG names and a folder in the home, before the settings of the person, and the others beside those, after them.
+// openCodePlaces returns the settings in a checkout or, without one, in all directories up to the root; and those read
+// everywhere: the file that OPENCODE_CONFIG names and a folder in the home directory, which take precedence over the user's
+// settings, and the other files beside those, which don't.
 func openCodePlaces(own, home, named string) func(Start) []place {
 	return func(from Start) (list []place) {
 		names := []string{"opencode.jsonc", "opencode.json"}
@@ -102,7 +103,7 @@ func openCodePlaces(own, home, named string) func(Start) []place {
 	}
 }
 
-// top is the checkout that a folder is in, or else.
+// top returns the top of the checkout that contains dir, or orElse.
 func top(dir, orElse string) string {
 	for _, at := range upTo(dir, "/") {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -112,7 +113,7 @@ func top(dir, orElse string) string {
 	return orElse
 }
 
-// upTo are a folder and those above it, as far as last.
+// upTo returns a directory and those above it, up to last.
 func upTo(dir, last string) (list []string) {
 	for at := dir; ; at = filepath.Dir(at) {
 		if list = append(list, at); at == last || at == filepath.Dir(at) {

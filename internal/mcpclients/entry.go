@@ -14,28 +14,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Entry is the server in the settings of a program, with the note by which it is taken out as it was put in.
+// Entry is the server in the settings of a program, with a note that allows an exact removal.
 type Entry struct {
 	Client
-	Note string        // file in the person's folder of state; "": nothing is noted
-	Disk *durable.Disk // nil is a disk without faults
+	Note string        // path of the note in the user's state folder; "": there is no note
+	Disk *durable.Disk // nil: a disk without injected faults
 }
 
-// note is what was done to settings.
+// note records a change of settings.
 type note struct {
 	File  string   `json:"file"`
 	Added string   `json:"added"`
-	Sum   string   `json:"sum"`            // of the settings afterwards
-	Made  bool     `json:"made"`           // there was no file before
-	Dirs  []string `json:"dirs,omitempty"` // that were made for it, the innermost first
+	Sum   string   `json:"sum"`            // of the settings after the change
+	Made  bool     `json:"made"`           // the file was created
+	Dirs  []string `json:"dirs,omitempty"` // that were created for it, the innermost first
 }
 
-// Change is what would be done, or was.
+// Change describes a change, planned or done.
 type Change struct {
-	Text   string // that is put in, or taken out
-	There  bool   // the settings have the server, before anything is done
-	Edited bool   // they were changed by others since it was put in
-	Gone   bool   // the file goes: it was made for the server, and has nothing else
+	Text   string // that is inserted or removed
+	There  bool   // the settings had the server before the change
+	Edited bool   // the settings were changed by others since it was inserted
+	Gone   bool   // the file is removed: it was created for the server, and contains nothing else
 }
 
 // PreviewAdd returns what Add would do.
@@ -48,7 +48,7 @@ func (e Entry) PreviewAdd(command []string) (Change, error) {
 	return Change{Text: added, There: there}, e.wrong(err)
 }
 
-// Add puts the server in, unless it is there.
+// Add inserts the server, unless it is in the settings.
 func (e Entry) Add(command []string) (c Change, err error) {
 	dirs, err := e.missing()
 	if err != nil {
@@ -72,7 +72,7 @@ func (e Entry) Add(command []string) (c Change, err error) {
 	return c, err
 }
 
-// missing are the folders that the settings lack, the innermost first.
+// missing returns the missing folders of the settings' path, the innermost first.
 func (e Entry) missing() (dirs []string, err error) {
 	for dir := filepath.Dir(e.File); ; dir = filepath.Dir(dir) {
 		if _, err = os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func (e Entry) PreviewRemove() (Change, error) {
 	return c, err
 }
 
-// Remove takes the server out, and the file too where that was made for it.
+// Remove removes the server, and the file too if that was created for it.
 func (e Entry) Remove() (c Change, err error) {
 	if c, err = e.PreviewRemove(); err != nil || !c.There {
 		return c, err
@@ -115,20 +115,20 @@ func (e Entry) Remove() (c Change, err error) {
 	return c, err
 }
 
-// removeFile takes the file away, where it still is old, with the folders that were made for it and hold nothing else.
+// removeFile removes the file if its content still is old, and the folders created for it if they are empty.
 func (e Entry) removeFile(old []byte) error {
 	if err := e.Disk.Remove(e.File, old); err != nil {
 		return err
 	}
 	for _, dir := range e.noted().Dirs {
 		if os.Remove(dir) != nil {
-			break // there is something in it
+			break // it is not empty
 		}
 	}
 	return nil
 }
 
-// taken is the settings without the server: as they were before, where the text that was put in still stands there.
+// taken returns the settings without the server: exactly as before, if the inserted text is still in them.
 func (e Entry) taken(old []byte) (now []byte, c Change, err error) {
 	n := e.noted()
 	now, c.There, err = e.form.cut(old)
@@ -144,7 +144,7 @@ func (e Entry) taken(old []byte) (now []byte, c Change, err error) {
 	return exact, c, nil
 }
 
-// rest is settings that were edited since, without the server.
+// rest returns settings that were edited since, without the server.
 func (e Entry) rest(old, now []byte, c Change, err error) ([]byte, Change, error) {
 	if c.There {
 		if _, still, again := e.form.cut(now); err != nil || still || again != nil {
@@ -155,7 +155,7 @@ func (e Entry) rest(old, now []byte, c Change, err error) ([]byte, Change, error
 	return now, c, e.wrong(err)
 }
 
-// shown is the text that goes when settings become others that are shorter.
+// shown returns the text that is removed in order to turn old into now.
 func shown(old, now []byte) string {
 	if len(now) >= len(old) {
 		return ""
@@ -171,7 +171,7 @@ func shown(old, now []byte) string {
 	return string(old[head : len(old)-tail])
 }
 
-// noted is what was noted of these settings; nothing when that can't be told.
+// noted returns the note for these settings, an empty one if there is none or it can't be read.
 func (e Entry) noted() (n note) {
 	if e.Note == "" {
 		return n
@@ -200,7 +200,7 @@ func (e Entry) keep(n note) error {
 	return nil
 }
 
-// wrong is why settings can't be edited, with their file.
+// wrong adds the name of the settings' file to an error.
 func (e Entry) wrong(err error) error {
 	if err == nil {
 		return nil

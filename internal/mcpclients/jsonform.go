@@ -10,10 +10,10 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonForm is JSON, maybe with comments: servers are members of an object that is a member of the whole.
+// jsonForm is JSON, possibly with comments, with the servers as members of an object in the top-level object.
 type jsonForm struct {
-	servers string // the key of the object of servers
-	schema  string // that a file which is made names; "": none
+	servers string // key of the object with the servers
+	schema  string // the schema to name in a new file; "": none
 	entry   func(command []string) any
 }
 
@@ -47,7 +47,7 @@ func (f jsonForm) add(old []byte, command []string) (now []byte, added string, t
 	return now, added, false, holds(f, now, old)
 }
 
-// whole is a file with nothing but the server.
+// whole returns a file that contains only the server.
 func (f jsonForm) whole(command []string) (string, error) {
 	servers := map[string]any{server: f.entry(command)}
 	var doc any = map[string]any{f.servers: servers}
@@ -58,7 +58,7 @@ func (f jsonForm) whole(command []string) (string, error) {
 	return string(text) + "\n", err
 }
 
-// cut takes out the member with the comma that belongs to it.
+// cut removes the member and its comma.
 func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 	if len(bytes.TrimSpace(old)) == 0 {
 		return old, false, nil
@@ -85,7 +85,7 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 		to := m.Value.EndOffset
 		if after := to + len(m.Value.AfterExtra); after < len(old) && old[after] == ',' {
 			now = bytes.Join([][]byte{old[:from], old[to:after], old[after+1:]}, nil)
-		} else if i > 0 { // the last one: the comma before it goes
+		} else if i > 0 { // the last member: remove the comma before it
 			before := &servers.Members[i-1].Value
 			comma := before.EndOffset + len(before.AfterExtra)
 			now = bytes.Join([][]byte{old[:comma], old[comma+1 : max(from, comma+1)], old[to:]}, nil)
@@ -104,7 +104,7 @@ func (jsonForm) decode(data []byte) (doc map[string]any, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return doc, nil
 	}
-	v, err := hujson.Parse(bytes.Clone(data)) // the next line writes into it
+	v, err := hujson.Parse(bytes.Clone(data)) // Standardize modifies the data
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (jsonForm) decode(data []byte) (doc map[string]any, err error) {
 	return doc, d.Decode(&doc)
 }
 
-// object is an object with its place in the text.
+// object is an object with its position in the text.
 type object struct {
 	*hujson.Object
 	at hujson.Value
@@ -132,7 +132,7 @@ func parseJSON(data []byte) (object, error) {
 	return object{o, v}, nil
 }
 
-// find is the last member of that name, which is the one that counts.
+// find returns the last member of that name, which takes precedence.
 func find(o object, name string) (found *hujson.ObjectMember) {
 	for i := range o.Members {
 		if nameOf(&o.Members[i]) == name {
@@ -150,15 +150,15 @@ func nameOf(m *hujson.ObjectMember) string {
 	return name.String()
 }
 
-// layout is how the members of an object are laid out.
+// layout is how the members of an object are formatted.
 type layout struct {
-	lines        bool   // each on a line of its own
-	end          string // of a line
-	inner, outer string // what stands before members, and before the closing brace
-	unit         string // by which inner is more than outer
+	lines        bool   // each member on a separate line
+	end          string // line ending
+	inner, outer string // indentation of members, and of the closing brace
+	unit         string // the difference between the two
 }
 
-// layoutOf is that of an object as it is; of an empty one as its text suggests, whose closing brace stands behind outer.
+// layoutOf returns the formatting of an object, derived from text if it is empty. outer is its closing brace's indentation.
 func layoutOf(text []byte, o object, outer string) layout {
 	l := layout{lines: true, end: "\n", outer: outer, unit: "  "}
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -177,13 +177,13 @@ func layoutOf(text []byte, o object, outer string) layout {
 		l.inner = before[i+1:]
 		l.unit = strings.TrimPrefix(l.inner, outer)
 	}
-	if strings.Trim(l.inner, " \t") != "" || l.unit == "" { // a comment stands before the member, or it is not indented
+	if strings.Trim(l.inner, " \t") != "" || l.unit == "" { // a comment precedes the member, or it is not indented
 		l.inner, l.unit = outer+"  ", "  "
 	}
 	return l
 }
 
-// member is a new first member of an object, and where it goes: behind the brace, and what is said about that in its line.
+// member returns a new first member for an object, and where to insert it: after the brace and any comment on the brace's line.
 func (l layout) member(text []byte, o object, name string, value any) (place int, added string, err error) {
 	place = o.at.StartOffset + 1
 	key, err := json.Marshal(name)
@@ -197,7 +197,7 @@ func (l layout) member(text []byte, o object, name string, value any) (place int
 	doc, err := json.MarshalIndent(value, l.inner, l.unit)
 	added = strings.ReplaceAll("\n"+l.inner+string(key)+": "+string(doc), "\n", l.end)
 	line, _, more := bytes.Cut(text[place:o.at.EndOffset-1], []byte("\n"))
-	if more && !bytes.Contains(line, []byte("/*")) { // a comment or nothing
+	if more && !bytes.Contains(line, []byte("/*")) { // the rest of the line is a line comment or empty
 		place += len(bytes.TrimRight(line, "\r"))
 	}
 	switch {

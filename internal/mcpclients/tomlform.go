@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// tomlForm is TOML, where the server is a table at the end.
+// tomlForm is TOML, with the server as a table at the end.
 type tomlForm struct{}
 
 const tomlKey = "mcp_servers"
@@ -49,16 +49,16 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 	return now, added, false, holds(f, now, old)
 }
 
-// quoteTOML is a text as a basic string: what Go escapes otherwise is no part of a path or a flag, and is refused by who reads it again.
+// quoteTOML quotes a basic string. Go's other escapes don't occur in paths and flags, and holds would reject them.
 func quoteTOML(s string) string { return strconv.Quote(s) }
 
-// tomlHeader is the line that a table begins with; its match is [mcp_servers.trellis, or one below it.
+// tomlHeader matches the header of a table; its group matches in [mcp_servers.trellis] and the tables below it.
 const tomlHeader = `^[ \t]*\[(?:[ \t]*["']?` + tomlKey + `["']?[ \t]*\.[ \t]*["']?(` + server + `)["']?[ \t]*[.\]])?`
 
-// tomlInline is the line that sets all servers at once.
+// tomlInline matches a line that sets all servers at once.
 const tomlInline = `(?m)^[ \t]*["']?` + tomlKey + `["']?[ \t]*=`
 
-// cut takes out the table of the server with those below it. Comments behind its last key stay: they are about what follows.
+// cut removes the server's table and the tables below it. Comments after its last key are kept: they belong to what follows.
 func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 	doc, err := f.decode(old)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 		return old, false, nil
 	}
 	header, ours := regexp.MustCompile(tomlHeader), false
-	var behind []byte // the last key of the server: blank lines and comments
+	var behind []byte // blank lines and comments after the server's last key
 	for line := range bytes.Lines(old) {
 		if m := header.FindSubmatch(line); m != nil {
 			if ours && m[1] == nil {
@@ -92,7 +92,7 @@ func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
 	return now, true, holds(f, old, now)
 }
 
-// comments are blank lines and comments, where there is a comment among them.
+// comments returns lines, which are blank or comments, if there is a comment in them.
 func comments(lines []byte) []byte {
 	if bytes.ContainsRune(lines, '#') {
 		return lines

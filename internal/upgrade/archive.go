@@ -13,10 +13,10 @@ import (
 
 const maxProgram = 512 << 20
 
-// Archive is what a release has for one system.
+// Archive is the content of a release for one system.
 type Archive struct {
 	Program []byte
-	Pages   map[string][]byte // of the manual, by the names of their files
+	Pages   map[string][]byte // pages of the manual, by file name
 }
 
 func open(data []byte) (*Archive, error) {
@@ -43,7 +43,7 @@ func open(data []byte) (*Archive, error) {
 	return a, nil
 }
 
-// take keeps a file of the archive if it is one of those that are installed.
+// take reads a file of the archive if it is to be installed.
 func (a *Archive) take(name string, content io.Reader) (err error) {
 	switch base := path.Base(name); {
 	case base == "trellis":

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Owner is a package manager that installed the program, whose file is then its own; "" is none.
+// Owner is the package manager that installed the program, and so is responsible for its file; "" if none did.
 type Owner string
 
 // The package managers that releases have packages for.
@@ -21,7 +21,7 @@ const (
 	APK      Owner = "apk"
 )
 
-// asks is what the package managers answer with 0 for a file that is theirs.
+// asks lists commands that exit with 0 for a file of a package, by package manager.
 var asks = []struct {
 	owner Owner
 	argv  []string
@@ -31,7 +31,7 @@ var asks = []struct {
 	{APK, []string{"apk", "info", "--who-owns"}},
 }
 
-// Owner finds who installed the program.
+// Owner returns the package manager that installed the program.
 func (p *Program) Owner(ctx context.Context) Owner {
 	if strings.Contains(p.Path, "/Cellar/") || strings.Contains(p.Path, "/Caskroom/") {
 		return Homebrew
@@ -45,7 +45,7 @@ func (p *Program) Owner(ctx context.Context) Owner {
 	return ""
 }
 
-// Command is what to type to have the package manager bring a release.
+// Command returns the command that installs a release with the package manager.
 func (o Owner) Command(r *Release) string {
 	name := "trellis_" + strings.TrimPrefix(r.Version, "v") + "_" + runtime.GOOS + "_" + runtime.GOARCH
 	switch o {

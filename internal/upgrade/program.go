@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// ErrNoPrevious says that nothing was replaced yet.
+// ErrNoPrevious means that nothing was replaced yet.
 var ErrNoPrevious = errors.New("there is no program from before the last upgrade")
 
-// Program is the file of this program. Whatever happens to an upgrade or a rollback, killed in the middle or out of space, there
-// is a whole program at Path: the one from before or the one from after.
+// Program is the file of this program. Whatever happens to an upgrade or a rollback, such as being killed or running out of
+// space, there is always a complete program at Path: the old or the new one.
 type Program struct {
-	Path string // no link
+	Path string // not a symbolic link
 	Disk *durable.Disk
-	Env  []string // for what is tried
+	Env  []string // environment for trying programs
 }
 
-// alone runs what changes the program, while no other process does.
+// alone calls change, which changes the program, while no other process does.
 func (p *Program) alone(change func() error) error {
 	lock, err := durable.TryLock(p.beside("lock"), durable.Holder{PID: os.Getpid(), Since: time.Now()})
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *Program) alone(change func() error) error {
 	return errors.Join(err, os.Remove(p.beside("lock")), lock.Unlock())
 }
 
-// previous is the program from before the last upgrade, and next the one that is going to be there.
+// previous is the path of the program from before the last upgrade, and next that of the program about to be installed.
 func (p *Program) previous() string { return p.beside("previous") }
 func (p *Program) next() string     { return p.beside("next") }
 
@@ -43,7 +43,7 @@ func (p *Program) beside(what string) string {
 	return filepath.Join(filepath.Dir(p.Path), "."+filepath.Base(p.Path)+"-"+what)
 }
 
-// Replace puts a release in the place of the program, once it was seen to start here, and keeps the program as the previous one.
+// Replace installs a release once its program has been started successfully, and keeps the current program as the previous one.
 func (p *Program) Replace(ctx context.Context, a *Archive) error {
 	return p.alone(func() error { return p.replace(ctx, a) })
 }
@@ -68,8 +68,7 @@ func (p *Program) replace(ctx context.Context, a *Archive) error {
 	return p.replacePages(a.Pages)
 }
 
-// Rollback brings the previous program back. The one that it replaces becomes the previous one, so that a second rollback undoes
-// the first.
+// Rollback restores the previous program. The replaced program becomes the previous one, so a second rollback undoes the first.
 func (p *Program) Rollback(ctx context.Context) error {
 	return p.alone(func() error { return p.rollback(ctx) })
 }
@@ -97,8 +96,8 @@ func (p *Program) rollback(ctx context.Context) error {
 	return p.move(p.next(), p.previous())
 }
 
-// halfBack reports whether a rollback ended, as by a kill, between its two renames: one file has both names, and what is to
-// become the previous one is there.
+// halfBack reports whether a rollback was interrupted, e.g. killed, between its two renames: one file has both names, and the
+// program that is to become the previous one exists under the name next.
 func (p *Program) halfBack() bool {
 	here, err := os.Lstat(p.Path)
 	previous, previousErr := os.Lstat(p.previous())
@@ -106,10 +105,10 @@ func (p *Program) halfBack() bool {
 	return err == nil && previousErr == nil && nextErr == nil && os.SameFile(here, previous)
 }
 
-// give gives a program the name to as well, whatever has that.
+// give hard-links the program from to the name to, replacing any file there.
 func (p *Program) give(from, to string) error {
 	link := p.beside("link")
-	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed process
 		return fmt.Errorf("removing %s: %w", link, err)
 	}
 	if err := os.Link(from, link); err != nil {
@@ -121,12 +120,12 @@ func (p *Program) give(from, to string) error {
 	return nil
 }
 
-// lay writes a program beside the one that is there, and sees whether it starts.
+// lay writes a program to next, and tries it.
 func (p *Program) lay(ctx context.Context, data []byte, perm fs.FileMode) error {
 	if err := p.Disk.WriteFile(p.next(), data, perm); err != nil {
 		return err
 	}
-	if err := os.Chmod(p.next(), perm); err != nil { // whatever the umask
+	if err := os.Chmod(p.next(), perm); err != nil { // regardless of the umask
 		return p.discard(err)
 	}
 	if err := p.try(ctx, p.next()); err != nil {
@@ -135,7 +134,7 @@ func (p *Program) lay(ctx context.Context, data []byte, perm fs.FileMode) error 
 	return nil
 }
 
-// try starts a program for nothing but its version.
+// try starts a program to print its version.
 func (p *Program) try(ctx context.Context, path string) error {
 	said := proc.NewCapped(4 << 10)
 	exit, err := proc.Run(ctx, proc.Command{Argv: []string{path, "--version"}, Env: p.Env, Dir: filepath.Dir(path), Stdout: said, Stderr: said, Wall: 20 * time.Second, Grace: time.Second})
@@ -148,7 +147,7 @@ func (p *Program) try(ctx context.Context, path string) error {
 	return nil
 }
 
-// move gives a program the name to, whatever has that.
+// move renames the program from to to, replacing any file there.
 func (p *Program) move(from, to string) error {
 	if err := p.Disk.Step("rename", to); err != nil {
 		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
@@ -159,7 +158,7 @@ func (p *Program) move(from, to string) error {
 	return p.Disk.SyncDir(filepath.Dir(to))
 }
 
-// discard takes away what was going to be there.
+// discard removes next.
 func (p *Program) discard(err error) error {
 	if gone := os.Remove(p.next()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return errors.Join(err, gone)
@@ -176,7 +175,7 @@ func (p *Program) read(path string) ([]byte, fs.FileMode, error) {
 	return data, info.Mode().Perm(), err
 }
 
-// replacePages replaces the manual where install.sh laid one for this program: in share/man beside the folder of the program.
+// replacePages replaces the manual if install.sh installed it with this program: in share/man beside the program's folder.
 func (p *Program) replacePages(pages map[string][]byte) error {
 	folder := filepath.Join(filepath.Dir(filepath.Dir(p.Path)), "share", "man", "man1")
 	if _, err := os.Lstat(filepath.Join(folder, "trellis.1")); err != nil {

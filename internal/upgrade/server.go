@@ -1,5 +1,5 @@
-// Package upgrade brings a release of this program in the place of the file that runs, or the one before it back. A release is
-// taken when the key in this program signed the list of its checksums; that needs nobody on the network but the server.
+// Package upgrade replaces the running program's file with a release, and can restore the previous one. A release is accepted
+// if its list of checksums is signed with the key in this program; no third party has to be asked on the network.
 package upgrade
 
 import (
@@ -18,15 +18,15 @@ import (
 	"aead.dev/minisign"
 )
 
-// Home is where the releases of this program are. A mirror has the same paths: latest/download/checksums.txt and
-// download/v0.2.0/ with the files of a release, each list of checksums with its signature beside it, as .minisig.
+// Home is the address of the releases of this program. A mirror has the same paths: latest/download/checksums.txt and
+// download/v0.2.0/ with the files of a release, and beside each list of checksums its signature, with the suffix .minisig.
 const Home = "https://github.com/trellis-tasks/trellis/releases"
 
-// Key is the public key of the releases, as minisign writes it in one line. The linker sets it in a release; a program that was built
-// otherwise has none.
+// Key is the public key of the releases, in minisign's one-line form. The linker sets it for a release; a program built in
+// another way has none.
 var Key string
 
-// What can be wrong with a release.
+// Errors about a release.
 var (
 	ErrUnsigned = errors.New("the key of the releases did not sign this")
 	ErrChecksum = errors.New("it has not the checksum that was signed")
@@ -38,32 +38,32 @@ const (
 	maxArchive = 256 << 20
 )
 
-// Server is where releases are taken from.
+// Server is a server with releases.
 type Server struct {
-	Base   string // as Home
-	Key    string // as Key
+	Base   string // see Home
+	Key    string // see Key
 	Client *http.Client
 }
 
 // Release is a signed release for this machine.
 type Release struct {
-	Version string // as in v0.2.0
-	archive string // the name of its file
-	sum     []byte // of that
+	Version string // such as v0.2.0
+	archive string // file name of the archive
+	sum     []byte // SHA-256 of the archive
 	server  *Server
 }
 
-// Newest is the newest release.
+// Newest returns the newest release.
 func (s *Server) Newest(ctx context.Context) (*Release, error) {
 	return s.find(ctx, "latest/download", "")
 }
 
-// Release is the release of a version, as in v0.2.0.
+// Release returns the release of a version such as v0.2.0.
 func (s *Server) Release(ctx context.Context, version string) (*Release, error) {
 	return s.find(ctx, "download/"+version, version)
 }
 
-// find reads the signed list of a folder. Its names say the version, so that no old list passes for another release.
+// find reads the signed list in a folder. The file names in it contain the version, so an old list can't pass for another release.
 func (s *Server) find(ctx context.Context, folder, version string) (*Release, error) {
 	list, err := s.get(ctx, folder+"/checksums.txt", maxList)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Server) find(ctx context.Context, folder, version string) (*Release, er
 	return nil, fmt.Errorf("%s: %w (%s/%s)", s.address(folder), ErrNotThere, runtime.GOOS, runtime.GOARCH)
 }
 
-// parse reads a line of the list: a checksum and the name of a file. It is nil unless that is the archive for this machine.
+// parse parses a line of the list: a checksum and a file name. It returns nil unless the file is the archive for this machine.
 func (s *Server) parse(line string) *Release {
 	hexSum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 	sum, err := hex.DecodeString(hexSum)
@@ -99,12 +99,12 @@ func (s *Server) parse(line string) *Release {
 	return &Release{Version: "v" + version, archive: name, sum: sum, server: s}
 }
 
-// Address is where a file of the release is; name begins with trellis_ and the version.
+// Address returns the address of a file of the release; name begins with trellis_ and the version.
 func (r *Release) Address(name string) string {
 	return r.server.address("download/" + r.Version + "/" + name)
 }
 
-// Fetch downloads the archive and checks it.
+// Fetch downloads and verifies the archive.
 func (r *Release) Fetch(ctx context.Context) (*Archive, error) {
 	data, err := r.server.get(ctx, "download/"+r.Version+"/"+r.archive, maxArchive)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Release) Fetch(ctx context.Context) (*Archive, error) {
 
 func (s *Server) address(path string) string { return strings.TrimSuffix(s.Base, "/") + "/" + path }
 
-// get reads a file of at most max bytes whole.
+// get downloads a file of at most max bytes.
 func (s *Server) get(ctx context.Context, path string, max int64) ([]byte, error) {
 	address := s.address(path)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -127,7 +127,7 @@ func (s *Server) get(ctx context.Context, path string, max int64) ([]byte, error
 	}
 	answer, err := s.Client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("downloading: %w", err) // which names the address
+		return nil, fmt.Errorf("downloading: %w", err) // the error names the address
 	}
 	defer answer.Body.Close()
 	switch {

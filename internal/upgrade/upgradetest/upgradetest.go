@@ -1,4 +1,4 @@
-// Package upgradetest serves releases on loopback, for tests of those who install and upgrade.
+// Package upgradetest serves releases on loopback, for tests of installing and upgrading.
 package upgradetest
 
 import (
@@ -31,24 +31,24 @@ var keys = sync.OnceValue(func() (k struct {
 	return k
 })
 
-// Key is the public key of all releases of this process, in one line.
+// Key returns the public key of all releases of this process, in one line.
 func Key() string { return keys().public.String() }
 
-// Server serves releases. Its fields are for faults, and are changed by Change where another process asks.
+// Server serves releases. Its fields cause faults; while another process sends requests, they must be changed by Change.
 type Server struct {
 	URL string
-	// Alter changes what is sent for a file, by its name.
+	// Alter changes the content that is sent, by file name.
 	Alter map[string]func([]byte) []byte
-	// Cut are names of files of which only half is sent.
+	// Cut lists the names of files of which only half is sent.
 	Cut []string
 
 	mu     sync.Mutex
-	files  map[string][]byte // by their paths
+	files  map[string][]byte // by path
 	newest string
 	asked  []string
 }
 
-// Serve begins to serve, until the test ends.
+// Serve starts a server that is closed when the test ends.
 func Serve(t testing.TB) *Server {
 	s := &Server{Alter: map[string]func([]byte) []byte{}, files: map[string][]byte{}}
 	server := httptest.NewServer(s)
@@ -57,13 +57,13 @@ func Serve(t testing.TB) *Server {
 	return s
 }
 
-// Add adds the release of a version, as in v0.2.0, as the newest: an archive for this system with these files, and its signed list.
+// Add adds the release of a version such as v0.2.0 as the newest: an archive of files for this system, and its signed list.
 func (s *Server) Add(t testing.TB, version string, files map[string]string) {
 	t.Helper()
 	name := "trellis_" + strings.TrimPrefix(version, "v") + "_" + runtime.GOOS + "_" + runtime.GOARCH
 	archive := pack(t, files)
 	list := fmt.Appendf(nil, "%x  %s.tar.gz\n%x  another.deb\n", sha256.Sum256(archive), name, sha256.Sum256(nil))
-	signer := minisign.NewReader(bytes.NewReader(list)) // what is signed is its hash, as minisign does it
+	signer := minisign.NewReader(bytes.NewReader(list)) // minisign signs the hash of the file
 	if _, err := io.Copy(io.Discard, signer); err != nil {
 		t.Fatal(err)
 	}
@@ -101,17 +101,17 @@ func pack(t testing.TB, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// Program is what stands in for the program of a version: it says that it is.
+// Program returns a script that acts as the program of a version: it prints the version.
 func Program(version string) string { return "#!/bin/sh\necho trellis " + version + "\n" }
 
-// Change changes what the server does wrong, between two of its answers.
+// Change changes the faults of the server between two responses.
 func (s *Server) Change(change func(*Server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
-// Asked are the paths that were asked for so far.
+// Asked returns the paths requested so far.
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,5 +140,5 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if slices.Contains(s.Cut, name) {
 		data = data[:len(data)/2]
 	}
-	_, _ = w.Write(data) // who asked may be gone
+	_, _ = w.Write(data) // the client may be gone
 }
