@@ -1,5 +1,5 @@
-// Package changelog reads changes/, which has one file a change: in changes/unreleased until a release takes them into a folder
-// of its version, such as changes/0.2.0. A file is "Added: what a user sees, in a line", and a text below it if one is needed.
+// Package changelog reads changes/, which has a file for each change: in changes/unreleased until a release moves it to the
+// folder of its version, such as changes/0.2.0. A file is "Added: what a user sees, in a line", optionally followed by a text.
 package changelog
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Unreleased is the folder of changes that no release has yet.
+// Unreleased is the folder of changes that are not in any release yet.
 const Unreleased = "unreleased"
 
-// kinds are what a change can be, in the order that notes show them.
+// kinds are the kinds of changes, in the order in which notes show them.
 var kinds = []string{"Security", "Changed", "Added", "Fixed", "Removed"}
 
-// Release is what changed with one version.
+// Release has the changes of one version.
 type Release struct {
-	Version string // Unreleased, or as in 0.2.0
+	Version string // Unreleased, or a version such as 0.2.0
 	changes []change
 }
 
 type change struct{ kind, title, text string }
 
-// Read reads changes/, the newest release first, and before it what is not released.
+// Read reads changes/. Unreleased changes come first, then the releases, the newest first.
 func Read(folder fs.FS) ([]Release, error) {
 	entries, err := fs.ReadDir(folder, ".")
 	if err != nil {
@@ -86,7 +86,7 @@ func parse(text string) (change, error) {
 	return change{kind, title, strings.TrimSpace(rest)}, nil
 }
 
-// Notes are the notes of a release, in Markdown: its changes by their kinds.
+// Notes returns the notes of a release in Markdown, with its changes grouped by kind.
 func (r Release) Notes() string {
 	var b strings.Builder
 	for _, kind := range kinds {
@@ -108,7 +108,7 @@ func (r Release) Notes() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// Page is CHANGELOG.md.
+// Page returns the content of CHANGELOG.md.
 func Page(releases []Release) string {
 	var b strings.Builder
 	b.WriteString("# Changes\n\nMade from [changes/](changes/), where each change has a file; do not edit it by hand\n([CONTRIBUTING](CONTRIBUTING.md#a-line-in-the-changelog)).\n")
@@ -120,7 +120,7 @@ func Page(releases []Release) string {
 	return b.String()
 }
 
-// newestFirst orders releases; what is not released comes first.
+// newestFirst compares releases for sorting; Unreleased comes first.
 func newestFirst(a, b Release) int {
 	if a.Version == Unreleased || b.Version == Unreleased {
 		return cmp.Compare(b.rank(), a.rank())

@@ -1,4 +1,4 @@
-// Package patience waits where there is nothing but to look again.
+// Package patience waits for conditions that can only be polled.
 package patience
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends, whose cause it then returns.
+// Sleep waits for d, or until ctx ends; in that case it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -16,19 +16,19 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Patience is for how long something is looked for again and again that has no event. Time in which nobody looked counts for little: where
-// a machine stalls, so does whoever is waited for.
+// Patience is a timeout for polling. Between two calls of Over at most an eighth of it is used up, because when a machine
+// stalls, so does what is being waited for.
 type Patience struct {
 	left, most time.Duration
 	last       time.Time
 }
 
-// New begins to wait.
+// New returns a Patience that starts now.
 func New(wait time.Duration) *Patience {
 	return &Patience{left: wait, most: max(wait/8, 1), last: time.Now()}
 }
 
-// Over reports whether it was waited for long enough. It is asked after each look.
+// Over reports whether the timeout has expired. It is to be called after each poll.
 func (p *Patience) Over() bool {
 	now := time.Now()
 	p.left -= min(now.Sub(p.last), p.most)
@@ -36,8 +36,8 @@ func (p *Patience) Over() bool {
 	return p.left <= 0
 }
 
-// Context ends when it was waited for long enough, for what is done once and may take that long; its cause is context.DeadlineExceeded
-// then. cancel must be called.
+// Context returns a context for a single operation that may take as long as the timeout. When that expires, the context ends
+// with the cause context.DeadlineExceeded. cancel must be called.
 func (p *Patience) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	cancel = func() { end(context.Canceled) }

@@ -1,4 +1,4 @@
-// Package roff writes pages of the manual as man(7) has them.
+// Package roff writes manual pages in the man(7) format.
 package roff
 
 import (
@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// width is how many letters of a line that is not filled fit on a terminal of 80 columns, behind man's margins.
+// width is how many characters of an unfilled line fit on a terminal of 80 columns, given man's margins.
 const width = 71
 
-// Page is a page of section 1 of the manual.
+// Page is a manual page of section 1.
 type Page struct {
 	b      strings.Builder
-	begins bool // a section whose first paragraph is not written yet
+	begins bool // the first paragraph of a section is still to be written
 }
 
-// NewPage begins a page: its name, such as trellis-plan, the day it is of, such as 2026-02-01, and what it belongs to.
+// NewPage begins a page with its name, such as trellis-plan, its date, such as 2026-02-01, and the name of its source.
 func NewPage(name, day, source string) *Page {
 	p := new(Page)
 	fmt.Fprintf(&p.b, ".TH %s 1 %s \"%s\" \"Trellis Manual\"\n.nh\n.ad l\n", escape(strings.ToUpper(name)), day, escape(source))
@@ -28,7 +28,7 @@ func (p *Page) Section(title string) {
 	p.begins = true
 }
 
-// Text adds paragraphs, between which text has an empty line. Their lines are filled anew.
+// Text adds paragraphs, which are separated by empty lines in text. Their lines are refilled.
 func (p *Page) Text(text string) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		p.paragraph()
@@ -38,7 +38,7 @@ func (p *Page) Text(text string) {
 	}
 }
 
-// Bold adds a line in bold, such as a name with what it is called with.
+// Bold adds a line in bold, such as a name with its arguments.
 func (p *Page) Bold(words string) {
 	p.paragraph()
 	p.line(begin(`\fB` + escape(words) + `\fR`))
@@ -50,14 +50,14 @@ func (p *Page) Name(name, what string) {
 	p.line(escape(name) + ` \- ` + escape(what))
 }
 
-// Item adds a term, and what is to say about it below it.
+// Item adds a term with its description.
 func (p *Page) Item(term, text string) {
 	p.line(".TP")
 	p.line(begin(`\fB` + escape(term) + `\fR`))
 	p.line(begin(escape(text)))
 }
 
-// Commands adds command lines as they are. One that is too long goes on in the next line, as a shell takes it.
+// Commands adds command lines verbatim. A long one is continued on the next line in shell syntax.
 func (p *Page) Commands(lines []string) {
 	p.paragraph()
 	p.line(".nf")
@@ -69,7 +69,7 @@ func (p *Page) Commands(lines []string) {
 	p.line(".fi")
 }
 
-// String is the page as man reads it.
+// String returns the page in man's format.
 func (p *Page) String() string { return p.b.String() }
 
 func (p *Page) line(s string) {
@@ -77,17 +77,17 @@ func (p *Page) line(s string) {
 	p.begins = false
 }
 
-// paragraph begins a paragraph, as a section does by itself.
+// paragraph begins a paragraph, unless a section has just begun, which implies one.
 func (p *Page) paragraph() {
 	if !p.begins {
 		p.line(".PP")
 	}
 }
 
-// special are letters that roff would make others of; a minus is one that can be copied into a shell.
+// special are characters that roff would replace; \- is a minus that can be copied into a shell.
 var special = map[rune]string{'\\': `\e`, '-': `\-`, '`': `\(ga`, '\'': `\(aq`, '"': `\(dq`, '^': `\(ha`, '~': `\(ti`}
 
-// escape writes text so that it comes out as it is.
+// escape escapes text so that it is printed literally.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -103,7 +103,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// begin keeps a line from being taken for a request.
+// begin keeps a line from being read as a request.
 func begin(line string) string {
 	if strings.HasPrefix(line, ".") {
 		return `\&` + line
@@ -111,7 +111,7 @@ func begin(line string) string {
 	return line
 }
 
-// fold cuts a command line between its words, outside quotes, into lines that fit. A remark at its end gets a line above it.
+// fold breaks a command line at spaces outside quotes into lines that fit. A comment at its end is put on a line before it.
 func fold(line string) (lines []string) {
 	if len(line) <= width {
 		return []string{line}
@@ -129,7 +129,7 @@ func fold(line string) (lines []string) {
 	}
 }
 
-// cut is the last blank outside quotes of the first letters of a line, or else the first one behind them, or -1.
+// cut returns the index of the last space outside quotes up to letters, else of the first one after that, or -1.
 func cut(line string, letters int) int {
 	at, quote := -1, rune(0)
 	for i, r := range line {

@@ -1,5 +1,4 @@
-// Package soak says how much of what can be tried a test tries: a sample that is always the same with `make test`, and all of it in
-// a soak.
+// Package soak says how many of its cases a test runs: a fixed sample with `make test`, and all of them in a soak.
 package soak
 
 import (
@@ -7,10 +6,10 @@ import (
 	"testing"
 )
 
-// Asked reports whether tests are to take their full measure.
+// Asked reports whether tests are to run all of their cases.
 func Asked() bool { return os.Getenv("TRELLIS_SOAK") != "" }
 
-// Every is how many steps on the next case is that is tried: 1 in a soak.
+// Every returns the distance between the cases that are run: n, or 1 in a soak.
 func Every(n int) int {
 	if Asked() {
 		return 1
@@ -18,7 +17,7 @@ func Every(n int) int {
 	return n
 }
 
-// Rows are those of a table that are tried: one of each kind, which a test names, and all in a soak.
+// Rows returns the rows of a table that are run: the sample, which has one row of each kind, or all in a soak.
 func Rows[V any](t testing.TB, table map[string]V, sample ...string) map[string]V {
 	t.Helper()
 	if Asked() {
@@ -35,7 +34,7 @@ func Rows[V any](t testing.TB, table map[string]V, sample ...string) map[string]
 	return rows
 }
 
-// Of are the cases that are tried of a list: a sample, and all in a soak.
+// Of returns the cases of a list that are run: the sample, or all in a soak.
 func Of[V any](all []V, sample ...V) []V {
 	if Asked() {
 		return all
@@ -43,8 +42,8 @@ func Of[V any](all []V, sample ...V) []V {
 	return sample
 }
 
-// Only leaves a test to a soak. Its like is the test of the same package that goes the same way with `make test`; internal/structure
-// holds that it does, and that no promise of docs/ is shown in a soak alone.
+// Only skips a test except in a soak. like is a test of the same package that covers the same path with `make test`;
+// internal/structure verifies that it does, and that no promise of docs/ is shown only in a soak.
 func Only(t testing.TB, like string) {
 	t.Helper()
 	if !Asked() {
