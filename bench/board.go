@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// served is `trellis board`, as it runs.
+// served is a running `trellis board`.
 type served struct {
 	cmd      *exec.Cmd
 	url, key string
 }
 
-// serve starts it.
+// serve starts the board.
 func (s *site) serve() (*served, error) {
 	v := &served{cmd: s.command(s.b.trellis, "board", "--port", "0")}
 	out, err := v.cmd.StdoutPipe()
@@ -39,7 +39,7 @@ func (s *site) serve() (*served, error) {
 	return v, nil
 }
 
-// end ends it, which it says by its exit code.
+// end ends the board, which has to exit with an exit code other than 0.
 func (v *served) end() error {
 	err := v.cmd.Process.Signal(syscall.SIGTERM)
 	if ended := v.cmd.Wait(); !errors.As(ended, new(*exec.ExitError)) {
@@ -48,7 +48,7 @@ func (v *served) end() error {
 	return err
 }
 
-// get asks for a page as its script does.
+// get requests a page as the board's script does.
 func (v *served) get(path string) (string, error) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, v.url+path, nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func (v *served) get(path string) (string, error) {
 	return string(body), err
 }
 
-// board measures the board of many tasks in a browser, and what it takes of a long log and a long diff.
+// board measures the board with many tasks in a browser, and the resources for a long log and a long diff.
 func (b *bench) board(many, small *site, what string, over time.Duration) error {
 	size, err := os.Stat(b.trellis)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *bench) board(many, small *site, what string, over time.Duration) error 
 	return errors.Join(b.longLog(small), b.longDiff(small))
 }
 
-// memory adds the most memory that the board has taken so far.
+// memory adds the peak memory of the board so far.
 func (v *served) memory(b *bench, name string) error {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		b.note("left out: %s, which is looked at through /proc", name)
@@ -97,7 +97,7 @@ func (v *served) memory(b *bench, name string) error {
 	return err
 }
 
-// longLog measures the memory that a long log takes.
+// longLog measures the memory for a long log.
 func (b *bench) longLog(s *site) error {
 	id, err := s.placed()
 	if err == nil {
@@ -134,7 +134,7 @@ func (b *bench) longLog(s *site) error {
 	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a log of %d MB: memory at most", b.stream)), v.end())
 }
 
-// longDiff measures the memory that a long diff takes.
+// longDiff measures the memory for a long diff.
 func (b *bench) longDiff(s *site) error {
 	var text strings.Builder
 	for i := range b.diff {
@@ -180,7 +180,7 @@ func (b *bench) longDiff(s *site) error {
 	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a diff of %d lines: memory at most", b.diff)), v.end())
 }
 
-// output is the first line that a program says in the main checkout.
+// output returns the first line that a program prints when run in the main checkout.
 func (s *site) output(name string, args ...string) (string, error) {
 	out, err := s.command(name, args...).Output()
 	line, _, _ := strings.Cut(string(out), "\n")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// atOnce is how many tasks run at once where what checks cost is measured.
+// atOnce is how many tasks run concurrently when the cost of checks is measured.
 const atOnce = 2
 
 const checkedConfig = `agents: {default: slow, commands: {slow: {command: [sh, -c, 'sleep %g; exec "$0" "$1"', %q, %q]}}}
@@ -17,8 +17,8 @@ limits: {attempts: 1, rounds: 1, parallel: %d}
 verify: ['echo >> "%s"; sleep %g']
 `
 
-// checks measures what tasks take whose checks take long: all of them from ready to review, how many seconds of that were checks,
-// and how much more it is than one baseline, the agents, and one run of the checks for each.
+// checks measures tasks with slow checks: the time until all of them are in review, the seconds of checks, and the excess over
+// the time of one baseline, the agents, and one run of the checks for each task.
 func (b *bench) checks() (err error) {
 	for i, of := range b.sides() {
 		err = errors.Join(err, b.checksOf(of, fmt.Sprintf("checked-%d", i)))

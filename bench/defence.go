@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// defence measures what a run pays for not believing git's objects, in processor time: the part of whole runs in repositories of
-// few and of many files, and what it grows with: the objects that were written meanwhile, and those that lie in files of their own.
-// Git packs these by itself when they are more than 6,700.
+// defence measures the processor time that a run spends because it doesn't trust git's objects: as a share of whole runs in
+// repositories with few and with many files, and how it grows with the objects written meanwhile, and with loose objects. Git
+// packs these by itself when there are more than 6,700.
 func (b *bench) defence() error {
 	few, err := b.newSite("defended-few", 20, 0)
 	if err == nil {
@@ -36,10 +36,10 @@ func (b *bench) defence() error {
 	return many.defended(fmt.Sprintf("%d files", b.crowd), under)
 }
 
-// under is what it may be of a run, in percent.
+// under is the target for that share of a run, in percent.
 const under = 5
 
-// defended takes the rows of one repository.
+// defended adds the rows of one repository.
 func (s *site) defended(name string, under float64) error {
 	name += ": "
 	rows := []row{{name: name + "processor time of a whole run", unit: "ms"}, {name: name + "of that git's objects, 100 written", unit: "ms"},
@@ -68,7 +68,7 @@ func (s *site) defended(name string, under float64) error {
 	return nil
 }
 
-// spentRun is the processor time of a whole `trellis start` of a fresh task, with all that it starts, in milliseconds.
+// spentRun returns the processor time of a whole `trellis start` of a new task, including child processes, in milliseconds.
 func (s *site) spentRun() (float64, error) {
 	id, err := s.placed()
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *site) spentRun() (float64, error) {
 	return ms(after - before), errors.Join(err, spentErr, s.ended(id))
 }
 
-// spentLooks is the same of what a run does with the objects: it notes how they are, and makes sure of them before it judges, before
-// it commits and before it judges the commit. So many are written before the first time.
+// spentLooks returns the processor time of what a run does with the objects: it records them, and verifies them before it
+// judges, before it commits and before it judges the commit. n objects are written before the first verification.
 func (s *site) spentLooks(n int) (float64, error) {
 	r, err := git.Open(s.dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *site) spentLooks(n int) (float64, error) {
 	return ms(noted - began + end - wrote), err
 }
 
-// writeObjects adds that many blobs of the size of a small file.
+// writeObjects adds n blobs of the size of a small file.
 func (s *site) writeObjects(n int) error {
 	s.n++
 	dir := filepath.Join(filepath.Dir(s.dir), fmt.Sprintf("written-%d", s.n))
@@ -128,7 +128,7 @@ func (s *site) writeObjects(n int) error {
 	return s.run("git", args...)
 }
 
-// spentHere is the processor time of this program and what it started.
+// spentHere returns the processor time of this program and its child processes.
 func spentHere() (time.Duration, error) {
 	own, err := spent(syscall.RUSAGE_SELF)
 	others, childErr := spent(syscall.RUSAGE_CHILDREN)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ticks is how many times a second the kernel counts the time of processes.
+// ticks is the unit of process times in /proc, in 1/s.
 const ticks = 100
 
-// idle measures what a watcher takes while nothing happens, over a time.
+// idle measures what an idle watcher uses during a time.
 func (b *bench) idle(s *site, what string, over time.Duration) error {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		b.note("left out: the watcher at rest, which is looked at through /proc")
@@ -24,7 +24,7 @@ func (b *bench) idle(s *site, what string, over time.Duration) error {
 	})
 }
 
-// rest looks at worker and guard over a time.
+// rest measures worker and guard during a time.
 func (w *watcher) rest(name string, over time.Duration) ([]row, error) {
 	pids := []int{w.holder.PID, w.holder.Guard}
 	rows := []row{{name: name + ": worker", unit: "MB"}, {name: "its guard", unit: "MB"}, {name: "both, what they share counted once", unit: "MB", p99: 40}}
@@ -55,7 +55,7 @@ func (w *watcher) rest(name string, over time.Duration) ([]row, error) {
 	return append(rows, used), err
 }
 
-// megabytes is a field, in kB, of a file of a process.
+// megabytes returns a field of a file of a process, which is in kB.
 func megabytes(pid int, file, name string) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/%s", pid, file)
 	kb, err := strconv.Atoi(strings.TrimSuffix(field(path, name, ":"), " kB"))
@@ -65,7 +65,7 @@ func megabytes(pid int, file, name string) (float64, error) {
 	return float64(kb) / 1024, nil
 }
 
-// cpu is the time that processes have used so far.
+// cpu returns the CPU time that processes have used so far.
 func cpu(pids []int) (sum time.Duration, err error) {
 	for _, pid := range pids {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

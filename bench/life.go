@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// life measures worktree, commit and cleanup of one task, merged in between, beside the bare git commands. Tasks and
-// bare work take turns. The agents are in both; the merges in neither.
+// life measures worktree, commit and cleanup of a task, which is merged in between, compared to the same git commands alone.
+// Tasks and bare work alternate. Both include the agents; neither includes the merges.
 func (b *bench) life(s *site) error {
 	rows := []row{{name: "worktree, commit and cleanup by trellis", unit: "ms"}, {name: "beside it: git and the agents alone", unit: "ms"}, {name: "the one by the other", unit: "×"},
 		{name: "trellis cleanup --merged TASK alone", unit: "ms"}, {name: "beside it: git worktree remove, branch -D", unit: "ms"}}
@@ -28,7 +28,7 @@ func (b *bench) life(s *site) error {
 	return nil
 }
 
-// taskLife runs a fresh task, merges what came of it, and cleans up.
+// taskLife runs a new task, merges the result, and cleans up.
 func (s *site) taskLife() (run, cleanup float64, err error) {
 	id, err := s.placed()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *site) taskLife() (run, cleanup float64, err error) {
 	return r.samples[0], r.samples[1], s.gone(branch)
 }
 
-// gone makes sure that a cleanup took the branch away: else its time means nothing.
+// gone returns an error if a cleanup has not removed the branch: its time would be meaningless.
 func (s *site) gone(branch string) error {
 	if s.run("git", "rev-parse", "-q", "--verify", "refs/heads/"+branch) == nil {
 		return errors.New("trellis cleanup left branch " + branch)

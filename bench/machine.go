@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// machine prints what the numbers depend on.
+// machine prints the properties of the machine that affect the results.
 func (b *bench) machine(w io.Writer) error {
 	git, err := output("git", "version")
 	if err != nil {
@@ -46,7 +46,7 @@ func output(name string, args ...string) (string, error) {
 	return line, nil
 }
 
-// processor is the model of the first one.
+// processor returns the model of the first processor.
 func processor() string {
 	if model, err := output("sysctl", "-n", "machdep.cpu.brand_string"); err == nil && runtime.GOOS == "darwin" {
 		return model
@@ -57,10 +57,10 @@ func processor() string {
 	return "unknown processor"
 }
 
-// system is the operating system in the words of its maker.
+// system returns the name of the operating system.
 func system() string {
 	if name := field("/etc/os-release", "PRETTY_NAME", "="); name != "" {
-		kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // absent, it goes unsaid
+		kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // omitted if it can't be read
 		return strings.Trim(name, `"`) + ", " + strings.TrimSpace(string(kernel))
 	}
 	kernel, err := output("uname", "-sr")
@@ -70,7 +70,7 @@ func system() string {
 	return kernel
 }
 
-// load is how many processes want to run: above the number of cores, times are those of a busy machine.
+// load returns the load averages: above the number of cores, the results are those of a busy machine.
 func load() string {
 	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
 		return strings.Join(strings.Fields(string(data))[:3], " ")
@@ -81,7 +81,7 @@ func load() string {
 	return "unknown"
 }
 
-// field is the value of the first line of file that is key, separator, value; "" when there is none.
+// field returns the value of the first line of the form key, separator, value in file; "" if there is none.
 func field(file, key, separator string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -95,7 +95,7 @@ func field(file, key, separator string) string {
 	return ""
 }
 
-// disk is what one write of a small file takes that survives a power cut: every record of a run is one.
+// disk measures how long a small durable write takes, as every record of a run needs one.
 func (b *bench) disk() error {
 	r := row{name: "fsync of 500 bytes appended", unit: "ms"}
 	f, err := os.Create(filepath.Join(b.dir, "sync"))
@@ -117,5 +117,5 @@ func (b *bench) disk() error {
 	return nil
 }
 
-// since is the time from began until now in milliseconds.
+// since returns the time since began in milliseconds.
 func since(began time.Time) float64 { return float64(time.Since(began)) / float64(time.Millisecond) }

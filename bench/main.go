@@ -1,6 +1,6 @@
-// Command bench measures the built trellis as users run it: start-up, lists, the way from a task directory
-// to its agent, a watcher at rest, and a whole run, with and without the cleanup, beside the git commands that it needs.
-// It prints one table and exits with 1 when a target is missed by more than 2×.
+// Command bench measures the built trellis as users run it: start-up, lists, the time from a task directory to its agent, an
+// idle watcher, whole runs with and without cleanup compared to the git commands that they need, and more. It prints one table
+// and exits with 1 if a target is missed by more than 2x.
 package main
 
 import (
@@ -32,32 +32,32 @@ func main() {
 	}
 }
 
-// bench is a run of all measures.
+// bench measures everything and collects the results.
 type bench struct {
-	only      string        // in the names of what is measured
-	log       io.Writer     // what is being done
-	many, few int           // samples of what is quick, and of what is not
+	only      string        // measure only what contains this in its name
+	log       io.Writer     // gets progress messages
+	many, few int           // numbers of samples for fast and for slow measurements
 	sizes     []int         // numbers of tasks to list
-	chain     int           // steps of a file that is run
-	crowd     int           // files of a large repository
-	stream    int           // megabytes of a long log, of which a board shows the end
+	chain     int           // number of steps in a file for `trellis run`
+	crowd     int           // number of files in a large repository
+	stream    int           // megabytes of a long log, whose end a board shows
 	diff      int           // lines of a long diff, which a board shows in pages
-	written   []int         // numbers of objects that an agent writes
-	based     int           // tasks that begin at one base where what checks cost is measured
-	slow      time.Duration // what a check takes where it takes long
-	turn      time.Duration // what an agent takes where it takes long
-	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
+	written   []int         // numbers of objects written by an agent
+	based     int           // tasks that begin at the same base when the cost of checks is measured
+	slow      time.Duration // duration of slow checks
+	turn      time.Duration // duration of slow agents
+	rest      time.Duration // how long an idle watcher with many tasks is measured: more than the interval between rescans
 
-	trellis, before string // programs: what is measured, and "" or an earlier one
-	instant, timed  string // programs of the bench, "": to be built
-	dir             string // where everything is made
+	trellis, before string // programs to measure: the current one, and an earlier one or ""
+	instant, timed  string // paths of bench's own programs; "": they are to be built
+	dir             string // parent of all files created
 	env             []string
 	rows            []row
 }
 
 func (b *bench) note(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
 
-// all measures everything, prints the table and returns how many targets are failed.
+// all measures everything, prints the table and returns the number of failed targets.
 func (b *bench) all(trellis, before string, out io.Writer) (failed int, err error) {
 	if b.dir, err = os.MkdirTemp("", "trellis-bench-"); err != nil {
 		return 0, err
@@ -80,7 +80,7 @@ const (
 	timedPackage   = "github.com/trellis-tasks/trellis/bench/timed"
 )
 
-// prepare builds the programs of the bench, and an environment without settings of the user.
+// prepare builds bench's own programs, and sets an environment without the user's settings.
 func (b *bench) prepare(trellis, before string) (err error) {
 	if b.trellis, err = filepath.Abs(trellis); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (b *bench) prepare(trellis, before string) (err error) {
 	return nil
 }
 
-// measure takes all measures, one after the other.
+// measure runs all measurements, one after the other.
 func (b *bench) measure() error {
 	small, err := b.newSite("small", 10, 10)
 	if err != nil {

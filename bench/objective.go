@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// objective measures what it takes to read a roadmap of very many steps and to say which one comes next.
+// objective measures how long it takes to read a roadmap of very many steps and to find the next one.
 func (b *bench) objective(s *site) error {
 	const steps, phase = 10_000, 100
 	var text strings.Builder

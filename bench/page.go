@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/board/boardtest"
 )
 
-// inBrowser measures a board's first paint, how long an event takes to the page, and both at rest over a time.
+// inBrowser measures a board's first paint, the time until an event is on the page, and both processes while idle.
 func (b *bench) inBrowser(s *site, v *served, name string, over time.Duration) error {
 	ctx, cancel, err := boardtest.Browser()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -53,7 +53,7 @@ func (b *bench) inBrowser(s *site, v *served, name string, over time.Duration) e
 	return errors.Join(b.eventOnPage(tab, s, name), b.pageAtRest(tab, v, name, over))
 }
 
-// open opens the board, and returns when it shows tasks.
+// open opens the board, and returns once it shows tasks.
 func open(tab context.Context, v *served) error {
 	if err := chromedp.Do(tab, chromedp.EmulateViewport(1440, 900), chromedp.Navigate(v.url+"/#"+v.key)); err != nil {
 		return fmt.Errorf("opening the board: %w", err)
@@ -61,7 +61,7 @@ func open(tab context.Context, v *served) error {
 	return until(tab, "document.querySelector('.card')")
 }
 
-// until waits until something is so on a page.
+// until waits until a JavaScript expression is true on a page.
 func until(tab context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(tab, time.Minute)
 	defer cancel()
@@ -77,7 +77,7 @@ func until(tab context.Context, what string) error {
 	return nil
 }
 
-// eventOnPage measures the time from a task that is written to the page that shows it.
+// eventOnPage measures the time from writing a task to the page that shows it.
 func (b *bench) eventOnPage(tab context.Context, s *site, name string) error {
 	r := row{name: name + ": from a task.json to the page", unit: "ms", p50: 300, p99: 300}
 	for i := range b.many / 2 {
@@ -95,7 +95,7 @@ func (b *bench) eventOnPage(tab context.Context, s *site, name string) error {
 	return nil
 }
 
-// pageAtRest measures what the board and its page take while nothing happens. A page that asks for something is an error.
+// pageAtRest measures what the board and its page use while idle. It is an error if the page makes requests.
 func (b *bench) pageAtRest(tab context.Context, v *served, name string, over time.Duration) error {
 	pids := []int{v.cmd.Process.Pid}
 	if _, err := cpu(pids); err != nil {
@@ -109,7 +109,7 @@ func (b *bench) pageAtRest(tab context.Context, v *served, name string, over tim
 	if err := chromedp.Do(tab, enable); err != nil {
 		return err
 	}
-	if _, _, err := rested(tab); err != nil { // the first look takes more than the next
+	if _, _, err := rested(tab); err != nil { // the first call takes more time than later ones
 		return err
 	}
 	asked, worked, err := rested(tab)
@@ -134,7 +134,7 @@ func (b *bench) pageAtRest(tab context.Context, v *served, name string, over tim
 	return err
 }
 
-// rested is how many requests a page has made, and how many seconds it has worked.
+// rested returns the number of requests that a page has made, and the seconds that it has worked.
 func rested(tab context.Context) (asked, worked float64, err error) {
 	if asked, err = chromedp.Run(tab, chromedp.Evaluate[float64]("performance.getEntriesByType('resource').length")); err != nil {
 		return 0, 0, err

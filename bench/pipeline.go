@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// durably is how Trellis calls git where it writes.
+// durably are the options with which Trellis calls git for writes.
 var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
 
-// roles are the agents of a run that meets no trouble.
+// roles are the agents of a run without problems.
 var roles = []string{"implement", "check", "accept"}
 
 // bare is what the same work takes without Trellis, in milliseconds.
 type bare struct {
 	id, dir string
-	add     float64 // git worktree add alone
+	add     float64 // only git worktree add
 	whole   float64
 }
 
-// bareWorktree makes a worktree with git alone.
+// bareWorktree creates a worktree with git alone.
 func (s *site) bareWorktree() (bare, error) {
 	s.n++
 	w := bare{id: fmt.Sprintf("bare-%d", s.n)}
@@ -34,12 +34,12 @@ func (s *site) bareWorktree() (bare, error) {
 	return w, err
 }
 
-// forget removes a bare worktree: Trellis is not to meet more of them than it makes itself.
+// forget removes a bare worktree, so that Trellis has no other worktrees than its own.
 func (s *site) forget(w bare) error {
 	return errors.Join(s.run("git", "worktree", "remove", "--force", "--", w.dir), s.run("git", "branch", "-q", "-D", "--", w.id))
 }
 
-// bareRun does with git and the agents alone what a run comes to.
+// bareRun does the work of a run with git and the agents alone.
 func (s *site) bareRun() (bare, error) {
 	w, err := s.bareWorktree()
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *site) git(dir string, args ...string) error {
 	return succeed(cmd)
 }
 
-// pipeline measures a whole run, by a watcher and by `trellis start`, beside the bare work. Runs and bare
-// work take turns, so that both meet the same machine.
+// pipeline measures a whole run, by a watcher and by `trellis start`, compared to the bare work. Runs and bare work alternate,
+// so that both are measured under the same conditions.
 func (b *bench) pipeline(s *site) error {
 	var watched []row
 	err := s.watching(func(w *watcher) (err error) {
@@ -85,7 +85,7 @@ func (b *bench) pipeline(s *site) error {
 	return err
 }
 
-// beside takes n samples, each followed by one of the bare work. The third row has the pairs' ratios.
+// beside takes n samples, each followed by one of the bare work. The third row has the ratios of the pairs.
 func (s *site) beside(name string, n int, sample func() (float64, error)) ([]row, error) {
 	rows := []row{{name: name, unit: "ms"}, {name: "beside it: git and the agents alone", unit: "ms"}, {name: "the one by the other", unit: "×"}}
 	for range n {
@@ -104,7 +104,7 @@ func (s *site) beside(name string, n int, sample func() (float64, error)) ([]row
 	return rows, nil
 }
 
-// startSample is a whole `trellis start` of a fresh task, without a watcher.
+// startSample measures a whole `trellis start` of a new task, without a watcher.
 func (s *site) startSample() (float64, error) {
 	id, err := s.placed()
 	if err != nil {

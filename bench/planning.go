@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// planning measures a whole `trellis plan` beside the agents on its critical path: evaluate, research (with the
-// TaskSpec at the same time), plan, judge. What is above them is Trellis' own time, its start included.
+// planning measures a whole `trellis plan` compared to the agents on its critical path: evaluate, research (with TaskSpec at
+// the same time), plan, judge. The rest is Trellis' own time, including its start.
 func (b *bench) planning(s *site) error {
 	whole, alone := row{name: "trellis plan, five calls", unit: "ms"}, row{name: "beside it: four agents one after the other", unit: "ms"}
 	own := row{name: "the one less the other", unit: "ms", p50: 50}
@@ -34,11 +34,11 @@ func (b *bench) planning(s *site) error {
 	return nil
 }
 
-// wordy is a requirement that is long enough for calls to be made ahead of the verdict.
+// wordy is a requirement that is long enough for calls ahead of the verdict.
 const wordy = "Write work.txt. It names the task in its first line, ends in a line feed, and has nothing else in it; no other file is changed."
 
-// ahead measures a whole `trellis plan` with agents that take their time: evaluate, research and TaskSpec side by side, and, with
-// planning.speculate off, evaluate before the two.
+// ahead measures a whole `trellis plan` with slow agents: with evaluate, research and TaskSpec running concurrently, and, with
+// planning.speculate off, with evaluate before the other two.
 func (b *bench) ahead() error {
 	s, err := b.newSite("ahead", 10, 0)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *bench) ahead() error {
 	took := b.turn.Seconds()
 	for _, way := range []struct {
 		speculate bool
-		calls     float64 // one after the other
+		calls     float64 // number of calls that run one after the other
 		name      string
 	}{
 		{true, 3, fmt.Sprintf("trellis plan, agents that take %g s each", took)},

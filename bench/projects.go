@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// unreachable says that a project can't be had here.
+// unreachable is the error for a project that can't be fetched here.
 type unreachable struct {
 	what string
 	err  error
@@ -17,10 +17,10 @@ type unreachable struct {
 
 func (u *unreachable) Error() string { return u.what + ": " + u.err.Error() }
 
-// goModule is a module whose checks take long where nothing is built, and which needs no other.
+// goModule is a module whose checks take long if nothing is built yet, and which has no dependencies.
 const goModule = "github.com/yuin/goldmark@v1.7.8"
 
-// goProject fetches a module as the go command does.
+// goProject fetches a module with the go command.
 func (b *bench) goProject() ([]project, error) {
 	out, err := exec.Command("go", "mod", "download", "-json", goModule).Output()
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) goProject() ([]project, error) {
 		change: `echo "var Measured = \"$TRELLIS_TASK_ID\"" >> markdown.go`}}, err
 }
 
-// nodeFiles are those of a project whose packages take about 300 MB, and whose checks use some of them.
+// nodeFiles are the files of a project whose packages take about 300 MB, and whose checks use some of them.
 var nodeFiles = map[string]string{
 	"package.json": `{"name": "measured", "version": "1.0.0", "private": true, "scripts": {"test": "tsc && eslint dist && jest dist"},
  "dependencies": {"next": "14.2.3", "react": "18.3.1", "react-dom": "18.3.1"},
@@ -59,7 +59,7 @@ test("a page lists names", () => expect(renderToStaticMarkup(React.createElement
 `,
 }
 
-// nodeProject lays a project, fixes what its packages are, and fills npm's cache, as that of a user is.
+// nodeProject writes a project with a lock file, and fills npm's cache, as a user's is.
 func (b *bench) nodeProject() ([]project, error) {
 	s := &site{b: b, dir: filepath.Join(b.dir, "node")}
 	for name, text := range nodeFiles {

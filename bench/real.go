@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// project is one that people know, with what a user of Trellis has in its settings.
+// project is a well-known project with the settings of a user of Trellis.
 type project struct {
 	name   string
 	folder string   // its files
 	setup  string   // worktree.setup
 	warm   []string // worktree.warm
 	check  string   // verify
-	change string   // what the agent that implements does to its source, of the shell
+	change string   // shell command by which the implementing agent changes the source
 }
 
-// real measures what tasks take in projects of the world, which are fetched as their own tools do it.
+// real measures tasks in real projects, which are fetched with their own tools.
 func (b *bench) real(what string, fetch func() ([]project, error)) error {
 	if b.only == "" {
 		b.skip(what, "they take many minutes: make bench-real")
@@ -39,7 +39,7 @@ func (b *bench) real(what string, fetch func() ([]project, error)) error {
 	return err
 }
 
-// skip has the table say what is not measured and why.
+// skip adds a row that says what is not measured and why.
 func (b *bench) skip(what, why string) {
 	b.rows = append(b.rows, row{name: what, why: strings.Join(strings.Fields(why), " ")})
 }
@@ -54,7 +54,7 @@ func (b *bench) inProject(p project, numbers ...int) error {
 			if err != nil && of.trellis == b.trellis {
 				return fmt.Errorf("%s: %w", what, err)
 			}
-			if err != nil { // an earlier one knows not all settings
+			if err != nil { // an earlier version doesn't know all settings
 				b.skip(what, err.Error())
 			}
 			b.rows = append(b.rows, rows...)
@@ -74,7 +74,7 @@ func tasksOf(n int) string {
 	return fmt.Sprintf("%d tasks, %d at once", n, atOnce)
 }
 
-// delivered are the rows of tasks that begin at one base and are run to their review.
+// delivered returns the rows for n tasks that begin at the same base and are run until they are in review.
 func (b *bench) delivered(p project, of side, what string, n int) (rows []row, err error) {
 	s, log, err := b.projectSite(p, strings.NewReplacer(" ", "-", ":", "", ",", "").Replace(what))
 	if err != nil {
@@ -107,7 +107,7 @@ func (b *bench) delivered(p project, of side, what string, n int) (rows []row, e
 	return took.rows(what, n, whole, processor, disk), nil
 }
 
-// projectSite makes a repository of the project's files. log is where its commands say when they ran.
+// projectSite creates a repository with the project's files. log is where bench/timed logs its commands.
 func (b *bench) projectSite(p project, name string) (s *site, log string, err error) {
 	if s, err = b.newSite(name, 1, 0); err != nil {
 		return nil, "", err
@@ -120,7 +120,7 @@ func (b *bench) projectSite(p project, name string) (s *site, log string, err er
 	return s, log, errors.Join(s.run("cp", "-R", p.folder+"/.", s.dir), s.write(".trellis/config.yaml", string(settings)+"\n"), s.run("git", "add", "-A"), s.run("git", "commit", "-q", "-m", "the project"))
 }
 
-// settings are those of config.yaml, as JSON, which is YAML too.
+// settings returns the settings for config.yaml as JSON, which is valid YAML too.
 func (b *bench) settings(p project, starts, log string) map[string]any {
 	timed := func(kind, line string) string { return fmt.Sprintf(`"%s" "%s" %s '%s'`, b.timed, log, kind, line) }
 	agent := fmt.Sprintf(`if test "$TRELLIS_ROLE" = implement; then %s; fi; exec "$0" "$1"`, p.change)
@@ -133,14 +133,14 @@ func (b *bench) settings(p project, starts, log string) map[string]any {
 	if p.setup != "" {
 		worktree["setup"] = []string{timed("setup", p.setup)}
 	}
-	if len(p.warm) > 0 { // an earlier side knows no such setting
+	if len(p.warm) > 0 { // an earlier version doesn't know this setting
 		worktree["warm"] = p.warm
 	}
 	all["worktree"] = worktree
 	return all
 }
 
-// onDisk is how many MB folders take on the disk, a file of several names once.
+// onDisk returns how many MB folders take on disk; a file with several names counts once.
 func onDisk(folders ...string) (sum float64, err error) {
 	out, err := exec.Command("du", append([]string{"-sk"}, folders...)...).Output()
 	if err != nil {

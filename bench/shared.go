@@ -18,10 +18,10 @@ type team struct {
 	machines []*site
 }
 
-// silence is how long nothing is heard of a machine of a team before its tasks are taken.
+// silence is how long a machine of a team has to be silent before its tasks are taken over.
 const silence = 10 * time.Second
 
-// newTeam makes a repository of which as many clones as that share the tasks. Agents take a time for implement.
+// newTeam creates a repository with clones that share the tasks. The agent for implement takes turn.
 func (b *bench) newTeam(name string, clones int, turn time.Duration) (*team, error) {
 	first, err := b.newSite(name, 10, 0)
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *bench) newTeam(name string, clones int, turn time.Duration) (*team, err
 	return t, err
 }
 
-// watch begins a watcher on a machine. end ends it in order.
+// watch starts a watcher on a machine. end shuts it down.
 func (t *team) watch(s *site) (cmd *exec.Cmd, end func() error, err error) {
 	cmd = s.command(t.b.trellis, "watch", "--log-level", "error")
 	cmd.Stderr = os.Stderr
@@ -57,7 +57,7 @@ func (t *team) watch(s *site) (cmd *exec.Cmd, end func() error, err error) {
 	}, nil
 }
 
-// inReview is how many tasks of the team came to their review.
+// inReview returns how many tasks of the team are in review.
 func (t *team) inReview() (n int, err error) {
 	out, err := exec.Command("git", "-C", t.bare, "for-each-ref", "--format=%(contents)", "refs/trellis/run").Output()
 	if strings.Contains(string(out), "\nStatus: failed\n") {
@@ -66,7 +66,7 @@ func (t *team) inReview() (n int, err error) {
 	return strings.Count(string(out), "\nStatus: review\n"), err
 }
 
-// shared measures what a team does.
+// shared measures teams of several machines.
 func (b *bench) shared() error {
 	if b.only == "" {
 		b.skip("several machines", `they take many minutes: go run ./bench -only "several machines"`)
@@ -82,7 +82,7 @@ func (b *bench) shared() error {
 	return b.takeOver()
 }
 
-// rate is how many tasks a team brings to their review.
+// rate measures how many tasks a team brings to review in an hour.
 func (b *bench) rate(clones int, turn time.Duration) (err error) {
 	what := fmt.Sprintf("%d machines, agents of %v", clones, turn)
 	t, err := b.newTeam(strings.ReplaceAll(what, " ", "-"), clones, turn)
@@ -128,7 +128,7 @@ func (b *bench) rate(clones int, turn time.Duration) (err error) {
 	return nil
 }
 
-// pushes is how often the states of tasks moved.
+// pushes returns how often the states of tasks changed.
 func (t *team) pushes() (n int, err error) {
 	err = filepath.WalkDir(filepath.Join(t.bare, "logs", "refs", "trellis", "run"), func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -141,7 +141,7 @@ func (t *team) pushes() (n int, err error) {
 	return n, err
 }
 
-// takeOver is how long it takes from the death of a machine until another one's agent is at work on its task.
+// takeOver measures the time from the death of a machine until another machine's agent works on its task.
 func (b *bench) takeOver() error {
 	var samples []float64
 	for i := range 3 {
@@ -175,7 +175,7 @@ func (b *bench) takenOver(i int) (took time.Duration, err error) {
 		return 0, errors.Join(err, first.Process.Kill())
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	time.Sleep(silence / 2) // it has heard of the first one by then
+	time.Sleep(silence / 2) // by now the second machine has noticed the first
 	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
 		return 0, err
 	}
@@ -185,7 +185,7 @@ func (b *bench) takenOver(i int) (took time.Duration, err error) {
 	return time.Since(began), err
 }
 
-// atWork waits until so many calls of implement were begun.
+// atWork waits until this many calls of implement were started.
 func (t *team) atWork(calls int) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		data, err := os.ReadFile(t.machines[0].log + ".begun")

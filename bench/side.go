@@ -1,9 +1,9 @@
 package main
 
-// side is a built program whose cost is measured: the one that is asked about, or one to see beside it.
+// side is a built program to measure: the current one, or an earlier one for comparison.
 type side struct{ name, trellis string }
 
-// sides are the programs that are measured in turn where what a delivered task takes is: an earlier one first.
+// sides returns the programs that are compared when the cost of a delivered task is measured, the earlier one first.
 func (b *bench) sides() []side {
 	if b.before == "" {
 		return []side{{"", b.trellis}}

@@ -17,17 +17,17 @@ import (
 type site struct {
 	b   *bench
 	dir string // main checkout
-	log string // when each agent was started
-	n   int    // tasks and branches so far
+	log string // log of the times at which agents were started
+	n   int    // number of tasks and branches so far
 
-	filled int // tasks that are nothing to run
+	filled int // number of tasks that can't be run
 }
 
 const config = `agents: {default: instant, commands: {instant: {command: [%q, %q]}}}
 limits: {attempts: 1, rounds: 1}
 `
 
-// newSite makes a repository with this many files of source, committed, and tasks that are nothing to run.
+// newSite creates a repository with this many committed source files, and tasks that can't be run.
 func (b *bench) newSite(name string, files, tasks int) (*site, error) {
 	s := &site{b: b, dir: filepath.Join(b.dir, name, "repo"), log: filepath.Join(b.dir, name, "starts.log")}
 	for i := range files {
@@ -38,7 +38,7 @@ func (b *bench) newSite(name string, files, tasks int) (*site, error) {
 	}
 	steps := []func() error{
 		func() error { return s.run("git", "init", "-q", "-b", "main") },
-		func() error { return s.run("git", "config", "gc.auto", "0") }, // which would be at work beside what is measured
+		func() error { return s.run("git", "config", "gc.auto", "0") }, // gc would disturb the measurement
 		func() error { return s.run(b.trellis, "init") },
 		func() error { return s.write(".trellis/config.yaml", fmt.Sprintf(config, b.instant, s.log)) },
 		func() error { return s.run("git", "add", "-A") },
@@ -60,15 +60,15 @@ func (s *site) write(name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// command is a program to be run in the main checkout, with an environment of its own: no settings of the
-// user, no agent's sign-in.
+// command returns a program to be run in the main checkout, with a clean environment: no settings of the user, no sign-in of an
+// agent.
 func (s *site) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = s.dir, s.b.env
 	return cmd
 }
 
-// run runs a program that has to succeed.
+// run runs a program, which has to succeed.
 func (s *site) run(name string, args ...string) error { return succeed(s.command(name, args...)) }
 
 func succeed(cmd *exec.Cmd) error {
@@ -82,10 +82,10 @@ func succeed(cmd *exec.Cmd) error {
 
 func (s *site) tasks() string { return filepath.Join(s.dir, ".trellis", "tasks") }
 
-// statuses are those of tasks that nobody works on now.
+// statuses are those of tasks that can't be run.
 var statuses = []string{"completed", "review", "planning", "cancelled"}
 
-// fill adds task directories that are nothing to run, where there are from, until there are to.
+// fill adds task directories that can't be run, with numbers from from to below to.
 func (s *site) fill(from, to int) error {
 	for i := max(from, s.filled); i < to; i++ {
 		if err := s.lay(s.other(i), statuses[i%len(statuses)]); err != nil {
@@ -98,7 +98,7 @@ func (s *site) fill(from, to int) error {
 
 func (s *site) other(i int) string { return filepath.Join(s.tasks(), fmt.Sprintf("01-01-other-%d", i)) }
 
-// restate has the tasks that fill made with one status say another.
+// restate changes the status of the tasks that fill created with status made.
 func (s *site) restate(made, now string) error {
 	for i := range s.filled {
 		if statuses[i%len(statuses)] != made {
@@ -111,8 +111,8 @@ func (s *site) restate(made, now string) error {
 	return nil
 }
 
-// task makes a ready task beside the folder of tasks, and returns its id and where it is. The branch that its
-// work begins at has moved on since the last one: what Trellis knows of a commit does not help.
+// task creates a ready task outside of the folder of tasks, and returns its id and path. It adds a commit to the branch at
+// which the work begins, so that what Trellis has cached about commits doesn't help.
 func (s *site) task() (id, at string, err error) {
 	s.n++
 	id = fmt.Sprintf("02-01-sample-%d", s.n)
@@ -120,7 +120,7 @@ func (s *site) task() (id, at string, err error) {
 	return id, at, errors.Join(s.lay(at, "ready"), s.run("git", "commit", "-q", "--allow-empty", "-m", "before "+id))
 }
 
-// placed makes a ready task in the folder of tasks.
+// placed creates a ready task in the folder of tasks.
 func (s *site) placed() (id string, err error) {
 	id, at, err := s.task()
 	if err == nil {
@@ -129,7 +129,7 @@ func (s *site) placed() (id string, err error) {
 	return id, err
 }
 
-// lay writes a whole task directory.
+// lay writes a complete task directory.
 func (s *site) lay(dir, status string) error {
 	id := filepath.Base(dir)
 	name := id[len("01-01-"):]
@@ -152,13 +152,13 @@ func (s *site) lay(dir, status string) error {
 	return err
 }
 
-// standing is what a task.json says.
+// standing is the part of task.json that says how a task ended.
 type standing struct {
 	Status   string
 	Pipeline struct{ Failure struct{ Code, Detail string } }
 }
 
-// ended waits until a task was run to its end, which has to be a delivered commit.
+// ended waits for the end of a task, which has to be a delivered commit.
 func (s *site) ended(id string) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		var t standing
@@ -178,7 +178,7 @@ func (s *site) ended(id string) error {
 	return fmt.Errorf("%s did not end within a minute", id)
 }
 
-// started is when the first agent of a task was started.
+// started returns when the first agent of a task was started.
 func (s *site) started(id string) (time.Time, error) {
 	data, err := os.ReadFile(s.log)
 	if err != nil {

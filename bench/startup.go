@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// startup measures what a command takes before it can do anything, beside a Go program that does nothing.
+// startup measures the start-up time of a command, compared to a Go program that does nothing.
 func (b *bench) startup(s *site) error {
 	id, err := s.placed()
 	if err != nil {
@@ -32,7 +32,7 @@ func (b *bench) startup(s *site) error {
 	return os.RemoveAll(filepath.Join(s.tasks(), id))
 }
 
-// time adds what a program takes from start to end. It has to succeed.
+// time adds the running time of a program, which has to succeed.
 func (r *row) time(cmd *exec.Cmd) error {
 	began := time.Now()
 	err := succeed(cmd)
@@ -40,8 +40,8 @@ func (r *row) time(cmd *exec.Cmd) error {
 	return err
 }
 
-// list measures how `trellis list` grows with the number of tasks, with none that could run and with a quarter of them ready, of
-// which it says what they wait for. The last number is what the site is left with.
+// list measures how `trellis list` scales with the number of tasks: with none that could run, and with a quarter of them ready,
+// for which it shows what they wait for. It leaves the site with the last number of tasks.
 func (b *bench) list(s *site) error {
 	for i, n := range b.sizes {
 		if err := s.fill(append([]int{0}, b.sizes...)[i], n); err != nil {
@@ -62,7 +62,7 @@ func (b *bench) list(s *site) error {
 	return nil
 }
 
-// listed takes a row of `trellis list`.
+// listed adds a row for `trellis list`.
 func (b *bench) listed(s *site, name string) error {
 	r := row{name: name, unit: "ms"}
 	if s.filled == 1000 {
@@ -77,7 +77,7 @@ func (b *bench) listed(s *site, name string) error {
 	return nil
 }
 
-// build makes a program of one file's source.
+// build builds a program from the source of one file.
 func (b *bench) build(name, source string) (string, error) {
 	file, program := filepath.Join(b.dir, name+".go"), filepath.Join(b.dir, name)
 	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// step is a step of a file that `trellis run` takes.
+// step is a step in a file for `trellis run`.
 type step struct {
 	ID       string    `json:"id"`
 	Command  string    `json:"command,omitempty"`
@@ -17,8 +17,8 @@ type step struct {
 	Steps    []step    `json:"steps,omitempty"`
 }
 
-// steps measures what a step costs that does nothing, beside a shell that is started for the same command, and the
-// same commands by sh and by make. Each sample is a whole run, of a step's share of it.
+// steps measures the cost of a step that does nothing, compared to starting a shell for the same command, and to sh and make
+// running the same commands. Each sample is the time of a whole run divided by the number of steps.
 func (b *bench) steps(s *site) error {
 	chain, groups := make([]step, b.chain), make([]step, 10)
 	for i := range chain {
@@ -45,7 +45,7 @@ func (b *bench) steps(s *site) error {
 	return s.measureSteps(b)
 }
 
-// scripts writes the same commands for others.
+// scripts writes the same commands for sh and make.
 func (s *site) scripts(n int) error {
 	var targets, rules strings.Builder
 	for i := range n {

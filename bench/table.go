@@ -9,25 +9,25 @@ import (
 	"text/tabwriter"
 )
 
-// row is one measure: its samples and what they may be at most.
+// row is one measurement: its samples and targets.
 type row struct {
 	name     string
 	unit     string // ms, ×, MB, …
 	samples  []float64
-	p50, p99 float64 // targets; 0 is none
-	why      string  // it is not measured
+	p50, p99 float64 // upper limits; 0: none
+	why      string  // why it was not measured; "": it was
 }
 
-// tolerance is how far a target may be missed before the bench fails: machines differ.
+// tolerance is by what factor a target may be missed before bench fails, since machines differ.
 const tolerance = 2
 
-// percentile is the smallest sample that p percent of all are not above.
+// percentile returns the smallest sample that is not below p percent of all samples.
 func (r row) percentile(p float64) float64 {
 	sorted := slices.Sorted(slices.Values(r.samples))
 	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
 }
 
-// excess is how much of its target the row takes, of the worse one: above 1 it is missed. 0 without a target.
+// excess returns the largest ratio of a percentile to its target: above 1 a target is missed. 0 without targets.
 func (r row) excess() float64 {
 	worst := 0.0
 	for p, target := range map[float64]float64{50: r.p50, 99: r.p99} {

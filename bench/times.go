@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// span is when a command ran, and how much processor time it took, which others at work on the machine change little.
+// span is when a command ran, and its processor time, which is hardly affected by the load of the machine.
 type span struct {
 	began, ended time.Time
 	processor    time.Duration
 }
 
-// times are when the commands of a project ran, by their kind.
+// times are the spans of a project's commands, by kind.
 type times map[string][]span
 
-// readTimes reads what bench/timed wrote.
+// readTimes reads the log of bench/timed.
 func readTimes(log string) (times, error) {
 	data, err := os.ReadFile(log)
 	if err != nil {
@@ -36,7 +36,7 @@ func readTimes(log string) (times, error) {
 	return t, nil
 }
 
-// seconds are those of each command of a kind, the first that began first.
+// seconds returns the duration of each command of a kind, in the order in which they began.
 func (t times) seconds(kind string) (list []float64) {
 	for _, s := range t.sorted(t[kind]) {
 		list = append(list, s.ended.Sub(s.began).Seconds())
@@ -48,7 +48,7 @@ func (times) sorted(list []span) []span {
 	return slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.began.UnixNano(), b.began.UnixNano()) })
 }
 
-// processor is how much processor time all commands of a kind took.
+// processor returns the total processor time of all commands of a kind.
 func (t times) processor(kind string) (sum time.Duration) {
 	for _, s := range t[kind] {
 		sum += s.processor
@@ -56,7 +56,7 @@ func (t times) processor(kind string) (sum time.Duration) {
 	return sum
 }
 
-// busy is how long at least one command ran.
+// busy returns how long at least one command was running.
 func (t times) busy() (sum time.Duration) {
 	var all []span
 	for _, list := range t {
@@ -79,8 +79,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// rows are what n tasks took. The baseline is the first run of the checks; what one run takes besides is what half of the others took
-// at most, since where two tasks are at work each of them takes longer.
+// rows returns the results of n tasks. The baseline is the first run of the checks. The target takes the median of the other
+// runs as the duration of one run, since runs take longer while two tasks are running.
 func (t times) rows(what string, n int, whole, processor time.Duration, disk float64) []row {
 	checks, setups := t.seconds("check"), t.seconds("setup")
 	one := row{samples: checks[min(1, len(checks)-1):]}.percentile(50)

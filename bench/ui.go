@@ -13,18 +13,18 @@ import (
 	"github.com/creack/pty"
 )
 
-// shown is `trellis ui` on a terminal.
+// shown is a running `trellis ui` on a terminal.
 type shown struct {
 	cmd *exec.Cmd
 	tty *os.File
 
 	mu   sync.Mutex
 	said []byte
-	came chan struct{} // there is more
-	gone chan struct{} // there will be no more
+	came chan struct{} // there is more output
+	gone chan struct{} // closed when the output has ended
 }
 
-// show starts it on a terminal of 80×24.
+// show starts the UI on a terminal of 80x24.
 func (s *site) show() (*shown, error) {
 	u := &shown{cmd: s.command(s.b.trellis, "ui"), came: make(chan struct{}, 1), gone: make(chan struct{})}
 	u.cmd.Env = append(u.cmd.Env, "TERM=xterm-256color")
@@ -54,7 +54,7 @@ func (u *shown) read() {
 	}
 }
 
-// until waits until it has shown something, of what it was asked for from now on.
+// until waits until the output since the last key contains want.
 func (u *shown) until(want string) error {
 	end := time.After(time.Minute)
 	for {
@@ -75,7 +75,7 @@ func (u *shown) until(want string) error {
 	}
 }
 
-// press presses keys, and forgets what was shown before.
+// press presses keys, and discards the previous output.
 func (u *shown) press(keys string) error {
 	u.mu.Lock()
 	u.said = nil
@@ -84,14 +84,14 @@ func (u *shown) press(keys string) error {
 	return err
 }
 
-// end ends it by its key.
+// end ends the UI by its key.
 func (u *shown) end() error {
 	err := u.press("q")
 	<-u.gone
 	return errors.Join(err, u.cmd.Wait(), u.tty.Close())
 }
 
-// ui measures how long the first screen takes, how long a key, and what it takes while nothing happens, over a time.
+// ui measures the time until the first screen, the response time to a key, and what an idle UI uses during a time.
 func (b *bench) ui(s *site, what string, over time.Duration) error {
 	first, key := row{name: "trellis ui, " + what + ": first screen with tasks", unit: "ms", p50: 300}, row{name: "trellis ui, " + what + ": from a key to the screen", unit: "ms", p99: 50}
 	for range b.few {
@@ -110,7 +110,7 @@ func (b *bench) ui(s *site, what string, over time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = u.cmd.Process.Signal(syscall.SIGTERM) }() // one that has ended has what was wanted
+	defer func() { _ = u.cmd.Process.Signal(syscall.SIGTERM) }() // has no effect after u.end
 	if err := u.until("updated"); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (b *bench) ui(s *site, what string, over time.Duration) error {
 	return u.end()
 }
 
-// readOut is how long all tasks are read for once more after the last key, to which that gives way.
+// readOut is long enough for reading all tasks again after the last key, which is postponed while keys are pressed.
 const readOut = 5 * time.Second
 
 func (b *bench) uiAtRest(u *shown, what string, over time.Duration) error {

@@ -18,13 +18,13 @@ type watcher struct {
 	s      *site
 	cmd    *exec.Cmd
 	said   bytes.Buffer
-	holder durable.Holder // of its lock: the pids of worker and guard
+	holder durable.Holder // from its lock: the pids of worker and guard
 }
 
-// breath is the time between two samples, so that none is charged for what the one before left to do.
+// breath is the pause between samples, so that a sample doesn't include work left over from the previous one.
 const breath = 60 * time.Millisecond
 
-// watching lets do work with a watcher that has run a first task, which is not counted: it has seen everything.
+// watching calls do with a watcher that has already run a first task, which is not counted and after which it has read everything.
 func (s *site) watching(do func(*watcher) error) error {
 	w := &watcher{s: s, cmd: s.command(s.b.trellis, "watch")}
 	w.cmd.Stderr = &w.said
@@ -52,8 +52,8 @@ func (w *watcher) stop() error {
 	return fmt.Errorf("the watcher ended with %v, it said:\n%s", err, &w.said)
 }
 
-// sample puts a finished task directory into place and returns the milliseconds until its first agent was
-// started, and until its commit was delivered.
+// sample moves a complete task directory into place, and returns the milliseconds until its first agent was started, and until
+// its commit was delivered.
 func (w *watcher) sample() (exec, whole float64, err error) {
 	id, at, err := w.s.task()
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *watcher) sample() (exec, whole float64, err error) {
 	return float64(started.Sub(began)) / float64(time.Millisecond), whole, err
 }
 
-// latency measures the way of a task directory from its rename to its agent, with the part of git beside it.
+// latency measures the time from the rename of a task directory to its agent, and separately git's part of that.
 func (b *bench) latency(s *site, what string, n int, p50, p99 float64) error {
 	own := row{name: "rename to agent, " + what, unit: "ms", p50: p50, p99: p99}
 	add := row{name: "beside it: git worktree add", unit: "ms"}

@@ -1,6 +1,6 @@
-// Command instant is an agent that takes no time, or as much as it is told. It notes in a log when it was started, reads its prompt,
-// and does at once what its role has to: implement writes a file, check says that all is well, accept
-// accepts, and the planning roles plan a task of one step. What a run with it takes is Trellis' own time.
+// Command instant is an agent that takes no time, or as long as an argument says. It logs when it was started, reads its
+// prompt, and does at once what its role requires: implement writes a file, check says that all is well, accept accepts, and
+// the planning roles plan a task of one step. So the duration of a run with it is Trellis' own time.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// pause takes as long as the first argument says, if there is one.
+// pause sleeps for the duration in the first argument, if there is one.
 func pause(args []string) error {
 	if len(args) == 0 {
 		return nil

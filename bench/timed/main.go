@@ -1,5 +1,5 @@
-// Command timed runs a command of the shell, and notes in a log of what kind it is, when it began and when it ended, in
-// nanoseconds of the clock, and how many of processor time it took. It exits as the command does.
+// Command timed runs a shell command, and logs its kind, the times of its beginning and end in nanoseconds of the clock, and
+// the processor time that it took in nanoseconds. It exits with the command's exit code.
 package main
 
 import (
