@@ -68,13 +68,13 @@ func (f *Findings) checksName() string { return "checks of " + f.head + ": " }
 func reviewName(v forge.Review) string { return "review " + v.ID }
 func remarkName(m forge.Remark) string { return "remark " + m.ID }
 
-// known reports whether a run has reacted to the finding called name already.
+// known reports whether a run has reacted to the finding called name already. It returns false if again is set.
 func (f *Findings) known(name string) bool {
 	return !f.again && slices.Contains(f.past.Seen, name)
 }
 
-// knownCheck reports whether a run has reacted already to this check at this commit. That reaction may have been to several
-// checks, of which the others were repeated since.
+// knownCheck is like known for a check at this commit. The reaction may have been to several checks, of which the others were
+// repeated since.
 func (f *Findings) knownCheck(name string) bool {
 	return !f.again && slices.ContainsFunc(f.past.Seen, func(seen string) bool {
 		names, of := strings.CutPrefix(seen, f.checksName())

@@ -26,7 +26,7 @@ type Forge interface {
 
 	// Log returns what a failed check printed, or "" if that can't be known.
 	Log(ctx context.Context, c forge.Check) (string, error)
-	// SignedIn returns nil if pull requests can be read and created, else an error of package forge or the obstacle.
+	// SignedIn returns nil if pull requests can be read and created, else an error of package forge or another cause.
 	SignedIn(ctx context.Context) error
 	typed
 }

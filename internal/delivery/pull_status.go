@@ -99,7 +99,7 @@ func (p Pull) write(disk *durable.Disk, dir string) error {
 	return disk.WriteFile(filepath.Join(dir, taskdir.Run, pullFile), append(data, '\n'), 0o600)
 }
 
-// NotePull adds n to the recorded pull request of the task in dir. It does nothing if none is recorded.
+// NotePull replaces the Noted part of the recorded pull request of the task in dir. It does nothing if none is recorded.
 func NotePull(disk *durable.Disk, dir string, n Noted) error {
 	p, err := ReadPull(dir)
 	if err != nil || p == nil || p.Note == n.Note && p.Rounds == n.Rounds && slices.Equal(p.Reacted, n.Reacted) {

@@ -24,7 +24,7 @@ import (
 type Refreshed struct {
 	Completed []string // tasks whose work was merged, and their parents
 	Cancelled []string // tasks whose pull request was closed without a merge
-	Notes     []string // what could not be found out
+	Notes     []string // for people: what could not be found out, and what else they should know
 	Open      []OpenPR // pull requests that are open
 	Silent    bool     // a forge did not answer, or not every request
 }

@@ -21,8 +21,8 @@ type NewIssue struct {
 	Mark        string // a part of Body that no other issue with that label contains; identifies the issue later
 }
 
-// maxIssues is among how many issues with a label, the newest first, an issue is searched. pageSize is how many are requested
-// at once, so that their texts stay below maxAnswer.
+// maxIssues is how many issues with a label are searched, the newest first. pageSize is how many are requested at once: so few
+// that their texts stay below maxAnswer.
 const maxIssues, pageSize = 1000, 50
 
 // EnsureIssue returns the issue with that mark, open or closed, and creates it if there is none. It may be repeated after an

@@ -63,7 +63,7 @@ type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task
 	ids     map[string]string    // id of the event for that status, by task
-	events  map[string]string    // id of the last event that is not a status, by task
+	events  map[string]string    // id of the last mergeable event, by task
 	at      map[string]time.Time // time of the last status, by task
 	away    map[string]time.Time // until when a hook gets nothing, by hook
 	runs    map[string]int       // how often a task was started again, by task

@@ -51,7 +51,7 @@ func newHook(c config.Notify) hook {
 // hears reports whether the hook sends people messages about a topic.
 func (h hook) hears(topic string) bool { return h.people != nil && slices.Contains(h.on, topic) }
 
-// unreachable is the error of a hook that did not answer in time or could not be reached, for other events either.
+// unreachable is the error of a hook that can't be reached, or didn't answer in time; other events would fail now too.
 type unreachable struct{ error }
 
 func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {

@@ -16,7 +16,7 @@ const (
 	// maxTitle and maxLine limit text by tasks and agents, in bytes.
 	maxTitle = 120
 	maxLine  = 300
-	// maxWhole is up to how many events a message shows in full; of more it shows their number and the first names.
+	// maxWhole is how many events a message shows in full; if there are more, it shows their number and the first names.
 	maxWhole = 3
 	maxNamed = 5
 )
