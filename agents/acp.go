@@ -17,38 +17,38 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// acp talks with a program that speaks version 1 of the Agent Client Protocol on its standard streams, whichever it is: one
-// session, one prompt, and an answer to each time that it asks whether it may do something (see [acpPermits]). Sessions are not
-// gone on with: programs differ in what they keep of them, and some lose them over it.
+// acp talks with any program that speaks version 1 of the Agent Client Protocol on its standard streams: one session, one prompt,
+// and an answer to each of its permission requests (see [acpPermits]). Sessions are not resumed: programs differ in what they
+// keep of them, and some lose them when resuming.
 //
-// It is also for those who look on at what a program left: to them nobody listens, see [acpLooksOn].
+// It also decodes the output of an earlier run. Then nothing is sent to a program, see [acpLooksOn].
 type acp struct {
 	r      Request
 	env    []string
 	stdin  *stdinQueue
-	hangUp func() // ends a program that was told to stop
+	hangUp func() // ends a program that was told to stop; set by talk
 
-	onlooker bool // decides nothing: what was allowed stands nowhere in what the program said
+	onlooker bool // answers no permission request: the recorded output does not say which requests were allowed
 
 	auth    []acpMethod
-	tried   bool // to sign in
+	tried   bool // a sign-in was tried
 	session string
-	open    int64 // the number of what it was asked last, until it answers
-	asked   bool  // the prompt is under way
-	stopped bool  // it was called off
+	open    int64 // number of the request that the program has not answered yet; 0: none
+	asked   bool  // the prompt was sent and is not answered yet
+	stopped bool  // the run was called off
 	text    strings.Builder
 	tools   map[string]*acpTool
 	usage   trellis.Usage
 }
 
-// acpTool is a call of a tool that was told of.
+// acpTool is a tool call that the program reported.
 type acpTool struct {
 	acpToolCall
-	paths []string // that it named so far
+	paths []string // paths that its reports named so far
 	ended bool
 }
 
-// Each thing that a program is asked has one number, so that those who look on know an answer too.
+// Each kind of request has a fixed number, so that a decoder of recorded output can attribute the answers too.
 const (
 	acpAskInitialize = 1 + iota
 	acpAskSession
@@ -58,18 +58,18 @@ const (
 )
 
 const (
-	acpAuthRequired     = -32000 // the protocol's error for who is not signed in
+	acpAuthRequired     = -32000 // the protocol's error code for clients that are not signed in
 	acpResourceNotFound = -32002
 )
 
-// acpBrief is how much stands in a message of what a program asked for.
+// acpBrief is the largest number of bytes of a permission request that a message quotes.
 const acpBrief = 200
 
 func newACP(r Request, env []string) *acp {
 	return &acp{r: r, env: env, stdin: newStdinQueue(), hangUp: func() {}, tools: map[string]*acpTool{}}
 }
 
-// acpLooksOn only reads.
+// acpLooksOn returns an acp that decodes the output of an earlier run and sends nothing.
 func acpLooksOn() *acp {
 	c := newACP(Request{}, nil)
 	c.onlooker = true
@@ -77,8 +77,8 @@ func acpLooksOn() *acp {
 	return c
 }
 
-// talk begins the conversation. The context that it returns is the one to run the program in: it ends after ctx, when the
-// program had time to stop what it does and to tell what it used.
+// talk begins the conversation. The returned context, in which the program has to run, ends up to patience later than ctx, so
+// that the program has time to stop and to report its usage. See [talker].
 func (c *acp) talk(ctx context.Context, mu sync.Locker, patience time.Duration) (context.Context, func()) {
 	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	c.hangUp = func() { end(context.Cause(ctx)) }
@@ -99,7 +99,7 @@ func (c *acp) talk(ctx context.Context, mu sync.Locker, patience time.Duration) 
 	}
 }
 
-// callOff asks the program to stop, and reports whether there is something to wait for.
+// callOff asks the program to stop, and reports whether a prompt is under way whose end is worth waiting for.
 func (c *acp) callOff() bool {
 	c.stopped = true
 	if c.asked {
@@ -116,7 +116,7 @@ func (c *acp) ask(number int, method string, params any) {
 func (c *acp) tell(m jsonrpc.Message) {
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
-		panic(err) // a value of our own
+		panic(err) // can't happen: the value is ours
 	}
 	c.stdin.add(append(line, '\n'))
 }
@@ -132,7 +132,7 @@ func acpNumber(n int) jsonrpc.ID {
 func acpJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a value of our own
+		panic(err) // can't happen: the value is ours
 	}
 	return data
 }
@@ -158,10 +158,10 @@ func (c *acp) line(line string, t *tally) bool {
 	return true
 }
 
-// answered goes on with what follows an answer. One that comes again, or to what was not asked, would have a prompt sent twice.
+// answered handles a response and sends the next request. It ignores a response to no open request: a prompt could be sent twice.
 func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	number, _ := m.ID.Raw().(int64)
-	if number != c.open && !c.onlooker { // who looks on does not know all that was asked
+	if number != c.open && !c.onlooker { // a decoder does not know the requests that were made
 		return
 	}
 	c.open = 0
@@ -193,8 +193,8 @@ func (c *acp) newSession() {
 	c.ask(acpAskSession, "session/new", acpNewSession{Dir: c.r.Dir, Servers: []struct{}{}})
 }
 
-// sessionStarted handles the answer to session/new: it keeps the id of the session, and sends the prompt, or first asks for the model that the
-// request names.
+// sessionStarted handles the answer to session/new: it stores the session id and sends the prompt, or first sets the model if the
+// request names one.
 func (c *acp) sessionStarted(result json.RawMessage, t *tally) {
 	var s acpSession
 	if decode(string(result), &s); s.ID == "" {
@@ -225,7 +225,7 @@ func (c *acp) prompt() {
 	c.ask(acpAskPrompt, "session/prompt", acpPrompt{c.session, []acpText{{"text", acpWords(c.r)}}})
 }
 
-// acpWords keeps a prompt from being a command of the program: those begin with a slash, or a dollar.
+// acpWords returns the prompt, changed so that it does not begin like a command of the program, with a slash or a dollar sign.
 func acpWords(r Request) string {
 	words := r.prompt()
 	if first := strings.TrimSpace(words); strings.HasPrefix(first, "/") || strings.HasPrefix(first, "$") {
@@ -234,7 +234,7 @@ func acpWords(r Request) string {
 	return words
 }
 
-// refused takes in an error, of which the sign-in may be the cure.
+// refused handles an error response. If a sign-in may cure it, refused tries one, once.
 func (c *acp) refused(number int64, e *jsonrpc.Error, t *tally) {
 	if number == acpAskSession && e.Code == acpAuthRequired && !c.tried {
 		c.tried = true
@@ -247,8 +247,8 @@ func (c *acp) refused(number int64, e *jsonrpc.Error, t *tally) {
 	c.failed(c.failure(number, e), t)
 }
 
-// alone is the way to sign in that takes no person: by variables that are there, or by the key that has the name of the way.
-// "" is none.
+// alone returns the id of a sign-in method that works without a person: one whose variables are set, or one named like a key
+// variable that is set. It returns "" if there is none.
 func (c *acp) alone() string {
 	for _, m := range c.auth {
 		named := len(m.Vars) > 0
@@ -278,7 +278,7 @@ func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
 		return fail(trellis.AgentAuth, "%s; it knows these ways to sign in: %s", detail, strings.Join(ways, ", "))
 	case isContextOverflow(detail):
 		return fail(trellis.ContextOverflow, "%s", detail)
-	case e.Code >= 400 && e.Code < 600: // some tell the status of their provider
+	case e.Code >= 400 && e.Code < 600: // some programs use the provider's HTTP status as the code
 		if f := byStatus(int(e.Code), time.Time{}, detail); f != nil {
 			return f
 		}
@@ -288,7 +288,7 @@ func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
 	return fail(trellis.AgentExit, "%s", detail)
 }
 
-// failed ends the conversation.
+// failed ends the conversation with a failure.
 func (c *acp) failed(f *flow.Failure, t *tally) {
 	t.failure = f
 	c.over("error", t)
@@ -304,7 +304,7 @@ func (c *acp) over(stop string, t *tally) {
 	}
 }
 
-// ended takes in the answer to the prompt.
+// ended handles the answer to the prompt.
 func (c *acp) ended(result json.RawMessage, t *tally) {
 	var a acpAnswer
 	decode(string(result), &a)
@@ -314,7 +314,7 @@ func (c *acp) ended(result json.RawMessage, t *tally) {
 	c.used(a, t)
 }
 
-// acpStop is what is wrong with a turn that ended so.
+// acpStop returns the failure that a stop reason means, or nil for a normal end.
 func acpStop(stop string) *flow.Failure {
 	switch stop {
 	case "end_turn":
@@ -331,12 +331,12 @@ func acpStop(stop string) *flow.Failure {
 	return fail(trellis.AgentProtocol, "the agent stopped for a reason that is not known (%s)", stop)
 }
 
-// used takes in what the answer tells of tokens. Where it tells none they are unknown.
+// used records the usage from the answer to the prompt. If the answer has none, the usage is unknown.
 func (c *acp) used(a acpAnswer, t *tally) {
 	told := a.Usage
 	u := trellis.Usage{InputTokens: told.Input + told.Written, CachedTokens: told.Read, OutputTokens: told.Output}
 	if all := told.Input + told.Output; told.Read+told.Written > 0 && (told.Total == all || told.Total == all+told.Thought) {
-		u.InputTokens = max(0, told.Input-told.Read) // the cached ones are among them
+		u.InputTokens = max(0, told.Input-told.Read) // the input includes the cached tokens
 	}
 	if told.Total >= u.Tokens()+told.Thought {
 		u.OutputTokens += told.Thought
@@ -354,7 +354,7 @@ func (c *acp) used(a acpAnswer, t *tally) {
 	}
 }
 
-// update takes in what happens.
+// update handles a session/update notification.
 func (c *acp) update(params json.RawMessage, t *tally) {
 	var n acpNotice
 	decode(string(params), &n)
@@ -383,13 +383,13 @@ func (c *acp) update(params json.RawMessage, t *tally) {
 	}
 }
 
-// said hands on the words that came so far: they come in pieces.
+// said passes on the text collected so far: it arrives in pieces.
 func (c *acp) said(t *tally) {
 	t.text(c.text.String())
 	c.text.Reset()
 }
 
-// tool takes in a call of a tool, or what is new of one.
+// tool records a tool call, or an update of one.
 func (c *acp) tool(call acpToolCall, content json.RawMessage, t *tally) *acpTool {
 	known := c.tools[call.ID]
 	if known == nil {
@@ -412,7 +412,7 @@ func (c *acp) tool(call acpToolCall, content json.RawMessage, t *tally) *acpTool
 	return known
 }
 
-// acpShown are the words of what a tool shows.
+// acpShown returns the text of a tool's output.
 func acpShown(content json.RawMessage) string {
 	var pieces []acpContent
 	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list says nothing
@@ -423,7 +423,7 @@ func acpShown(content json.RawMessage) string {
 	return strings.Join(words, "\n")
 }
 
-// end: what is not asked for the last time has not come to its end.
+// end returns a failure if the program exited with 0 but never began a session.
 func (c *acp) end(t *tally, e ending) *flow.Failure {
 	if !t.done && c.session == "" && e.Code == 0 && e.Signal == "" && !e.mute {
 		return fail(trellis.AgentProtocol, "the program does not speak the Agent Client Protocol; %s", e)

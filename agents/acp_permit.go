@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// acpPermits reports whether a call of a tool of that kind is allowed, when the program asks:
+// acpPermits reports whether a tool call of the given kind is allowed when the program asks:
 //
 //	none  nothing
 //	read  reading, searching, thinking
@@ -21,8 +21,8 @@ import (
 //	      would not ask
 //	full  everything
 //
-// In read and edit what names a path outside of the working directory is refused; the shell is not confined to it. What a
-// program does without asking no answer prevents: that is the sandbox's part.
+// In read and edit, calls that name a path outside of the working directory are refused; the shell is not confined to it. Nothing
+// here prevents what a program does without asking: that is the job of the sandbox.
 func acpPermits(p trellis.Permission, kind string) bool {
 	switch p {
 	case trellis.PermitFull:
@@ -35,8 +35,8 @@ func acpPermits(p trellis.Permission, kind string) bool {
 	return false
 }
 
-// permission answers whether the program may do something. It is chosen by the kinds of the options, whatever their names and
-// order. "Always" is said only where everything is allowed: after it nothing is asked any more.
+// permission answers a permission request. It chooses an option by its kind, regardless of names and order. "Always" is chosen
+// only where everything is allowed, because nothing is asked after it.
 func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 	var asked acpPermission
 	decode(string(m.Params), &asked)
@@ -59,7 +59,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 	case c.stopped:
 		answer.Outcome.Outcome = "cancelled"
 	case !found:
-		answer.Outcome.Outcome = "cancelled" // which the protocol asks for when the turn ends
+		answer.Outcome.Outcome = "cancelled" // as the protocol requires when the turn ends
 		f := refusedRequest("the agent asks whether it may " + what + ", which it may not, and takes no refusal")
 		if allowed {
 			f = refusedRequest("the agent asks whether it may " + what + ", and takes neither that it may this once nor a refusal")
@@ -74,7 +74,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 	c.tell(&jsonrpc.Response{ID: m.ID, Result: acpJSON(answer)})
 }
 
-// acpChoose is the first option of the first of the kinds that there is.
+// acpChoose returns the first option of the first kind in kinds that is offered.
 func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
 	for _, kind := range kinds {
 		if at := slices.IndexFunc(options, func(o acpOption) bool { return o.Kind == kind }); at >= 0 {
@@ -84,8 +84,8 @@ func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
 	return acpOption{}, false
 }
 
-// names takes in the paths that a call names, or an update of it: its locations, diffs and input. None is ever taken back, so that
-// what is asked last can't hide what was told before.
+// names records the paths that a tool call, or an update of one, names: in locations, diffs and input. Paths are never removed,
+// so that a later permission request can't hide a path reported before.
 func (k *acpTool) names(call acpToolCall, content json.RawMessage) {
 	var pieces []acpContent
 	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list names no path
@@ -115,10 +115,10 @@ func (k *acpTool) names(call acpToolCall, content json.RawMessage) {
 	k.paths = slices.Compact(k.paths)
 }
 
-// acpPathKeys are what programs call a path in the input of their tools, in small letters without underscores.
+// acpPathKeys are the names that programs use for paths in tool input, in lower case without underscores.
 var acpPathKeys = []string{"path", "paths", "file", "files", "filepath", "filename", "absolutepath", "targetfile", "uri", "uris", "dir", "dirpath", "directory", "oldpath", "newpath"}
 
-// inside reports whether all paths that a call named so far are below the working directory.
+// inside reports whether all paths that a call named so far are in the working directory.
 func (c *acp) inside(call *acpTool) bool {
 	dir := realPath(c.r.Dir)
 	outside := func(path string) bool {
@@ -134,8 +134,8 @@ func (c *acp) inside(call *acpTool) bool {
 	})
 }
 
-// readings are the paths that tools may read a text as, which may be the address of a file. What leads to a home folder or to another
-// machine is not known.
+// readings returns the paths that a tool may take text for, which may be a file URL. known is false if text leads to a home
+// folder or to another machine.
 func readings(text string) (paths []string, known bool) {
 	scheme, rest, isAddress := strings.Cut(text, ":")
 	switch {
@@ -148,10 +148,10 @@ func readings(text string) (paths []string, known bool) {
 	if err != nil || u.Path == "" || u.Host != "" && u.Host != "localhost" {
 		return nil, false
 	}
-	return []string{u.Path, strings.TrimPrefix(rest, "//"+u.Host)}, true // as a browser, and as who only cuts the scheme off
+	return []string{u.Path, strings.TrimPrefix(rest, "//"+u.Host)}, true // as a URL parser reads it, and as a program that strips the scheme does
 }
 
-// realPath is where a path leads, by its links; what is not there yet is in the folder that is.
+// realPath resolves the symbolic links in path. If path does not exist, it resolves those of the nearest existing parent.
 func realPath(path string) string {
 	path = filepath.Clean(path)
 	if real, err := filepath.EvalSymlinks(path); err == nil {

@@ -2,12 +2,12 @@ package agents
 
 import "encoding/json"
 
-// What of the messages of the Agent Client Protocol is told and read. As with every agent, what is not known is left
-// aside: programs send more than the protocol has, and the protocol grows.
+// The parts of the messages of the Agent Client Protocol that are sent and read. As with every agent, unknown fields are ignored:
+// programs send more than the protocol has, and the protocol grows.
 
 const acpVersion = 1
 
-// acpInitialize offers the program nothing of ours: it uses its own ways to files and to a shell.
+// acpInitialize announces no client capabilities: the program accesses files and runs commands by itself.
 type acpInitialize struct {
 	Version int `json:"protocolVersion"`
 	Can     struct {
@@ -24,7 +24,7 @@ type acpInitialized struct {
 	Auth    []acpMethod `json:"authMethods"`
 }
 
-// acpMethod is a way to sign in.
+// acpMethod is a sign-in method.
 type acpMethod struct {
 	ID   string
 	Name string
@@ -83,7 +83,7 @@ type acpCancel struct {
 	Session string `json:"sessionId"`
 }
 
-// acpAnswer is what came of a prompt. What it used is a draft of the protocol's, which some tell in a field of their own.
+// acpAnswer is the answer to a prompt. Usage is a draft of the protocol; some programs report it in their own field instead.
 type acpAnswer struct {
 	Stop  string `json:"stopReason"`
 	Usage struct {
@@ -114,7 +114,7 @@ type acpTokens struct {
 type acpNotice struct {
 	Update struct {
 		Kind    string          `json:"sessionUpdate"`
-		Content json.RawMessage // a block of a message, a list of a tool
+		Content json.RawMessage // one block for a message, a list for a tool
 		Entries []struct{ Content, Status string }
 		Cost    *struct {
 			Amount   dollars
@@ -124,7 +124,7 @@ type acpNotice struct {
 	}
 }
 
-// acpToolCall is a call of a tool, or what is new of one.
+// acpToolCall is a tool call, or an update of one.
 type acpToolCall struct {
 	ID        string `json:"toolCallId"`
 	Title     string
@@ -134,10 +134,10 @@ type acpToolCall struct {
 	Locations []struct{ Path string }
 }
 
-// acpContent is a piece of what a tool shows.
+// acpContent is a piece of a tool's output.
 type acpContent struct {
 	Type    string
-	Path    string // of a diff
+	Path    string // file of a diff
 	Content acpText
 }
 

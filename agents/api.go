@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// API is a model that is asked directly: no program is started. It plays roles that only answer, or also read.
+// API is a model that is called directly, without a program. It can play roles that only answer, or that also read.
 //
 //	none  no tools
 //	read  read_file, list_files and search, which stay in the working directory and keep out of .git
 //	edit  refused, as is full
 //
-// A session is the conversation so far, kept as conversation.json in the RunDir that it began in. What is kept in
-// stream.jsonl are the events of the run, in stderr.log what the server answered when it refused.
+// A session is the conversation so far, stored as conversation.json in the RunDir in which it began. stream.jsonl holds the
+// events of the run, and stderr.log the answers with which the server refused requests.
 type API struct {
 	Kind    string // anthropic: Messages; openai: chat completions, which many servers speak
 	Model   string
-	BaseURL string // "" is the provider's own
-	// KeyEnv names the variable that holds the key. "" is ANTHROPIC_API_KEY or OPENAI_API_KEY for the provider
-	// itself, and no key at all for another server: keys go only where they were meant to go.
+	BaseURL string // "" means the provider's own server
+	// KeyEnv names the variable that holds the key. The default is ANTHROPIC_API_KEY or OPENAI_API_KEY for the provider's own
+	// server, and no key for any other server: a key is sent only to the server that it was meant for.
 	KeyEnv string
 }
 
@@ -35,7 +35,7 @@ const (
 	OpenAI    = "openai"
 )
 
-// keyEnv is the variable that holds the key, "" when none is sent.
+// keyEnv returns the name of the variable that holds the key, or "" if no key is sent.
 func (a API) keyEnv() string {
 	switch {
 	case a.KeyEnv != "" || a.BaseURL != "":
@@ -46,7 +46,7 @@ func (a API) keyEnv() string {
 	return "OPENAI_API_KEY"
 }
 
-// key is what the environment holds for it.
+// key returns the key from env, "" if none is sent, or an agent_auth failure if the variable is not set.
 func (a API) key(env []string) (string, error) {
 	name := a.keyEnv()
 	if name == "" {
@@ -58,7 +58,7 @@ func (a API) key(env []string) (string, error) {
 	return "", fail(trellis.AgentAuth, "%s is not set, which holds the key", name)
 }
 
-// direct is an agent without a program.
+// direct is an agent that calls a model without a program.
 type direct struct {
 	name string
 	api  API
@@ -106,7 +106,7 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	return &t.result, errors.Join(err, logs.close())
 }
 
-// converse has the conversation that a request asks for.
+// converse carries out the conversation that a request asks for.
 func (d direct) converse(ctx context.Context, r Request, key string, t *tally, logs *logs) error {
 	talk, err := openTalk(r)
 	if err != nil {

@@ -16,15 +16,15 @@ const (
 // builtIn is an agent whose program has an adapter here.
 type builtIn struct {
 	name    string
-	account string // command by which a person signs in
+	account string // command with which a person signs in
 
 	begin   func(Options, Request) (*start, error)
-	reader  func(Request) reader // of what the program printed in a run
+	reader  func(Request) reader // returns a reader of the program's output
 	signIn  func(o Options, ctx context.Context, path string) SignIn
-	reaches func(Options, Own) Own // adds the hosts that it needs
+	reaches func(Options, Own) Own // adds the hosts that the agent needs
 }
 
-// builtIns have all of them, in the order of preference.
+// builtIns returns all built-in agents, in order of preference.
 func builtIns() []builtIn {
 	return []builtIn{
 		{Claude, "claude auth login", func(o Options, r Request) (*start, error) { return claude{o}.begin(r) },
@@ -36,7 +36,7 @@ func builtIns() []builtIn {
 	}
 }
 
-// builtInNamed finds one by its name.
+// builtInNamed returns the built-in agent with the given name.
 func builtInNamed(name string) (builtIn, bool) {
 	all := builtIns()
 	i := slices.IndexFunc(all, func(b builtIn) bool { return b.name == name })
@@ -46,7 +46,7 @@ func builtInNamed(name string) (builtIn, bool) {
 	return all[i], true
 }
 
-// Programs are the names of the built-in agents that need a program, in the order of preference.
+// Programs returns the names of the built-in agents that need a program, in order of preference.
 func Programs() (names []string) {
 	for _, b := range builtIns() {
 		names = append(names, b.name)
@@ -54,7 +54,7 @@ func Programs() (names []string) {
 	return names
 }
 
-// SignInCommand is what a person types to sign in to an agent: that of a built-in one, else what most programs call it.
+// SignInCommand returns the command for signing in to an agent. For a project's own agent it guesses the usual "NAME auth login".
 func SignInCommand(name string) string {
 	if b, ok := builtInNamed(name); ok {
 		return b.account

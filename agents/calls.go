@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// turnBuilder puts a turn together that comes in pieces.
+// turnBuilder assembles a turn from the pieces in which it is streamed.
 type turnBuilder struct {
 	text  strings.Builder
 	why   strings.Builder
@@ -26,15 +26,15 @@ func (b *turnBuilder) begin(id, name string) {
 	b.calls = append(b.calls, &callPieces{id: id, name: name})
 }
 
-// input is more of the last call's input.
+// input appends to the input of the last call.
 func (b *turnBuilder) input(piece string) {
 	if len(b.calls) > 0 {
 		b.calls[len(b.calls)-1].input.WriteString(piece)
 	}
 }
 
-// piece is more of the call with that index. Some servers give all calls the same one: another id begins
-// another call.
+// piece adds to the call with the given index. Some servers give all calls the same index, so a different id starts another
+// call.
 func (b *turnBuilder) piece(index int64, id, name, input string) {
 	var last *callPieces
 	for _, c := range b.calls {
@@ -64,8 +64,8 @@ func (b *turnBuilder) answerTooLong() error {
 	return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)
 }
 
-// finish fills t. A call's input that is no JSON object becomes an empty one: protocols refuse to hear it again. err is how the
-// exchange ended: once the model has said why it stopped all was said, whatever became of the connection.
+// finish fills t. A call whose input is not a JSON object gets an empty one, since protocols refuse to take it back otherwise.
+// err is how the exchange ended; it is ignored once the model has given a stop reason, because the answer is then complete.
 func (b *turnBuilder) finish(t *turn, err error) error {
 	t.text, t.why = b.text.String(), b.why.String()
 	for n, c := range b.calls {

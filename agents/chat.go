@@ -13,30 +13,30 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// wire is a protocol to talk to models.
+// wire is a protocol for talking to models.
 type wire interface {
-	// ask sends a question and reads the answer as it comes. Next to an error stands what came before it.
+	// ask sends a question and reads the answer as it arrives. On an error the returned turn holds what came before it.
 	ask(ctx context.Context, q question) (turn, error)
 }
 
-// question is a conversation that waits for the model.
+// question is a conversation in which it is the model's turn.
 type question struct {
 	model, system string
 	messages      []message
 	tools         []tool
-	closed        bool            // the tools were used enough: the model has to answer
-	schema        json.RawMessage // nil: text
+	closed        bool            // the limit of tool calls is used up: the model has to answer
+	schema        json.RawMessage // JSON schema of the answer; nil: free text
 }
 
-// turn is what the model said to it.
+// turn is the model's reply to a question.
 type turn struct {
 	text  string
 	calls []toolCall
-	stop  string // why it ended, in the provider's words; "" when it broke off
-	why   string // more words of the provider's for it
+	stop  string // the provider's stop reason; "" if the answer broke off
+	why   string // the provider's explanation of stop
 	usage trellis.Usage
 
-	written int64 // tokens of the input that were written to the provider's cache
+	written int64 // input tokens that were written to the provider's cache
 }
 
 // chat is the conversation of one run.
@@ -50,7 +50,7 @@ type chat struct {
 	used     trellis.Usage
 }
 
-// run goes on until the model answers instead of calling tools.
+// run carries out the model's tool calls until the model answers.
 func (c *chat) run(ctx context.Context, prompt string) error {
 	c.question.messages = append(c.talk.Messages, message{Role: byUser, Text: prompt})
 	for {
@@ -71,7 +71,7 @@ func (c *chat) run(ctx context.Context, prompt string) error {
 	}
 }
 
-// ask asks once more, without the schema, when the server does not take one.
+// ask sends the question. If the server refuses the request because of the schema, ask sends it again without one.
 func (c *chat) ask(ctx context.Context) (turn, error) {
 	t, err := c.wire.ask(ctx, c.question)
 	var refused *refusal
@@ -82,12 +82,12 @@ func (c *chat) ask(ctx context.Context) (turn, error) {
 	}
 	t.text = c.redact(strings.ToValidUTF8(t.text, "\uFFFD"))
 	if strings.TrimSpace(t.text) == "" {
-		t.text = "" // which not every server wants to hear again
+		t.text = "" // some servers reject a blank text in the next request
 	}
 	return t, err
 }
 
-// failure is what an error of the server's or the network's means.
+// failure returns the failure that an error of the server or the network means.
 func (c *chat) failure(err error) error {
 	var known *flow.Failure
 	var refused *refusal
@@ -109,7 +109,7 @@ func (c *chat) failure(err error) error {
 	return f
 }
 
-// unreachable reports whether the network failed.
+// unreachable reports whether err means that the network failed.
 func unreachable(err error) bool {
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
@@ -120,7 +120,7 @@ func unreachable(err error) bool {
 	return false
 }
 
-// flaw is what keeps an answer that came to its end from being one; nil when nothing does.
+// flaw returns the failure of a turn that ended but is not a usable answer, and nil if it is one.
 func flaw(t turn) *flow.Failure {
 	switch t.stop {
 	case "max_tokens", "length":
@@ -133,7 +133,7 @@ func flaw(t turn) *flow.Failure {
 	return nil
 }
 
-// spend counts what a turn used.
+// spend adds the usage of a turn to that of the run.
 func (c *chat) spend(t turn) {
 	if t.usage == (trellis.Usage{}) {
 		return
@@ -142,7 +142,7 @@ func (c *chat) spend(t turn) {
 	c.tally.usage(c.used)
 }
 
-// look makes the tool calls of a turn.
+// look carries out the tool calls of a turn.
 func (c *chat) look(ctx context.Context, t turn) error {
 	c.tally.text(t.text)
 	c.spend(t)
@@ -166,7 +166,7 @@ func (c *chat) look(ctx context.Context, t turn) error {
 	return c.save()
 }
 
-// end takes the last turn.
+// end records the last turn as the answer.
 func (c *chat) end(t turn) error {
 	c.spend(t)
 	c.tally.text(t.text)

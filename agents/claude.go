@@ -24,8 +24,8 @@ import (
 //	      the shell is not confined to it
 //	full  everything, without asking
 //
-// MCP servers are off, and so are its own expansions of the prompt: "@path" would hand over any file that
-// whoever wrote the prompt names, and a first "/" would be a command.
+// MCP servers are off, and so are the program's own expansions of the prompt: "@path" would hand over any file that the author of
+// the prompt names, and a "/" at the beginning would run a command.
 type claude struct{ o Options }
 
 func claudePermission(p trellis.Permission) []string {
@@ -44,14 +44,14 @@ func claudePermission(p trellis.Permission) []string {
 var (
 	claudeEnv = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "CLOUD_ML_REGION", "VERTEX_*", "XDG_*",
 		"DISABLE_*", "API_TIMEOUT_MS", "BASH_*", "MAX_THINKING_TOKENS"}
-	// Ten retries, which are its own default, also of a refused key, take three minutes. What it says about git has the
-	// status of the files in it: with that no two calls begin the same, and a provider's cache serves none.
+	// By default it retries ten times, even after a refused key, which takes three minutes. Its instructions about git contain
+	// the status of the files: with them no two calls begin with the same text, and the provider's cache is never hit.
 	claudeDefaults = []string{"CLAUDE_CODE_MAX_RETRIES=2", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 		"CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS=1"}
 	claudeFixed = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
 )
 
-// claudeAllow are the variables for claude: those of a cloud's accounts only where its variables ask for that cloud.
+// claudeAllow returns the variables for claude. Those of a cloud account are included only if other variables select that cloud.
 func (o Options) claudeAllow() []string {
 	allow := slices.Clone(claudeEnv)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
@@ -63,8 +63,8 @@ func (o Options) claudeAllow() []string {
 	return allow
 }
 
-// claudeSame has the working directory, and what else differs from call to call, told behind the system prompt: else no worktree's
-// calls begin as another's do, and a provider's cache serves none of them.
+// claudeSame moves the working directory and other text that differs from call to call behind the system prompt. Without it,
+// calls from different worktrees begin differently, and the provider's cache is never hit.
 const claudeSame = "--exclude-dynamic-system-prompt-sections"
 
 func (c claude) begin(r Request) (*start, error) {
@@ -103,7 +103,7 @@ func (c claude) begin(r Request) (*start, error) {
 	}, nil
 }
 
-// claudePrompt keeps a prompt that begins with a slash from being a command of the program.
+// claudePrompt prevents the program from taking a prompt that begins with a slash for a command.
 func claudePrompt(prompt string) string {
 	prompt = strings.ToValidUTF8(prompt, "\uFFFD")
 	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
@@ -112,19 +112,19 @@ func claudePrompt(prompt string) string {
 	return prompt
 }
 
-// claudeStream reads --output-format stream-json.
+// claudeStream reads the output of --output-format stream-json.
 type claudeStream struct {
-	spent  map[string]claudeSpent // by message: several events of one message repeat its usage
-	kind   string                 // the program's word for what went wrong
-	down   bool                   // the provider failed, and has said nothing since
-	closed map[string]time.Time   // windows of the provider's that are used up, and when each opens
+	spent  map[string]claudeSpent // by message id: several events of one message repeat its usage
+	kind   string                 // the program's name for the error
+	down   bool                   // the provider failed, and has not answered since
+	closed map[string]time.Time   // rate limit windows that are used up, and when each resets
 }
 
 type claudeEvent struct {
 	Type, Subtype string
 	SessionID     string `json:"session_id"`
-	Model         string // at the beginning
-	Parent        string `json:"parent_tool_use_id"` // not empty in what subagents do
+	Model         string // set in the first event
+	Parent        string `json:"parent_tool_use_id"` // not empty in events of subagents
 	Error         string
 	Message       struct {
 		ID      string
@@ -157,7 +157,7 @@ type claudeEvent struct {
 	} `json:"permission_denials"`
 }
 
-// claudeSpent is what a message used, and of which model: subagents may have another one.
+// claudeSpent is the usage of a message and its model: subagents may use another model.
 type claudeSpent struct {
 	model string
 	claudeUsage
@@ -170,7 +170,7 @@ type claudeUsage struct {
 	Created int64 `json:"cache_creation_input_tokens"`
 }
 
-// claudeModelUsage is what a model was used by all, also by subagents and where an answer did not come as a stream.
+// claudeModelUsage is the total usage of a model, including that of subagents and of answers that were not streamed.
 type claudeModelUsage struct {
 	Input   int64 `json:"inputTokens"`
 	Output  int64 `json:"outputTokens"`
@@ -178,7 +178,7 @@ type claudeModelUsage struct {
 	Created int64 `json:"cacheCreationInputTokens"`
 }
 
-// used is all that a run used, as its result tells.
+// used returns the total usage of a run according to its result event.
 func (e claudeEvent) used() (sum trellis.Usage) {
 	for _, m := range e.Models {
 		sum = sum.Add(claudeUsage(m).usage())
@@ -219,7 +219,7 @@ func (c *claudeStream) line(line string, t *tally) bool {
 	return true
 }
 
-// window takes in what the provider says of one of its windows.
+// window records whether one of the provider's rate limit windows is used up, and when it resets.
 func (c *claudeStream) window(name string, closed bool, opens int64) {
 	if c.closed == nil {
 		c.closed = map[string]time.Time{}
@@ -229,7 +229,7 @@ func (c *claudeStream) window(name string, closed bool, opens int64) {
 	}
 }
 
-// opens is when the last of the windows that are used up opens; zero: nobody said.
+// opens returns the time when the last of the windows that are used up resets, or zero if that is not known.
 func (c *claudeStream) opens() (last time.Time) {
 	for _, at := range c.closed {
 		if at.After(last) {
@@ -244,7 +244,7 @@ func (c *claudeStream) retry(e claudeEvent, t *tally) {
 	detail := fmt.Sprintf("the provider answered %d (%s), try %d of %d", e.ErrorStatus, e.Error, e.Attempt, e.MaxRetries)
 	t.notice(detail)
 	t.waiting = byStatus(e.ErrorStatus, time.Now().Add(delay), detail)
-	if c.down = e.ErrorStatus == 0 || e.ErrorStatus >= 500; c.down { // no status: the network failed
+	if c.down = e.ErrorStatus == 0 || e.ErrorStatus >= 500; c.down { // status 0 means that the network failed
 		t.waiting = fail(trellis.ProviderDown, "%s", detail)
 	}
 }
@@ -274,7 +274,7 @@ func (c *claudeStream) said(e claudeEvent, t *tally) {
 	}
 }
 
-// account estimates what a run cost that was cut off before it told.
+// account estimates the cost of a run that was cut off before it reported the cost.
 func (c *claudeStream) account(t *tally, _ bool) {
 	if u := t.result.Usage; u.CostUSD == nil && u.Tokens() > 0 {
 		t.tells = false
@@ -284,7 +284,7 @@ func (c *claudeStream) account(t *tally, _ bool) {
 	}
 }
 
-// sum is what all messages used so far.
+// sum returns the usage of all messages so far.
 func (c *claudeStream) sum(t *tally) (sum trellis.Usage) {
 	t.written = 0
 	for _, s := range c.spent {
@@ -294,7 +294,7 @@ func (c *claudeStream) sum(t *tally) (sum trellis.Usage) {
 	return sum
 }
 
-// tools takes in how tools ended.
+// tools records how tool calls ended.
 func (c *claudeStream) tools(e claudeEvent, t *tally) {
 	var blocks []struct {
 		Type    string
@@ -323,7 +323,7 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 	}
 	u := e.used()
 	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
-		u = told // a turn that was interrupted counts none of what its messages used
+		u = told // the result of an interrupted turn leaves out the usage of its messages
 	}
 	u.CostUSD, u.CostEstimated = e.Cost.told, false
 	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))

@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// cli is an agent that is a program.
+// cli is an agent that runs a program.
 type cli struct {
 	o     Options
 	begin func(Request) (*start, error)
 }
 
-// start is how a program is started for one request, and how to read it.
+// start says how a program is started for one request, and how its output is read.
 type start struct {
 	argv   []string
 	env    []string // the whole environment
@@ -31,28 +31,29 @@ type start struct {
 	own    Own
 }
 
-// reader makes sense of what a program prints.
+// reader interprets the output of a program.
 type reader interface {
-	// line takes one line of standard output and fills t. It reports whether it was an event.
+	// line reads one line of standard output and updates t. It reports whether the line was an event.
 	line(line string, t *tally) bool
-	// end is called once, when the program is gone. What it returns goes before the general rules:
-	// a signal, an exit code, no result, nothing said.
+	// end is called once, after the program has exited. A failure that it returns takes precedence over the general rules: a
+	// signal, an exit code, no result, empty output.
 	end(t *tally, e ending) *flow.Failure
 }
 
-// talker is a reader that talks with the program on its standard input, while it runs.
+// talker is a reader that also writes to the program's standard input while the program runs.
 type talker interface {
-	// talk begins. A line is only taken while mu is held. The context that it returns is the one to run the program in: ctx with
-	// time to take leave, which is at most patience. What it returns besides is called when the program is gone.
+	// talk begins the conversation. Lines are read only while mu is held. The program has to run in the returned context, which
+	// ends up to patience later than ctx, so that the program can stop by itself. The returned function is called once it has
+	// exited.
 	talk(ctx context.Context, mu sync.Locker, patience time.Duration) (context.Context, func())
 }
 
-// accountant is a reader that knows more of what was used once the program is gone, most of all of one that was cut off.
+// accountant is a reader that can correct the usage after the program has exited, above all that of a run that was cut off.
 type accountant interface {
 	account(t *tally, cutOff bool)
 }
 
-// complainer is a reader of a program that says on standard error what it does not say on standard output.
+// complainer is a reader for a program whose standard error has information that its standard output lacks.
 type complainer interface {
 	complaint(line string, t *tally)
 }
@@ -77,7 +78,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	defer end(nil)
 	t := &tally{emit: emit, watchdog: newWatchdog(r, c.o.grace(), end), prices: c.o.Prices}
 	t.result.Sandbox, t.result.Model = place.Name, r.Model
-	var mu sync.Mutex // of the two streams at a time
+	var mu sync.Mutex // serializes the readers of stdout and stderr
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -86,7 +87,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			t.watchdog.alive()
 		}
 		if stopped {
-			t.said = said // what it says of its end is our doing
+			t.said = said // after we ended the run, the program's account of its own end means nothing
 		}
 	}}
 	complaints := io.Writer(logs.mask)
@@ -120,7 +121,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	return result, network.explain(err)
 }
 
-// ending is how a program ended.
+// ending describes how a program ended.
 type ending struct {
 	proc.Result
 	stderr string
@@ -138,7 +139,7 @@ func (e ending) String() string {
 	return how
 }
 
-// outcome is what Run returns, given that proc.Run returned err.
+// outcome returns the results of Run; err is the error of proc.Run.
 func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Result, error) {
 	t.result.Usage.Seconds = e.Seconds
 	t.result.Session = cmp.Or(t.result.Session, r.Session)
@@ -150,7 +151,7 @@ func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Resu
 	switch {
 	case err == nil || hung:
 	case errors.As(err, &stopped) && t.done && !overspending(stopped):
-		hung = true // its time was up only after it had given its result
+		hung = true // a limit was reached only after the program had given its result
 	case stopped != nil:
 		return &t.result, t.stopped(stopped, e)
 	case (e.Code == proc.CodeNotFound || e.Code == proc.CodeNoExec) && exists(r.Dir):
@@ -169,8 +170,8 @@ func overspending(f *flow.Failure) bool {
 	return f.Code == string(trellis.BudgetTokens) || f.Code == string(trellis.BudgetCost)
 }
 
-// stopped is the failure of a run that the watch ended: what the program said itself tells more than
-// that it fell silent.
+// stopped returns the failure of a run that the watchdog ended. An error that the program itself reported is preferred, since
+// it says more than that the program fell silent.
 func (t *tally) stopped(why *flow.Failure, e ending) error {
 	switch {
 	case overspending(why), why.Code == string(trellis.CalledOff):
@@ -186,7 +187,7 @@ func (t *tally) stopped(why *flow.Failure, e ending) error {
 	return why
 }
 
-// verdict is what is wrong with a run that came to its end; nil when it did its work.
+// verdict returns the failure of a run that was not stopped, and nil if the run did its work.
 func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow.Failure {
 	switch {
 	case t.failure != nil:
@@ -209,7 +210,7 @@ func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow
 	return nil
 }
 
-// prompt is what goes to the standard input of a program without a system prompt of its own.
+// prompt returns the standard input for a program that takes no separate system prompt.
 func (r Request) prompt() string {
 	if r.System == "" {
 		return strings.ToValidUTF8(r.Prompt, "\uFFFD")

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// codex is Codex CLI's exec command, version 0.169 and newer. Its sandbox is the system's own.
+// codex is the exec command of Codex CLI, version 0.169 and newer. Its sandbox is that of the operating system.
 //
 //	none  no shell, no subagents; the sandbox of read
 //	read  the shell in a sandbox that writes nothing; it may read files outside of the directory
@@ -35,7 +35,7 @@ func codexPermission(p trellis.Permission) []string {
 		"-c", "features.multi_agent=false", "-c", "features.goals=false", "-c", "features.view_image=false", "-c", `web_search="disabled"`}
 }
 
-// codexSandbox tells the model what would otherwise cost it a few tries.
+// codexSandbox tells the model about limits that it would otherwise find out only by failed attempts.
 const codexSandbox = "The sandbox lets nothing through to the network, sockets of the own machine included, and git can't commit."
 
 var (
@@ -79,7 +79,7 @@ func (c codex) begin(r Request) (*start, error) {
 	}, nil
 }
 
-// codexAllow are the variables for codex: those that its settings name, and those of AWS where its models are there.
+// codexAllow returns the variables for codex: those that its settings name, and those of AWS if the settings mention Bedrock.
 func (o Options) codexAllow(settings string) []string {
 	allow := slices.Concat(codexEnv, namesIn(settings, codexNames()))
 	if mentions("bedrock", settings) {
@@ -88,7 +88,7 @@ func (o Options) codexAllow(settings string) []string {
 	return allow
 }
 
-// nativeCodex is the program that npm's wrapper starts: it begins sooner, and a signal reaches it.
+// nativeCodex returns the program that npm's wrapper at path starts, else path. That program starts faster and gets signals.
 func nativeCodex(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || filepath.Ext(real) != ".js" {
@@ -105,7 +105,7 @@ func nativeCodex(path string) string {
 	return path
 }
 
-// codexStream reads exec --json.
+// codexStream reads the output of exec --json.
 type codexStream struct {
 	schema  bool
 	thread  codexThread
@@ -126,7 +126,7 @@ type codexEvent struct {
 }
 
 type codexUsage struct {
-	Input  int64 `json:"input_tokens"` // cached ones included
+	Input  int64 `json:"input_tokens"` // includes the cached tokens
 	Cached int64 `json:"cached_input_tokens"`
 	Write  int64 `json:"cache_write_input_tokens"`
 	Output int64 `json:"output_tokens"`
@@ -174,14 +174,14 @@ func (c *codexStream) line(line string, t *tally) bool {
 	return true
 }
 
-// look takes what is new in the record.
+// look reads new lines of the session record.
 func (c *codexStream) look(t *tally) {
 	if c.thread.look() {
 		c.used(c.thread.now, t)
 	}
 }
 
-// used takes what the thread used by now.
+// used records the usage of the thread so far.
 func (c *codexStream) used(now codexUsage, t *tally) {
 	t.result.Model = cmp.Or(c.thread.model, t.result.Model)
 	t.written = max(now.Write-c.thread.before.Write, 0)
@@ -214,7 +214,7 @@ func (c *codexStream) item(e codexEvent, t *tally) {
 	}
 }
 
-// failed is why the turn failed: what the record says of it, else what the message shows, else just that.
+// failed returns the failure of the turn: as the session record gives it, else as the message suggests, else agent_exit.
 func (c *codexStream) failed() *flow.Failure {
 	if f := c.thread.failure(c.message); f != nil {
 		return f
@@ -222,26 +222,26 @@ func (c *codexStream) failed() *flow.Failure {
 	if f := c.refused(c.message); f != nil {
 		return f
 	}
-	if isObject(c.message) { // the provider's own words: a refusal that has no name here
+	if isObject(c.message) { // the provider's JSON: a refusal that has no code here
 		return refusedRequest(messageIn([]byte(c.message)))
 	}
 	return fail(trellis.AgentExit, "%s", c.message)
 }
 
-// How codex tells of what went wrong with the connection, and that it tries again.
+// The messages with which codex reports connection errors and retries.
 var (
 	codexStatus = trellis.Pattern(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
 	codexAgain  = trellis.Pattern(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
 	codexDown   = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
 
-	// What follows "stream disconnected" when the answer came and was no stream of events: asking again changes nothing.
+	// Follows "stream disconnected" if the answer arrived but was not an event stream: asking again changes nothing.
 	codexNonsense = []string{"UTF8 error", "Parse error"}
 )
 
-// maxReconnects is how often codex may connect again in a row, where its config allows more: waiting longer is for its caller.
+// maxReconnects is how often in a row codex may reconnect, even if its configuration allows more: longer waits are the caller's.
 const maxReconnects = 2
 
-// troubled takes in what codex says of its connection, and ends a run that tries too often.
+// troubled records a connection error that codex reports, and ends a run that reconnects too often.
 func (c *codexStream) troubled(message string, t *tally) {
 	m := codexAgain().FindStringSubmatch(message)
 	if m == nil {
@@ -256,7 +256,7 @@ func (c *codexStream) troubled(message string, t *tally) {
 	}
 }
 
-// refused is the failure that a message means, nil when it says nothing special.
+// refused returns the failure that a message means, or nil if the message is not a known one.
 func (c *codexStream) refused(message string) *flow.Failure {
 	if strings.HasPrefix(message, "Missing environment variable") {
 		return fail(trellis.AgentAuth, "%s", message)
@@ -274,7 +274,7 @@ func (c *codexStream) refused(message string) *flow.Failure {
 	return nil
 }
 
-// account takes the last answers from the record: of a turn that was cut off the stream tells nothing.
+// account reads the last answers from the session record: the stream does not report the usage of a turn that was cut off.
 func (c *codexStream) account(t *tally, _ bool) {
 	c.look(t)
 }
@@ -283,13 +283,13 @@ func (c *codexStream) end(t *tally, e ending) *flow.Failure {
 	if c.schema && json.Valid([]byte(t.result.Text)) {
 		t.result.Answer = json.RawMessage(t.result.Text)
 	}
-	if t.result.ToolCalls <= 0 { // now and then the stream leaves out all that commands did
+	if t.result.ToolCalls <= 0 { // sometimes the stream leaves out all commands
 		for _, name := range c.thread.calls {
-			t.tool(name, nil) // the record is not masked
+			t.tool(name, nil) // without arguments: secrets in the record are not masked
 		}
 	}
 	if t.failure != nil && c.message != "" {
-		t.failure = c.failed() // by now the record is complete
+		t.failure = c.failed() // the record is complete now
 	}
 	if strings.Contains(e.stderr, `"input_error_code":"input_too_large"`) {
 		return fail(trellis.ContextOverflow, "%s", lastLines(e.stderr))

@@ -14,20 +14,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// codexThread follows what codex writes down about a session while it runs. Its event stream tells usage only
-// at the end, and then of the whole thread; the record tells it after every answer of the model, and what
-// was used before. Where the record can't be read, the end has to do.
+// codexThread follows the record that codex writes of a session while it runs. The event stream reports usage only at the end,
+// and then for the whole thread; the record reports it after every answer of the model, and includes the usage before this run.
+// If the record can't be read, only the report at the end is used.
 type codexThread struct {
 	home   string
 	id     string
-	path   string // of the record, once there is one
+	path   string // path of the record; "" until it exists
 	offset int64
-	before codexUsage // what the thread had used when this run began
+	before codexUsage // usage of the thread when this run began
 	now    codexUsage
-	model  string // that answers
+	model  string // model that answers
 	limits codexLimits
-	calls  []string // the tools that this run called
-	// problem is why the last turn failed, in codex's own terms.
+	calls  []string // names of the tools that this run called
+	// problem is codex's error code for the last failed turn.
 	problem json.RawMessage
 }
 
@@ -46,7 +46,7 @@ func openCodexThread(home, session string) codexThread {
 	return t
 }
 
-// found looks for the record, which is not there before the first turn.
+// found looks for the record, which does not exist before the first turn, and reports whether it was found.
 func (t *codexThread) found() bool {
 	if t.path == "" && t.id != "" {
 		paths, _ := filepath.Glob(filepath.Join(t.home, "sessions", "*", "*", "*", "rollout-*-"+filepath.Base(t.id)+".jsonl"))
@@ -57,7 +57,7 @@ func (t *codexThread) found() bool {
 	return t.path != ""
 }
 
-// look reads what is new in the record and reports whether more was used.
+// look reads new lines of the record and reports whether the usage changed.
 func (t *codexThread) look() bool {
 	if !t.found() {
 		return false
@@ -80,25 +80,25 @@ func (t *codexThread) look() bool {
 	return t.now != old
 }
 
-// record is a line of what codex writes down.
+// record is a line of the session record.
 type record struct {
 	Type    string
 	Payload struct {
 		Type  string
-		Name  string // of a tool
-		Model string // in what is said before each turn
+		Name  string // name of a tool
+		Model string // set in the line before each turn
 		Info  *struct {
 			Total codexUsage `json:"total_token_usage"`
 		}
-		Total  *codexUsage  `json:"thread_token_usage"` // as soon as an answer has come
+		Total  *codexUsage  `json:"thread_token_usage"` // written as soon as an answer has come
 		Limits *codexLimits `json:"rate_limits"`
 		Error  struct {
-			Info json.RawMessage `json:"codex_error_info"` // a word, or an object named by one
+			Info json.RawMessage `json:"codex_error_info"` // a string, or an object with a single key
 		}
 	}
 }
 
-// marks are what lines hold that say something of interest here.
+// marks are substrings of the lines that are of interest here.
 var marks = []string{`"turn_context"`, `"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
 
 func (t *codexThread) take(line []byte) {
@@ -134,7 +134,7 @@ func (t *codexThread) take(line []byte) {
 	}
 }
 
-// failure is what the record says went wrong; nil when it says nothing special.
+// failure returns the failure that the record gives, or nil if it gives no known one.
 func (t *codexThread) failure(detail string) *flow.Failure {
 	var kind string
 	if json.Unmarshal(t.problem, &kind) != nil {
@@ -142,7 +142,7 @@ func (t *codexThread) failure(detail string) *flow.Failure {
 			Status int `json:"http_status_code"`
 		}
 		json.Unmarshal(t.problem, &sent) //nolint:errcheck // another shape says nothing
-		for _, s := range sent {         // all of them are of the connection
+		for _, s := range sent {         // all of these are connection errors
 			if s.Status == 0 {
 				return fail(trellis.ProviderDown, "%s", detail)
 			}
@@ -167,7 +167,7 @@ func (t *codexThread) failure(detail string) *flow.Failure {
 	return nil
 }
 
-// resets is when the limits that are used up are over; zero when that is not known.
+// resets returns the time when the limits that are used up reset, or zero if it is not known.
 func (t *codexThread) resets() time.Time {
 	var until int64
 	for _, w := range []codexWindow{t.limits.Primary, t.limits.Secondary} {

@@ -13,28 +13,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Command is an agent of the project's own: any program that reads a prompt from standard input.
+// Command is an agent that the project defines itself: any program that reads a prompt from standard input.
 //
-// With output text, the default, its standard output is the answer and exit 0 means that it did its
-// work; every line counts as an event for limits.idle. With output events it prints JSON objects, one a
-// line, with the fields of [Event], and more for two types:
+// With output text, the default, its standard output is the answer, and exit 0 means that it did its work; every line counts
+// as an event for limits.idle. With output events it prints JSON objects, one per line, with the fields of [Event], and two
+// types with additional fields:
 //
 //	{"type": "result", "text": "…", "answer": {…}, "session": "…", "stop": "…"}
 //	{"type": "error", "code": "rate_limited", "text": "…", "resume_at": "2026-01-02T15:04:05Z"}
 //
-// Without a result the last text is the answer. The code of an error is one of those that [Agent] names;
-// without one it is agent_exit. Other lines are kept in stream.jsonl and mean nothing.
+// Without a result event, the last text is the answer. The code of an error is one of those listed at [Agent]; the default is
+// agent_exit. Other lines are kept in stream.jsonl and ignored.
 //
-// With type acp it speaks the Agent Client Protocol on its standard streams instead, see [acpPermits].
+// With type acp the program speaks the Agent Client Protocol on its standard streams instead, see [acpPermits].
 //
-// There is no sandbox and no permission but what the program makes of its role, and of its arguments.
+// A Command has no sandbox and no permissions other than those that the program derives from its role and arguments.
 type Command struct {
 	Argv    []string          // a relative program path starts at the main checkout
-	Read    []string          // further arguments of a call that may change nothing
-	Edit    []string          // further arguments of a call that may change files
-	Session []string          // the last arguments of a call that goes on in a session, which {{session}} in them is; none: no call can
-	Env     map[string]string // besides the usual variables
-	EnvPass []string          // names of variables that it gets from Environ besides the usual ones
+	Read    []string          // additional arguments if the agent may not change files
+	Edit    []string          // additional arguments if the agent may change files
+	Session []string          // last arguments of a call that resumes a session, with {{session}} for its id; none: the program can't resume
+	Env     map[string]string // variables in addition to the usual ones
+	EnvPass []string          // names of the variables in Environ that it gets in addition to the usual ones
 	Output  string            // text or events
 	Type    string            // acp: it speaks the Agent Client Protocol; empty: it reads a prompt and prints
 }
@@ -42,7 +42,7 @@ type Command struct {
 // ACP is the type of commands that speak the Agent Client Protocol.
 const ACP = "acp"
 
-// sessionSlot stands for the session in a command's arguments.
+// sessionSlot is replaced by the session id in a command's arguments.
 const sessionSlot = "{{session}}"
 
 func newCommand(c Command, o Options) Agent {
@@ -88,8 +88,8 @@ func (c Command) arguments(r Request) []string {
 	return args
 }
 
-// sessionless is a program that can't be told to go on in a session. What it says of one is not passed on: who knows of a
-// session leaves out what was said in it, which this program would never get.
+// sessionless is a program that can't resume a session. The sessions that it reports are dropped: a caller that knows of a
+// session leaves out of the next prompt what was said in it, and this program would never get that.
 type sessionless struct{ program *cli }
 
 func (s sessionless) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
@@ -111,7 +111,7 @@ type commandText struct {
 	cut  bool
 }
 
-// maxAnswer is the longest answer in words.
+// maxAnswer is the largest size of a text answer, in bytes.
 const maxAnswer = 8 << 20
 
 func (c *commandText) line(line string, t *tally) bool {
@@ -135,17 +135,17 @@ func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 	return nil
 }
 
-// commandEvents reads a program that prints events.
+// commandEvents reads the output of a program that prints events.
 type commandEvents struct {
 	used bool            // a tool was reported
-	told trellis.Usage   // the running total, as the program tells it
-	odd  map[string]bool // what could not be read, and was told
+	told trellis.Usage   // the running total that the program reported
+	odd  map[string]bool // fields that could not be read and that a notice was sent for
 }
 
-// field is what an event says under one name. A value of another type leaves it empty, and hides nothing else.
+// field is the value of one field of an event. A value of an unexpected type leaves it empty and does not affect other fields.
 type field[T any] struct {
 	value T
-	odd   string // the value that could not be read
+	odd   string // the raw value, if it could not be read
 }
 
 func (f *field[T]) UnmarshalJSON(data []byte) error {
@@ -158,7 +158,7 @@ func (f *field[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// in is the value. One that could not be read is added to the oddities of its event.
+// in returns the value of the field. If the value could not be read, it is added to the oddities of the event.
 func (f field[T]) in(o *oddities, name string) T {
 	if f.odd != "" {
 		*o = append(*o, name+" "+f.odd)
@@ -169,7 +169,7 @@ func (f field[T]) in(o *oddities, name string) T {
 // oddities are the fields of an event that could not be read, with their values.
 type oddities []string
 
-// commandEvent is an event as a program tells it. Each type has fields of its own.
+// commandEvent is an event as a program prints it. Each type has its own set of fields.
 type commandEvent struct {
 	Kind     field[EventKind]     `json:"type"`
 	Text     field[string]        `json:"text"`
@@ -184,7 +184,7 @@ type commandEvent struct {
 	ResumeAt field[time.Time]     `json:"resume_at"`
 }
 
-// commandUsage is a running total as a program tells it.
+// commandUsage is a running total as a program reports it.
 type commandUsage struct {
 	Input     field[count]    `json:"input_tokens"`
 	Output    field[count]    `json:"output_tokens"`
@@ -193,7 +193,7 @@ type commandUsage struct {
 	Estimated field[bool]     `json:"cost_estimated"`
 }
 
-// count is a number of tokens in any spelling of JSON, as 1200, 1200.0 and 1.2e3.
+// count is a number of tokens in any JSON notation: 1200, 1200.0 or 1.2e3.
 type count int64
 
 func (c *count) UnmarshalJSON(data []byte) error {
@@ -203,7 +203,7 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// total takes in a running total, which never falls: what it leaves out, or tells in no number, stays as it was.
+// total merges a reported running total, which never decreases: fields that are missing or not numbers keep their value.
 func (c *commandEvents) total(u commandUsage, o *oddities) trellis.Usage {
 	c.told.InputTokens = max(c.told.InputTokens, int64(u.Input.in(o, "usage.input_tokens")))
 	c.told.OutputTokens = max(c.told.OutputTokens, int64(u.Output.in(o, "usage.output_tokens")))
@@ -249,7 +249,7 @@ func (c *commandEvents) line(line string, t *tally) bool {
 	return true
 }
 
-// passOver says once of each field of an event that it could not be read.
+// passOver sends one notice per field for the fields of an event that could not be read.
 func (c *commandEvents) passOver(kind EventKind, o oddities, t *tally) {
 	for _, said := range o {
 		name, _, _ := strings.Cut(said, " ")
@@ -281,14 +281,14 @@ func (c *commandEvents) end(t *tally, _ ending) *flow.Failure {
 	return nil
 }
 
-// commandFailure is the failure a program reports of itself; codes that are not an agent's are not believed.
+// commandFailure returns the failure that a program reports about itself. A code that is not one of an agent becomes agent_exit.
 func commandFailure(code trellis.Code, text string, resume time.Time) *flow.Failure {
 	switch code {
 	case trellis.RateLimited:
 		return limited(resume, text)
 	case trellis.ProviderDown:
 		f := fail(code, "%s", text)
-		f.ResumeAt = resume // where it says when
+		f.ResumeAt = resume // zero if the program does not say when
 		return f
 	case trellis.AgentAuth, trellis.AgentMissing, trellis.QuotaExhausted, trellis.AgentProtocol, trellis.ContextOverflow, trellis.EmptyOutput,
 		trellis.BudgetTokens, trellis.BudgetCost, trellis.TimeoutIdle, trellis.TimeoutWall:

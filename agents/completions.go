@@ -42,7 +42,7 @@ type chatMessage struct {
 	Answers string     `json:"tool_call_id,omitempty"`
 }
 
-// chatCall is a call of a tool, in a request whole, in an answer in pieces.
+// chatCall is a tool call. In a request it is complete, in an answer it comes in pieces.
 type chatCall struct {
 	Index    int64  `json:"index,omitempty"`
 	ID       string `json:"id"`
@@ -53,7 +53,7 @@ type chatCall struct {
 	} `json:"function"`
 }
 
-// arguments are a call's input: a JSON object in a text. Some servers send the object itself.
+// arguments is the input of a tool call: a JSON object encoded in a string. Some servers send the object itself.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(data []byte) error {
@@ -65,7 +65,7 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// tokens are a number of them, which some servers send with a fraction or as a text.
+// tokens is a number of tokens, which some servers send with a fraction or as a string.
 type tokens int64
 
 func (t *tokens) UnmarshalJSON(data []byte) error {
@@ -122,7 +122,7 @@ func (c completions) ask(ctx context.Context, q question) (t turn, err error) {
 			return false, err
 		}
 		c.take(chunk, &t, &b)
-		return t.stop != "" && t.usage.Tokens() > 0, b.answerTooLong() // some servers keep the connection
+		return t.stop != "" && t.usage.Tokens() > 0, b.answerTooLong() // some servers don't close the connection after that
 	})
 	err = b.finish(&t, err)
 	return t, err

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Decoder returns a function that decodes the stream.jsonl which the agent of that name writes, line by line, into the events that the
-// agent had sent while it ran. It is for showing a run to people, during it or later. A line that holds no event gives none; a line
-// of a project's own agent that is no event is text.
+// Decoder returns a function that decodes the lines of a stream.jsonl, written by the agent with the given name, into the events
+// that the agent sent while it ran. It is meant for showing a run to people, during the run or later. A line without an event
+// returns none; for a project's own agent such a line is text.
 func Decoder(name string) func(line string) []Event {
 	var found []Event
 	t := &tally{emit: func(e Event) { found = append(found, e) }, watchdog: newWatchdog(Request{}, time.Hour, func(error) {})}
@@ -20,12 +20,12 @@ func Decoder(name string) func(line string) []Event {
 		if !r.line(line, t) && own {
 			return decodeEvent(line)
 		}
-		t.watchdog.stop() // nothing runs that it could end
+		t.watchdog.stop() // the watchdog has no program to end
 		return found
 	}
 }
 
-// decodeEvent reads a line of rehearsal, or of a project's own agent.
+// decodeEvent decodes a line of the rehearsal agent or of a project's own agent.
 func decodeEvent(line string) []Event {
 	var e struct {
 		Event
@@ -34,7 +34,7 @@ func decodeEvent(line string) []Event {
 	if !decode(line, &e) || e.Kind == "" {
 		return []Event{{Kind: EventText, Text: line}}
 	}
-	if len(e.Input) > 0 && json.Unmarshal(e.Input, &e.Event.Input) != nil { // text, or what a tool was given
+	if len(e.Input) > 0 && json.Unmarshal(e.Input, &e.Event.Input) != nil { // a string, or the arguments of a tool
 		e.Event.Input = brief(e.Input)
 	}
 	return []Event{e.Event}

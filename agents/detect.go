@@ -17,28 +17,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// SignIn says whether a program has an account or key to work with.
+// SignIn says whether a program has an account or key that it can use.
 type SignIn string
 
 const (
 	SignedIn    SignIn = "yes"
 	NotSignedIn SignIn = "no"
-	SignUnknown SignIn = "unknown" // it may work without, or knows more than we do
+	SignUnknown SignIn = "unknown" // the program may work without an account, or have one that can't be seen from outside
 )
 
-// Found is an agent program of this machine.
+// Found is an agent program that was looked for on this machine.
 type Found struct {
 	Name    string `json:"name"`
-	Path    string `json:"path"`              // "" when it is not installed
-	Version string `json:"version,omitempty"` // "" when it did not say so in time
+	Path    string `json:"path"`              // "" if it is not installed
+	Version string `json:"version,omitempty"` // "" if the program did not print it in time
 	SignIn  SignIn `json:"sign_in"`
-	// Unboxed says that the sandbox which the program brings can't run here: then all that it runs fails.
+	// Unboxed reports that the sandbox which the program brings along can't run here, so that every command it runs fails.
 	Unboxed bool `json:"unboxed,omitempty"`
-	// Shut is what keeps it from starting in the sandbox of the project, "" when nothing does or there is none.
+	// Shut is the error with which the program fails to start in the project's sandbox, "" if it starts or there is no sandbox.
 	Shut string `json:"shut,omitempty"`
 }
 
-// Detect looks for all built-in agents at once, and asks each for its version.
+// Detect looks for all built-in agents, concurrently, and asks each for its version.
 func Detect(ctx context.Context, o Options) []Found {
 	programs := builtIns()
 	list := make([]Found, len(programs))
@@ -58,14 +58,14 @@ func Detect(ctx context.Context, o Options) []Found {
 	return list
 }
 
-// Program is an agent program of this machine, whether or not it can be used.
+// Program is an agent program installed on this machine, whether or not it can be used.
 type Program struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"`
-	Version string `json:"version"` // "" when it did not say so in time
+	Version string `json:"version"` // "" if the program did not print it in time
 }
 
-// Installed finds the programs of built-in agents and asks each for its version, and nothing else.
+// Installed finds the programs of built-in agents. It asks each for its version and checks nothing else.
 func Installed(ctx context.Context, o Options) []Program {
 	list := []Program{}
 	var all sync.WaitGroup
@@ -81,8 +81,8 @@ func Installed(ctx context.Context, o Options) []Program {
 	return list
 }
 
-// Default is the first built-in agent that is installed and signed in; when none is for certain, one that
-// may be. No agent at all is a *flow.Failure agent_missing, or agent_auth.
+// Default returns the first built-in agent that is installed and signed in, or if no sign-in is certain, the first that may be
+// signed in. If there is none, the error is a *flow.Failure agent_auth or agent_missing.
 func Default(ctx context.Context, o Options) (string, error) {
 	possible, refused := "", ""
 	for _, b := range builtIns() {
@@ -108,9 +108,9 @@ func Default(ctx context.Context, o Options) (string, error) {
 	return "", fail(trellis.AgentMissing, "none of %s is on PATH", strings.Join(Programs(), ", "))
 }
 
-// Check tells whether an agent can be used, as far as that can be told without a model: a *flow.Failure
-// agent_missing or agent_auth when not, ErrUnknown when there is none of that name. It starts a program
-// only when the usual files and variables do not tell about a sign-in.
+// Check returns nil if an agent can be used, as far as that can be determined without calling a model. Otherwise the error is a
+// *flow.Failure agent_missing or agent_auth, or ErrUnknown if no agent has that name. Check starts a program only if the usual
+// files and variables don't show whether it is signed in.
 func Check(ctx context.Context, name string, o Options) error {
 	if _, err := New(name, o); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (o Options) version(ctx context.Context, path string) string {
 	return versionRule().FindString(said)
 }
 
-// unboxed tries a harmless command in codex's sandbox. A version that has no command for that is believed.
+// unboxed reports whether a harmless command fails in codex's sandbox. A version without a command to try it counts as working.
 func (o Options) unboxed(ctx context.Context, path string) bool {
 	if known, _ := o.askProgram(ctx, path, "sandbox", "--help"); !known {
 		return false
@@ -157,16 +157,16 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 	return !ok
 }
 
-// answerWithin is how long a program may take to tell its version, or whether it is signed in: on a busy machine that is many seconds.
+// answerWithin limits how long a program may take to report its version or sign-in: on a busy machine it takes many seconds.
 const answerWithin = 30 * time.Second
 
-// begin asks a program for its version in the sandbox, as one that may only read. shut is why it does not start there. Where it does
-// not, does not say, or where there is no sandbox, it is asked without.
+// begin asks a program for its version in the sandbox of a role that only reads. shut is the error if the program does not start
+// there. If it fails there, does not print a version, or if there is no sandbox, it is asked for the version without one.
 func (o Options) begin(ctx context.Context, path string) (version, shut string) {
 	argv := []string{nativeCodex(path), "--version"}
 	place, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
 	if err != nil || place.Launcher == nil {
-		return o.version(ctx, path), "" // which is said of the sandbox itself
+		return o.version(ctx, path), "" // an error of the sandbox itself is reported elsewhere
 	}
 	out, said := proc.NewCapped(64<<10), proc.NewCapped(1<<10)
 	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.asking(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: answerWithin, Grace: time.Second})
@@ -191,12 +191,12 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 	return version, shut
 }
 
-// asking is the environment in which a program is asked something about itself.
+// asking returns the environment for asking a program about itself.
 func (o Options) asking() []string {
 	return o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{})
 }
 
-// askProgram runs one of a program's own quick commands; ok is whether it exited 0.
+// askProgram runs one of the program's own quick commands and returns its output; ok reports whether it exited with 0.
 func (o Options) askProgram(ctx context.Context, path string, args ...string) (ok bool, out string) {
 	kept := proc.NewCapped(64 << 10)
 	exit, err := proc.Run(ctx, proc.Command{
@@ -226,7 +226,7 @@ func (o Options) claudeSignIn(ctx context.Context, path string) SignIn {
 
 var codexProvider = trellis.Pattern(`(?m)^\s*model_provider\s*=\s*["'](.+)["']`)
 
-// codexSignIn believes that a provider of the user's own is set up.
+// codexSignIn assumes that a model provider defined by the user is set up.
 func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
 	home := o.home("CODEX_HOME", ".codex")
 	if o.anySet("CODEX_API_KEY") || exists(filepath.Join(home, "auth.json")) {
@@ -241,7 +241,7 @@ func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
 
 var providerKey = trellis.Pattern(`"provider"\s*(:)`)
 
-// openCodeSignIn never says no: it also has models that need no account.
+// openCodeSignIn never returns NotSignedIn: opencode also has models that need no account.
 func (o Options) openCodeSignIn(context.Context, string) SignIn {
 	var accounts map[string]json.RawMessage
 	data, _ := os.ReadFile(filepath.Join(o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))

@@ -14,21 +14,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// commonEnv are the variables that every agent gets. What else one needs its adapter adds.
+// commonEnv lists the variables that every agent gets. Adapters add those that their agent needs besides.
 var commonEnv = []string{
 	"PATH", "HOME", "LANG", "LANGUAGE", "LC_*", "TERM", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 }
 
-// ownEnv are variables that are for one program alone, or lead to what only the person may use: agents get them from
-// their adapter or not at all.
+// ownEnv lists prefixes of variables that belong to a single program, or give access to things reserved for the person: agents
+// get them from their adapter or not at all.
 var ownEnv = []string{
 	"ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "OPENCODE", "TRELLIS_",
 	"SSH_AUTH_SOCK", "SSH_AGENT_", "GPG_", "DBUS_", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
 }
 
-// shared is what of the environment of the project's own commands every agent gets, so that it can do what they do.
+// shared returns the environment of the project's own commands, without ownEnv. Every agent gets it, to be able to run them.
 func (o Options) shared() (env []string) {
 	for _, e := range o.Shared {
 		if !slices.ContainsFunc(ownEnv, func(begins string) bool { return strings.HasPrefix(e, begins) }) {
@@ -38,8 +38,8 @@ func (o Options) shared() (env []string) {
 	return env
 }
 
-// environ is the environment of an agent: what all share, of base what is allowed, defaults where base has no value of
-// its own, what the adapter fixes, and last what the request asks for.
+// environ returns the environment of an agent. Later entries win: the shared variables, the variables of o.Environ that are
+// allowed, defaults for variables that are not set by then, the variables fixed by the adapter, and those of the request.
 func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
 	env := append(o.shared(), proc.Environ(o.Environ, slices.Concat(commonEnv, allow))...)
 	extra := slices.Clone(fixed)
@@ -51,16 +51,16 @@ func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
 	return proc.Environ(nil, nil, slices.Concat(env, extra, r.Env)...)
 }
 
-// lookup is the value of a variable, "" when there is none.
+// lookup returns the value of a variable, or "" if it is not set.
 func lookup(env []string, name string) string {
 	value, _ := proc.Getenv(env, name)
 	return value
 }
 
-// secrets are the values that must not be kept of a run with this environment.
+// secrets returns the values that must be masked in what is kept of a run with this environment.
 func (o Options) secrets(env []string) []string { return append(secrets.InEnv(env), o.Secrets...) }
 
-// find is the path of a program, in the PATH of Environ. One with a slash is relative to Root.
+// find returns the path of a program, looked up in the PATH of Environ. A name with a slash is relative to Root.
 func (o Options) find(program string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
@@ -82,14 +82,14 @@ func runnable(path string) error {
 	return nil
 }
 
-// started is why the system would not start a script: by its first line, which names what runs it. A sandbox gives one without such
-// a line to the shell.
+// started returns an error if the system could not start the script at path because of its first line, which names the
+// interpreter. A sandbox runs a script without such a line with the shell.
 func (o Options) started(path string, own Command) error {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil // it may be run all the same
+		return nil // the program may still be runnable
 	}
-	begin, err := durable.ReadHead(filepath.Dir(at), filepath.Base(at), 256) // as much as Linux looks at
+	begin, err := durable.ReadHead(filepath.Dir(at), filepath.Base(at), 256) // the part that Linux inspects
 	if err != nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (o Options) started(path string, own Command) error {
 	return nil
 }
 
-// home is a folder named by a variable, or else one below the home folder.
+// home returns the folder that a variable names, or by default a path below the home folder.
 func (o Options) home(variable string, below ...string) string {
 	if dir := lookup(o.Environ, variable); dir != "" {
 		return dir
@@ -122,7 +122,7 @@ func (o Options) home(variable string, below ...string) string {
 	return filepath.Join(append([]string{lookup(o.Environ, "HOME")}, below...)...)
 }
 
-// mentions reports whether a word stands in one of the files.
+// mentions reports whether at least one of the files contains a word.
 func mentions(word string, files ...string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		data, err := os.ReadFile(file)
@@ -130,7 +130,7 @@ func mentions(word string, files ...string) bool {
 	})
 }
 
-// namesIn are what the first group of rule matches in a file, such as the variables that a config names.
+// namesIn returns what the first group of rule matches in a file, for example the variables that a configuration names.
 func namesIn(file string, rule *regexp.Regexp) []string {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 // unknownLimit is how long to wait when a provider limits requests and does not say until when.
 const unknownLimit = 5 * time.Minute
 
-// fail is a failure that is tried again where the failure table says so.
+// fail returns a failure that is retried if the failure table says so.
 func fail(code trellis.Code, format string, args ...any) *flow.Failure {
 	info, _ := code.Info()
 	return &flow.Failure{Code: string(code), Detail: fmt.Sprintf(format, args...), Retryable: info.Retried}
 }
 
-// limited is a rate limit; it always has a time to go on at.
+// limited returns a rate_limited failure. Its ResumeAt is always set: until, or unknownLimit from now if until is zero.
 func limited(until time.Time, detail string) *flow.Failure {
 	f := fail(trellis.RateLimited, "%s", detail)
 	f.ResumeAt = until
@@ -32,7 +32,7 @@ func limited(until time.Time, detail string) *flow.Failure {
 	return f
 }
 
-// byStatus is the failure that an HTTP status of the provider means, 0 for none; nil when it says nothing special.
+// byStatus returns the failure that an HTTP status of the provider means, or nil if it means none. 0 stands for no response.
 func byStatus(status int, until time.Time, detail string) *flow.Failure {
 	switch {
 	case status == http.StatusPaymentRequired, status < 500 && exhausted(detail):
@@ -53,15 +53,15 @@ func byStatus(status int, until time.Time, detail string) *flow.Failure {
 	return nil
 }
 
-// refusedRequest is the failure of a request that the provider does not take: the same one will not be taken later either.
+// refusedRequest returns the failure of a request that the provider refuses. It is not retried, since it would be refused again.
 func refusedRequest(detail string) *flow.Failure {
 	f := fail(trellis.AgentExit, "%s", detail)
 	f.Retryable = false
 	return f
 }
 
-// isContextOverflow reports whether words of a provider say that the prompt or the conversation is too long for the model. Each provider
-// has its own.
+// isContextOverflow reports whether a provider's message says that the prompt or the conversation is too long for the model.
+// Each provider words it differently.
 func isContextOverflow(words string) bool {
 	words = strings.ToLower(words)
 	return slices.ContainsFunc([]string{"context_length_exceeded", "exceed_context_size", "prompt is too long", "exceed context limit", "context length", "context window",
@@ -69,7 +69,7 @@ func isContextOverflow(words string) bool {
 		func(said string) bool { return strings.Contains(words, said) })
 }
 
-// exhausted reports whether a provider says that an account has nothing left, which no waiting mends.
+// exhausted reports whether a provider's message says that the account has nothing left, which waiting does not change.
 func exhausted(words string) bool {
 	words = strings.ToLower(words)
 	return slices.ContainsFunc([]string{"insufficient_quota", "quota exceeded", "exceeded your current quota", "credit balance is too low",
@@ -77,11 +77,11 @@ func exhausted(words string) bool {
 		func(said string) bool { return strings.Contains(words, said) })
 }
 
-// maxComplaint is how much of what a program complained stands in a message.
+// maxComplaint is the largest number of bytes of a program's error output that a message quotes.
 const maxComplaint = 1000
 
-// lastLines is the end of what a program complained, fit for a message: what was said again is said once, and of lines
-// of a log only what went wrong.
+// lastLines returns the end of a program's error output for use in a message: repeated lines appear once, and of log lines
+// only the error is kept.
 func lastLines(s string) string {
 	var list []string
 	for line := range strings.Lines(strings.ToValidUTF8(s, "\uFFFD")) {

@@ -18,25 +18,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// files are what a model may read: a folder, through no link that leads out of it, without .git. Its zero
-// value lets nothing be read. There is an end to how often and how much.
+// files is the part of a folder that a model may read: everything except .git, and no link that leads out of the folder. With the
+// zero value nothing can be read. The number of calls and of bytes is limited.
 type files struct {
 	dir    string
 	root   *os.Root
-	listed func(ctx context.Context, dir string) ([]string, error) // nil: the folder is walked
-	names  []string                                                // once they were asked for
+	listed func(ctx context.Context, dir string) ([]string, error) // lists the files; nil: the folder is walked
+	names  []string                                                // sorted, set by the first call of all
 
 	uses  int // calls so far
-	shown int // bytes
+	shown int // bytes returned to the model so far
 }
 
 const (
-	maxUses    = 100       // calls of one run
-	maxRefused = 5         // calls of a run without tools
-	maxShown   = 768 << 10 // bytes of one run
-	maxFile    = 8 << 20   // bytes of a file that is read
-	maxResult  = 48 << 10  // bytes of one result
-	maxWide    = 500       // bytes of a line
+	maxUses    = 100       // calls in one run
+	maxRefused = 5         // calls in a run without tools
+	maxShown   = 768 << 10 // bytes shown in one run
+	maxFile    = 8 << 20   // size of the largest file that is read
+	maxResult  = 48 << 10  // bytes of one result, roughly
+	maxWide    = 500       // bytes of a line in search results
 )
 
 func openFiles(dir string, listed func(context.Context, string) ([]string, error)) (*files, error) {
@@ -49,10 +49,10 @@ func openFiles(dir string, listed func(context.Context, string) ([]string, error
 
 func (f *files) Close() error { return f.root.Close() }
 
-// tool is what is said of a tool to the model.
+// tool is the description of a tool that is sent to the model.
 type tool struct {
 	name, about string
-	input       json.RawMessage // its schema
+	input       json.RawMessage // JSON schema of the input
 }
 
 func (f *files) tools() []tool {
@@ -77,10 +77,10 @@ func (f *files) tools() []tool {
 	}
 }
 
-// spent reports whether nothing more is shown.
+// spent reports whether the model may read nothing more.
 func (f *files) spent() bool { return f.overrun() != nil }
 
-// overrun is the failure of a model that goes on although nothing more is shown.
+// overrun returns the failure of a model that keeps calling tools after its limit is used up, and nil within the limit.
 func (f *files) overrun() *flow.Failure {
 	switch {
 	case f.root == nil && f.uses >= maxRefused || f.uses >= maxUses:
@@ -91,7 +91,7 @@ func (f *files) overrun() *flow.Failure {
 	return nil
 }
 
-// use does what a call asks for. An error is for the model.
+// use carries out a tool call. The text of an error is the answer to the model.
 func (f *files) use(ctx context.Context, c toolCall) (string, error) {
 	if f.spent() {
 		return "", errors.New("no more calls: answer now, with what you have seen")
@@ -116,7 +116,7 @@ func (f *files) use(ctx context.Context, c toolCall) (string, error) {
 	return text, err
 }
 
-// read is part of a file, with line numbers.
+// read returns part of a file, with line numbers.
 func (f *files) read(input json.RawMessage) (string, error) {
 	var in struct {
 		Path          string
@@ -156,7 +156,7 @@ func (f *files) read(input json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
-// narrow cuts what no one writes by hand.
+// narrow cuts lines that are longer than any that people write.
 func narrow(line string) string {
 	const most = 4 * maxWide
 	if len(line) <= most {
@@ -165,7 +165,7 @@ func narrow(line string) string {
 	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(line[:most], ""), len(line)-most)
 }
 
-// content is a text file that is not too large. The path has to be one of inside.
+// content returns the content of a text file of at most maxFile bytes. path has to be a result of inside.
 func (f *files) content(path string) ([]byte, error) {
 	info, err := f.root.Lstat(path)
 	switch {
@@ -193,7 +193,7 @@ func (f *files) content(path string) ([]byte, error) {
 	return data, nil
 }
 
-// missing says why a file can't be read, without where the folder is.
+// missing returns the error for a file that can't be read, without the path of the folder.
 func (f *files) missing(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no %s", filepath.ToSlash(path))
@@ -208,17 +208,17 @@ func (f *files) missing(path string, err error) error {
 	return fmt.Errorf("%s: %w", filepath.ToSlash(path), err)
 }
 
-// errRefused is what a model may not do, or not read.
+// Errors for calls of a model that are not allowed.
 var (
 	errRefused = errors.New("refused")
 	errOutside = fmt.Errorf("%w: that is outside of the project", errRefused)
 	errKept    = fmt.Errorf("%w: .git is not to be read", errRefused)
 )
 
-// maxLinks is how many symbolic links a path may have.
+// maxLinks is the largest number of symbolic links that a path may lead through.
 const maxLinks = 40
 
-// inside is a path of the model's from the folder, without links on its way.
+// inside resolves a path given by the model to a path relative to the folder, without symbolic links.
 func (f *files) inside(path string) (string, error) {
 	path = filepath.FromSlash(strings.TrimSpace(path))
 	if filepath.IsAbs(path) {
@@ -245,12 +245,12 @@ func (f *files) inside(path string) (string, error) {
 	return "", fmt.Errorf("%s leads nowhere: too many links", filepath.ToSlash(path))
 }
 
-// kept reports whether a path leads into git's own files.
+// kept reports whether a path has a component .git.
 func kept(path string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
 }
 
-// follow replaces the first link on the way by where it leads.
+// follow replaces the first symbolic link in path by its target. Without a link it returns path.
 func (f *files) follow(path string) (string, error) {
 	parts := strings.Split(path, string(filepath.Separator))
 	for i := range parts {

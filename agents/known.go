@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// known are programs that speak the Agent Client Protocol, as settings would have them. The adapter knows nothing of them.
+// known holds the settings of programs that speak the Agent Client Protocol. The adapter has no code specific to them.
 var known = map[string]Command{
 	"gemini": {Type: ACP, Argv: []string{"gemini", "--acp"}, EnvPass: []string{"GEMINI_API_KEY"}},
 }
 
-// Known are the names of programs that a project can have as agents by [KnownCommand].
+// Known returns the names of the programs for which [KnownCommand] has settings.
 func Known() []string { return slices.Sorted(maps.Keys(known)) }
 
-// KnownCommand is the agent of a project's own that a known program is.
+// KnownCommand returns the settings with which a project can use a known program as an agent.
 func KnownCommand(name string) (c Command, ok bool) {
 	c, ok = known[name]
 	return c, ok
 }
 
-// Unused are the known programs that are installed, and that no agent of the project's own is.
+// Unused returns the known programs that are installed but that no agent of the project uses.
 func Unused(ctx context.Context, o Options) (list []Found) {
 	for _, name := range Known() {
 		path, err := o.find(known[name].Argv[0])
@@ -34,7 +34,7 @@ func Unused(ctx context.Context, o Options) (list []Found) {
 	return list
 }
 
-// starts reports whether an agent of the project's own is that program.
+// starts reports whether one of the project's own agents runs the given program.
 func (o Options) starts(program string) bool {
 	for _, c := range o.Commands {
 		if len(c.Argv) > 0 && filepath.Base(c.Argv[0]) == program {

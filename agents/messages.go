@@ -12,8 +12,8 @@ import (
 // messages is Anthropic's Messages API.
 type messages struct{ server *server }
 
-// maxTokens is the longest answer that is asked for, which the protocol wants to be said. It is more than any
-// answer that is taken, and less than any current model's limit.
+// maxTokens is the max_tokens of a request, which the protocol requires. It is larger than any answer that is accepted, and
+// smaller than the limit of any current model.
 const maxTokens = 32_000
 
 func newMessages(api API, key string, s *server) wire {
@@ -36,7 +36,7 @@ type messagesRequest struct {
 	Output    *outputConfig    `json:"output_config,omitempty"`
 }
 
-// typed is an object of which no more is said than what it is.
+// typed is an object with nothing but a type.
 type typed struct {
 	Type string `json:"type"`
 }
@@ -46,7 +46,7 @@ type contentMessage struct {
 	Content []contentBlock `json:"content"`
 }
 
-// contentBlock is a text, a call of a tool or its result: what is said of the others is left out.
+// contentBlock is a text, a tool call or a tool result. The fields of the other kinds are left out.
 type contentBlock struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
@@ -122,7 +122,7 @@ func (messages) take(e messagesEvent, t *turn, b *turnBuilder) {
 	}
 }
 
-// updated is the usage at the end of an answer, which the last event tells in whole or in part.
+// updated returns the usage at the end of an answer. The last event reports it in whole or in part.
 func updated(before, after trellis.Usage) trellis.Usage {
 	if after.InputTokens+after.CachedTokens == 0 {
 		after.InputTokens, after.CachedTokens = before.InputTokens, before.CachedTokens
@@ -148,7 +148,7 @@ func (m messages) request(q question) messagesRequest {
 	for _, said := range q.messages {
 		r.Messages = append(r.Messages, m.message(said))
 	}
-	if content := r.Messages[len(r.Messages)-1].Content; q.tools != nil && len(content) > 0 { // every round sends all of the rounds before
+	if content := r.Messages[len(r.Messages)-1].Content; q.tools != nil && len(content) > 0 { // every round sends all rounds before it again
 		content[len(content)-1].Cache = &typed{"ephemeral"}
 	}
 	return r

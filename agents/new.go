@@ -15,28 +15,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Options is what agents may use. It is read only.
+// Options configures agents. Agents never modify it.
 type Options struct {
-	Environ  []string           // KEY=VALUE: agents get the part of it that they need, and programs are looked up in its PATH
-	Shared   []string           // KEY=VALUE: what the project's own commands get too, without secrets; every agent gets it
-	Root     string             // the main checkout, where relative program paths start
-	Commands map[string]Command // the project's own agents; one with the name of a built-in agent takes its place
-	APIs     map[string]API     // models that are asked directly
-	Script   string             // what rehearsal plays; empty: .trellis/rehearsal.yaml below Root
+	Environ  []string           // KEY=VALUE: agents get the variables that they need, and programs are looked up in its PATH
+	Shared   []string           // KEY=VALUE: environment of the project's own commands, without secrets; every agent gets it
+	Root     string             // the main checkout; relative program paths start there
+	Commands map[string]Command // the project's own agents; an entry with the name of a built-in agent replaces it
+	APIs     map[string]API     // models that are called directly
+	Script   string             // script of the rehearsal agent; empty: .trellis/rehearsal.yaml below Root
 	Grace    time.Duration      // how long a program may stay after its result, and after SIGTERM; 0 is 10 s
 	Output   int64              // how many bytes a program may print in one run; 0 is 1 GiB
-	Secrets  []string           // values besides those of Environ that are masked in what is kept of a run
-	Sandbox  Sandbox            // that programs are started in; nil: none
-	Prices   prices.Table       // of models, by which the cost is estimated of what was used by who tells none
-	// Files are the files of a folder that a model without a program may know of, from there. Nil, or where that
-	// fails: all below it.
+	Secrets  []string           // values, in addition to those from Environ, that are masked in the files kept of a run
+	Sandbox  Sandbox            // starts programs in a sandbox; nil: none
+	Prices   prices.Table       // list prices of models, used to estimate the cost where none is reported
+	// Files lists the files below a folder that a model without a program may see, relative to that folder. If it is nil or
+	// fails, all files below the folder are listed.
 	Files func(ctx context.Context, dir string) ([]string, error)
 }
 
-// ErrUnknown says that there is no agent of that name.
+// ErrUnknown is returned by New and Check when no agent has the given name.
 var ErrUnknown = errors.New("unknown agent")
 
-// New is the agent of that name. It starts nothing and looks for no program; see [Check].
+// New returns the agent with the given name. It starts nothing and looks for no program; see [Check].
 func New(name string, o Options) (Agent, error) {
 	if c, ok := o.Commands[name]; ok {
 		if len(c.Argv) == 0 || c.Argv[0] == "" {

@@ -17,9 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// openCode is opencode's run command, version 1.18 and newer. Its permissions are those of an agent
-// definition that is written for the run; what is denied there is not even offered to the model, and
-// nothing is asked.
+// openCode is the run command of opencode, version 1.18 and newer. Its permissions are those of an agent definition that is
+// written for the run; tools that are denied there are not even offered to the model, and nobody is asked.
 //
 //	none  everything denied
 //	read  read, glob, grep, list
@@ -27,7 +26,7 @@ import (
 //	      subagents (they would not inherit the denials); the shell is not confined to the directory
 //	full  everything
 //
-// What its provider refuses it tries again in silence; only its log tells of it.
+// It retries requests that the provider refuses without any event; only its log mentions them.
 type openCode struct{ o Options }
 
 func openCodePermission(p trellis.Permission) string {
@@ -45,8 +44,8 @@ func openCodePermission(p trellis.Permission) string {
 var (
 	openCodeEnv = []string{"OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "AZURE_OPENAI_*", "AZURE_RESOURCE_NAME", "AZURE_API_KEY", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_GENERATIVE_*", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GEMINI_*", "VERTEX_*",
 		"OPENROUTER_*", "GROQ_*", "MISTRAL_*", "DEEPSEEK_*", "XAI_*", "OLLAMA_*", "LITELLM_*", "npm_config_registry"}
-	// The registry is one that is not there: it would be asked for a plugin to put beside every
-	// config, also into a repository.
+	// No registry listens at this address. opencode would fetch a plugin from a real one and put it beside every config, even
+	// into a repository.
 	openCodeDefaults = []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
 		"OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/"}
 	openCodeNames = trellis.Pattern(`\{env:(\w+)\}`)
@@ -78,8 +77,8 @@ func (c openCode) begin(r Request) (*start, error) {
 	}, nil
 }
 
-// allow are the variables for a call: those that its settings name, and a cloud's accounts where the model, or a setting, names
-// that cloud.
+// allow returns the variables for a call: those that the settings name, and those of a cloud account if the model or a setting
+// names that cloud.
 func (c openCode) allow(model string) []string {
 	allow := slices.Clone(openCodeEnv)
 	for _, file := range c.configs() {
@@ -93,7 +92,7 @@ func (c openCode) allow(model string) []string {
 	return allow
 }
 
-// configs are the config files of the user.
+// configs returns the paths of the user's config files.
 func (c openCode) configs() []string {
 	dir := filepath.Join(c.o.home("XDG_CONFIG_HOME", ".config"), "opencode")
 	files := []string{filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc")}
@@ -103,7 +102,7 @@ func (c openCode) configs() []string {
 	return files
 }
 
-// writeOpenCodeAgent writes the definition: permissions, and as its system prompt the rules of form.
+// writeOpenCodeAgent writes the agent definition: the permissions, and the request's System as its system prompt.
 func writeOpenCodeAgent(dir string, r Request) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -113,17 +112,17 @@ func writeOpenCodeAgent(dir string, r Request) error {
 	return durable.WriteOwn(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
 }
 
-// openCodeStream reads --format json.
+// openCodeStream reads the output of --format json.
 type openCodeStream struct {
 	usage  trellis.Usage
 	cost   float64
-	reason string // of the last step
-	idle   int    // steps in a row that came to nothing
-	begun  bool   // a step is under way, of which nothing is told before its end
-	last   int64  // tokens of the last step, or of the prompt
+	reason string // finish reason of the last step
+	idle   int    // consecutive steps with an unknown finish reason and no text or tool call
+	begun  bool   // a step has started; its usage is not reported before its end
+	last   int64  // tokens of the last step; before the first one, an estimate for the prompt
 }
 
-// maxIdleSteps is how often it may ask a model that answers in no known form; it has no limit of its own.
+// maxIdleSteps is how many answers in a row may have an unknown form before the run is ended; opencode itself has no limit.
 const maxIdleSteps = 3
 
 type openCodeEvent struct {
@@ -196,7 +195,7 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 	c.usage.CachedTokens += tokens.Cache.Read
 	c.usage.OutputTokens += tokens.Output + tokens.Reasoning
 	t.written += tokens.Cache.Write
-	if c.cost += e.Part.Cost; c.cost > 0 { // it knows no price otherwise
+	if c.cost += e.Part.Cost; c.cost > 0 { // 0 means that opencode knows no price
 		cost := c.cost
 		c.usage.CostUSD = &cost
 	}
@@ -213,8 +212,8 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 	}
 }
 
-// account estimates what a step used that was cut off, and that opencode itself does not know: it was asked at least
-// all that the step before was asked and answered.
+// account estimates the usage of a step that was cut off and that opencode itself does not report: its input was at least the
+// whole input and output of the step before.
 func (c *openCodeStream) account(t *tally, cutOff bool) {
 	if cutOff && c.begun {
 		c.usage.InputTokens += c.last
@@ -238,16 +237,16 @@ func openCodeFailure(e openCodeEvent) *flow.Failure {
 	if f := byStatus(data.StatusCode, resumeAt(header, time.Now()), detail); f != nil {
 		return f
 	}
-	if e.Error.Name == "APIError" && data.StatusCode == 0 && data.Retryable { // no answer came, or half of one
+	if e.Error.Name == "APIError" && data.StatusCode == 0 && data.Retryable { // there was no answer, or half of one
 		return fail(trellis.ProviderDown, "%s", detail)
 	}
 	return fail(trellis.AgentExit, "%s", detail)
 }
 
-// openCodeLog is a line of its log, and what it says of an error.
+// openCodeLog matches a line of opencode's log that reports an error.
 var openCodeLog = trellis.Pattern(`^timestamp=\S+ level=ERROR .*?\bmessage=("[^"]*"|\S+).*?\berror(?:\.error)?=("(?:[^"\\]|\\.)*"|\S+)`)
 
-// openCodeError is what a line of its log says went wrong, and whether the provider did it.
+// openCodeError returns the error that a line of opencode's log reports, and whether it came from the provider.
 func openCodeError(line string) (words string, provider bool) {
 	m := openCodeLog().FindStringSubmatch(line)
 	if m == nil {
@@ -262,10 +261,10 @@ func openCodeError(line string) (words string, provider bool) {
 	return call, provider && m[1] == `"stream error"`
 }
 
-// limitWords are the words of providers for too many requests.
+// limitWords are substrings of providers' messages that mean too many requests.
 var limitWords = []string{"rate limit", "rate_limit", "ratelimit", "too many requests", "usage limit", "slow down"}
 
-// complaint takes in why it is going to be silent. The log has the provider's words and not its status.
+// complaint records why opencode is about to fall silent. The log has the provider's message but not the status.
 func (c *openCodeStream) complaint(line string, t *tally) {
 	words, provider := openCodeError(line)
 	if !provider {
@@ -276,7 +275,7 @@ func (c *openCodeStream) complaint(line string, t *tally) {
 	switch {
 	case exhausted(words):
 		t.waiting = fail(trellis.QuotaExhausted, "%s", words)
-		t.watchdog.end(t.waiting) // else it tries six times
+		t.watchdog.end(t.waiting) // opencode would retry six times
 	case slices.ContainsFunc(limitWords, func(w string) bool { return strings.Contains(low, w) }):
 		t.waiting = limited(time.Time{}, words)
 	default:
@@ -284,7 +283,7 @@ func (c *openCodeStream) complaint(line string, t *tally) {
 	}
 }
 
-// end finds the ends that exit 0 hides: another agent than ours played, or the work was cut short.
+// end detects failures for which opencode exits with 0: a different agent definition was used, or the work was cut short.
 func (c *openCodeStream) end(t *tally, e ending) *flow.Failure {
 	t.result.Stop = c.reason
 	switch {

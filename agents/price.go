@@ -2,8 +2,8 @@ package agents
 
 import "github.com/trellis-tasks/trellis/internal/trellis"
 
-// priced is a use with what it costs by list prices, where the model's is known and the program told none. Of the input so many
-// tokens were written to the provider's cache.
+// priced returns u with its cost by list prices, if the prices of the model are known and the program did not report the cost.
+// written is the number of input tokens that were written to the provider's cache.
 func (t *tally) priced(model string, u trellis.Usage, written int64) trellis.Usage {
 	if u.CostUSD != nil || u.Tokens() == 0 || t.tells {
 		return u

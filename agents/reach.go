@@ -11,12 +11,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What the programs reach where a sandbox narrows their network: where their models are and what their sign-in needs, unless a
-// person named another server of the model for them.
+// The hosts that the programs reach where a sandbox restricts the network: those of their models and of their sign-in, unless a
+// person configured another server for the model.
 var (
 	claudeHosts = []string{"api.anthropic.com", "platform.claude.com", "console.anthropic.com"}
 	codexHosts  = []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}
-	// openCodeHosts are by provider, as opencode's models name it.
+	// openCodeHosts holds the hosts by provider, as the names of opencode's models begin.
 	openCodeHosts = map[string]openCodeProvider{
 		"opencode":       {hosts: []string{"opencode.ai"}, key: "OPENCODE_API_KEY"},
 		"anthropic":      {claudeHosts, "ANTHROPIC_API_KEY"},
@@ -33,10 +33,10 @@ var (
 
 type openCodeProvider struct {
 	hosts []string
-	key   string // the variable of its key
+	key   string // name of the variable that holds the key
 }
 
-// Reaches are the hosts that an agent reaches where a sandbox narrows its network, besides those of the project.
+// Reaches returns the hosts that an agent needs where a sandbox restricts the network, in addition to those of the project.
 func (o Options) Reaches(name string) []string {
 	own := Own{}
 	if _, custom := o.Commands[name]; !custom {
@@ -49,14 +49,14 @@ func (o Options) Reaches(name string) []string {
 
 var claudeServers = trellis.Pattern(`"ANTHROPIC_\w*BASE_URL"\s*:\s*"([^"]+)"`)
 
-// claudeReaches is own with the servers of claude's models: those of a cloud where its variables ask for that.
+// claudeReaches returns own with the servers of claude's models: those of a cloud if the variables select one.
 func (o Options) claudeReaches(own Own) Own {
 	own.Hosts = claudeHosts
 	own = own.instead(serversIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL"} {
 		own = own.instead(lookup(o.Environ, name))
 	}
-	var clouds []string // of each that is asked for: which of them claude takes is its own matter
+	var clouds []string // all clouds that are selected; claude itself decides which one it uses
 	for _, c := range []struct {
 		asked string
 		hosts func() []string
@@ -71,7 +71,7 @@ func (o Options) claudeReaches(own Own) Own {
 	return own
 }
 
-// instead is own with servers that a person named in the place of the program's own.
+// instead returns own with servers that a person configured, which replace the program's default hosts.
 func (own Own) instead(addresses ...string) Own {
 	for _, address := range addresses {
 		if server := gateway.Server(address); server != "" {
@@ -84,8 +84,8 @@ func (own Own) instead(addresses ...string) Own {
 	return own
 }
 
-// serversIn are those that settings name. What is a link counts for nothing: it stands in a folder that the program writes, and
-// could lead to settings of its own by now.
+// serversIn returns the servers that a settings file names. A symbolic link is ignored: it is in a folder that the program can
+// write to, so it could point to settings written by the program.
 func serversIn(file string, rule *regexp.Regexp) []string {
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -93,7 +93,7 @@ func serversIn(file string, rule *regexp.Regexp) []string {
 	return namesIn(file, rule)
 }
 
-// either is the first of some variables that is set, else a value.
+// either returns the value of the first of the named variables that is set, or value.
 func (o Options) either(value string, names ...string) string {
 	for _, name := range names {
 		if v := lookup(o.Environ, name); v != "" {
@@ -134,7 +134,7 @@ func (o Options) foundry() []string {
 
 var codexServers = trellis.Pattern(`(?m)^[^#\n]*base_url"?\s*=\s*["']([^"']+)["']`)
 
-// codexReaches is own with the servers of codex's models: those of its settings where they name some.
+// codexReaches returns own with the servers of codex's models: those in its settings if it names any.
 func (o Options) codexReaches(own Own) Own {
 	settings := filepath.Join(o.home("CODEX_HOME", ".codex"), "config.toml")
 	own.Hosts = codexHosts
@@ -145,7 +145,7 @@ func (o Options) codexReaches(own Own) Own {
 	hosts := own.Hosts
 	own = own.instead(append(serversIn(settings, codexServers()), chosen)...)
 	if chosen == "" && len(serversIn(settings, codexProvider())) == 0 {
-		own.Hosts = hosts // the servers are there to be chosen, and none is
+		own.Hosts = hosts // the settings define servers, but none is chosen
 	}
 	return own
 }
@@ -154,9 +154,9 @@ var openCodeServers = trellis.Pattern(`"baseURL"\s*:\s*"([^"]+)"`)
 
 var openCodeModels = trellis.Pattern(`"(?:small_)?model"\s*:\s*"([^"/]+)/`)
 
-// reaches is own with the servers of opencode's models: those that its settings name, and of the providers that it knows those
-// that a key in the environment is for, or that the model or its settings name, or its free ones where there are none of all these. Its
-// accounts are no settings: it writes them itself.
+// reaches returns own with the servers of opencode's models: those that its settings name, and those of known providers for which
+// a key is set or which the model or the settings name. If that yields none, reaches adds the host of the free models. opencode's
+// account file is not read: opencode writes it itself.
 func (c openCode) reaches(own Own, model string) Own {
 	models := []string{model}
 	for _, file := range c.configs() {
@@ -186,7 +186,7 @@ func (c openCode) reaches(own Own, model string) Own {
 	return own
 }
 
-// filled are addresses with the variables that stand in them.
+// filled returns the addresses with their {env:NAME} placeholders replaced by the values of the variables.
 func (c openCode) filled(addresses []string) (list []string) {
 	for _, address := range addresses {
 		list = append(list, openCodeNames().ReplaceAllStringFunc(address, func(slot string) string {

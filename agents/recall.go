@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Recall is the result that a run left in its RunDir, although nobody was there to take it: the program of that name
-// had said that its work was done, when it and whoever ran it were killed. Nil when it had not, and for agents whose
-// output does not tell. What the run used is left out.
+// Recall returns the result that a run of the named agent left in its RunDir dir when both the agent and the process that ran it
+// were killed before the result was taken. It returns nil if the agent had not reported its work as done, and for agents whose
+// output does not show that. The usage is left out.
 func Recall(name string, r Request, dir string) *Result {
 	b, ok := builtInNamed(name)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 // rehearsal plays a script instead of asking a model.
 type rehearsal struct{ o Options }
 
-// notAModel is said before every call.
+// notAModel is the notice that is sent before every call.
 const notAModel = "rehearsal: no model is involved, this plays a script"
 
 func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
@@ -47,7 +47,7 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	t.watchdog.stop()
 	t.result.Usage.Seconds = time.Since(began).Seconds()
 	if t.result.ToolCalls == 0 {
-		t.result.ToolCalls = -1 // a script does not look around, which is no sign of neglect
+		t.result.ToolCalls = -1 // a script does not explore, and 0 would look like neglect
 	}
 	if err == nil {
 		t.event(Event{Kind: EventResult, Text: t.result.Text})
@@ -55,7 +55,7 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	return &t.result, errors.Join(err, logs.close())
 }
 
-// play does what a call says, in the order of the docs: wait, write, run, answer, fail.
+// play carries out a call of the script, in the documented order: wait, write, run, answer, fail.
 func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []string, t *tally, logs *logs) error {
 	if c.Sleep > 0 {
 		if err := patience.Sleep(ctx, c.Sleep); err != nil {
@@ -115,7 +115,7 @@ func (p rehearsal) call(r Request) (*scriptCall, error) {
 	}
 	calls := s.fitting(r.Role, r.Prompt)
 	if len(calls) == 0 {
-		return nil, &flow.Failure{Code: string(trellis.AgentExit), // as a program would end, but not one that is worth another try
+		return nil, &flow.Failure{Code: string(trellis.AgentExit), // the code of a program that fails, but not retried
 			Detail: fmt.Sprintf("%s: no call of role %s fits the prompt: add one below roles", p.o.script(), r.Role)}
 	}
 	n, err := callNumber(r)
@@ -125,12 +125,12 @@ func (p rehearsal) call(r Request) (*scriptCall, error) {
 	return &calls[min(n, len(calls))-1], nil
 }
 
-// callNumber is how often the role was called for this task, this call included. The list of calls is
-// kept in the task's run folder: a call that is entered again after a crash finds itself in it and keeps
-// its number. Requests that belong to no task are always the first.
+// callNumber returns how many times the role was called for this task, including this call. The calls are listed in the task's
+// run folder: a call that is entered again after a crash finds itself in the list and keeps its number. A request without a task
+// always has number 1.
 func callNumber(r Request) (int, error) {
 	task := lookup(r.Env, "TRELLIS_TASK_DIR")
-	call, err := filepath.Rel(task, filepath.Dir(r.RunDir)) // the folder of the activity; below it is one for each entry
+	call, err := filepath.Rel(task, filepath.Dir(r.RunDir)) // the folder of the activity, with one folder below it for each entry
 	if task == "" || err != nil || !filepath.IsLocal(call) {
 		return 1, nil
 	}
@@ -149,7 +149,7 @@ func callNumber(r Request) (int, error) {
 // callsFile lists the calls of a task.
 const callsFile = "run/rehearsal"
 
-// position counts the different entries of a role up to the one given.
+// position returns the number of distinct entries of a role up to the given one, and whether that entry is in the list.
 func position(task, entry string) (n int, there bool, err error) {
 	data, err := durable.ReadBelow(task, callsFile, durable.MaxRecords)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -169,7 +169,7 @@ func position(task, entry string) (n int, there bool, err error) {
 	return len(seen) + 1, false, nil
 }
 
-// appendLine adds a line in one write, so that several processes may do it at once.
+// appendLine appends a line in a single write, so that several processes may do so at once.
 func appendLine(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -12,39 +12,39 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Own are the paths of an agent's program outside of the folder that it works in, for a sandbox. They are absolute, and
-// need not be there.
+// Own lists, for a sandbox, the paths and hosts outside of its working directory that an agent's program uses. The paths are
+// absolute and need not exist.
 type Own struct {
-	Write   []string // its state: sessions, accounts, logs
-	Fixed   []string // settings in that, which make it run other programs, and programs
-	Private []string // folders in that of which each run has an empty one: what other runs would execute, or be reached by
-	Read    []string // what a sandbox hides from others
-	Hosts   []string // what it reaches where a sandbox narrows its network: its model, and what its sign-in needs
-	Servers []string // host:port of servers that a person set up for it, on this machine or its networks too
+	Write   []string // the program's state: sessions, accounts, logs
+	Fixed   []string // read-only parts of Write: programs, and settings that make it run other programs
+	Private []string // folders in Write that are replaced by an empty one for each run: other runs would execute their content, or be reached by it
+	Read    []string // paths that it may read, which a sandbox hides from other programs
+	Hosts   []string // hosts that it reaches where a sandbox restricts the network: its model's, and those that its sign-in needs
+	Servers []string // host:port of servers that a person configured for it, also on this machine or its networks
 }
 
-// Sandbox puts a program into a sandbox. Its error ends the call.
+// Sandbox returns a sandboxed Place for a program. An error of it ends the call.
 type Sandbox func(ctx context.Context, r Request, own Own) (Place, error)
 
-// Place is where a program runs. The zero value is none in particular.
+// Place is where a program runs. The zero value is a Place without a sandbox.
 type Place struct {
-	Launcher []string   // starts it there, see proc.Command
-	Files    []*os.File // for the launcher, see proc.Command
-	Env      []string   // KEY=VALUE for the launcher, in the place of what the program's environment says
-	Name     string     // of the sandbox
-	// Leave is called once, when the program has ended or could not be started. It returns what the program asked for and was
-	// not let through to, each as the end of a sentence, and an error when the program never began. Nil: there is nothing to do.
+	Launcher []string   // command that starts the program in the sandbox, see proc.Command
+	Files    []*os.File // passed to the launcher, see proc.Command
+	Env      []string   // KEY=VALUE for the launcher, overriding the program's environment
+	Name     string     // name of the sandbox
+	// Leave is called once, after the program has ended or could not be started. It returns what the program asked for and was
+	// denied, each as the end of a sentence, and an error if the program never began. Nil: nothing needs to be done.
 	Leave func() (refused []string, err error)
 }
 
-// left is what came of the network of a program in its place.
+// left is what Place.Leave returned for a program.
 type left struct {
 	program string
 	refused []string
 	err     error
 }
 
-// leave ends what a place of a program needed, and tells people what the program was not let through to.
+// leave calls p.Leave and sends a notice for each host that the program was denied.
 func (p Place) leave(program string, notice func(string)) (l left) {
 	l.program = filepath.Base(program)
 	if p.Leave != nil {
@@ -56,7 +56,7 @@ func (p Place) leave(program string, notice func(string)) (l left) {
 	return l
 }
 
-// explain is the error of a call, with what of it the place may be the cause of.
+// explain returns the error of a call, extended by what the sandbox may have contributed to it.
 func (l left) explain(err error) error {
 	var f *flow.Failure
 	switch {
@@ -72,7 +72,7 @@ func (l left) explain(err error) error {
 	return &told
 }
 
-// enter is the place for a program that works on a request.
+// enter returns the Place for a program that works on a request.
 func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (Place, error) {
 	if o.Sandbox == nil {
 		return Place{}, nil
@@ -84,8 +84,8 @@ func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (
 	return o.Sandbox(ctx, r, own)
 }
 
-// settle makes what is to be fixed or private and is not there, empty: else the program could make it. A folder of settings
-// that is not there itself is left: the program is not set up, and can't make it either.
+// settle creates missing paths of own.Fixed and own.Private, empty: otherwise the program could create them. It skips a path
+// whose settings folder does not exist: the program is not set up, and can't create the folder either.
 func (o Options) settle(own Own) Own {
 	if o.Sandbox == nil {
 		return own
@@ -94,7 +94,7 @@ func (o Options) settle(own Own) Own {
 		if _, err := os.Lstat(path); err == nil || !exists(filepath.Dir(path)) {
 			continue
 		}
-		switch filepath.Ext(path) { // what fails is not fixed, as before
+		switch filepath.Ext(path) { // a path that can't be created stays unprotected, as without this function
 		case "":
 			_ = os.Mkdir(path, 0o755)
 		case ".json", ".jsonc":
@@ -106,11 +106,11 @@ func (o Options) settle(own Own) Own {
 	return own
 }
 
-// scriptsIn is what stands in a folder of state and looks like something that is run: the status line's script, say, or an
-// installation of the program itself. Where files came from another system all may be run, accounts and databases too, which
-// the program has to write.
+// scriptsIn returns the entries of a folder of state that look executable, for example the script of a status line or an
+// installation of the program itself. Data files are left out even if their mode is executable, as that of all files copied from
+// some other systems is: the program has to write accounts and databases.
 func scriptsIn(dir string) (paths []string) {
-	entries, _ := os.ReadDir(dir) // not there: none
+	entries, _ := os.ReadDir(dir) // a missing folder has none
 	for _, e := range entries {
 		kind, err := e.Info()
 		script := slices.Contains([]string{".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"}, filepath.Ext(e.Name()))
@@ -122,7 +122,7 @@ func scriptsIn(dir string) (paths []string) {
 	return paths
 }
 
-// in are names in a folder.
+// in returns the paths of the given names in a folder.
 func in(dir string, names ...string) (paths []string) {
 	for _, name := range names {
 		paths = append(paths, filepath.Join(dir, name))
@@ -130,14 +130,14 @@ func in(dir string, names ...string) (paths []string) {
 	return paths
 }
 
-// Writes reports whether the request lets an agent change its folder.
+// Writes reports whether the request allows the agent to change files in its working directory.
 func (r Request) Writes() bool {
 	return r.Permission == trellis.PermitEdit || r.Permission == trellis.PermitFull
 }
 
-// claudeOwn are the paths of Claude Code. Its settings can name programs to run, its folders of commands and agents
-// instructions for other sessions; local is where it may be installed. Other sessions run the scripts in shell-snapshots
-// and session-env, take orders from daemon, jobs and teams, and ide has the keys of editors.
+// claudeOwn returns the paths of Claude Code. Its settings can name programs to run, and its folders of commands and agents hold
+// instructions for other sessions; it may be installed in local. Other sessions run the scripts in shell-snapshots and
+// session-env and take orders from daemon, jobs and teams; ide holds the keys of editors.
 func (o Options) claudeOwn() Own {
 	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
 	own := o.claudeReaches(Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: in(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")})
@@ -152,8 +152,8 @@ func (o Options) claudeOwn() Own {
 	return o.settle(own)
 }
 
-// codexOwn are the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH, and
-// run what is in shell_snapshots.
+// codexOwn returns the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH and run
+// the scripts in shell_snapshots.
 func (o Options) codexOwn() Own {
 	dir := o.home("CODEX_HOME", ".codex")
 	own := o.codexReaches(Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: in(dir, "tmp", "shell_snapshots")})
@@ -161,13 +161,13 @@ func (o Options) codexOwn() Own {
 	return o.settle(own)
 }
 
-// openCodeOwn makes the folders of opencode, which it can't make itself. It fetches the first of its programs, and can't
-// change them.
+// openCodeOwn returns the paths of opencode and creates its folders, which it can't create inside a sandbox. It downloads the
+// first version of its programs, and can't change them later.
 func (o Options) openCodeOwn(config, model string) Own {
 	own := openCode{o}.reaches(Own{Write: []string{config}}, model)
 	own.Fixed = in(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
 		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")
-	if file := lookup(o.Environ, "OPENCODE_CONFIG"); filepath.IsAbs(file) { // it says which servers are reached
+	if file := lookup(o.Environ, "OPENCODE_CONFIG"); filepath.IsAbs(file) { // this file says which servers are reached
 		own.Fixed = append(own.Fixed, file)
 	}
 	for _, dir := range []string{o.home("XDG_CONFIG_HOME", ".config"), o.home("XDG_DATA_HOME", ".local", "share"), o.home("XDG_STATE_HOME", ".local", "state"), o.home("XDG_CACHE_HOME", ".cache")} {
@@ -176,7 +176,7 @@ func (o Options) openCodeOwn(config, model string) Own {
 	}
 	if o.Sandbox != nil {
 		for _, dir := range own.Write {
-			_ = os.MkdirAll(dir, 0o700) // it then says what it can't write
+			_ = os.MkdirAll(dir, 0o700) // if this fails, opencode itself reports what it can't write
 		}
 	}
 	return o.settle(own)

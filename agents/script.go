@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// script is what rehearsal plays; the package comment describes it.
+// script is the script of the rehearsal agent, which the package comment describes.
 type script struct {
 	Roles map[trellis.Role][]scriptCall `yaml:"roles"`
 }
 
-// scriptCall is what happens at one call of a role.
+// scriptCall is one entry of a role: what happens at one call.
 type scriptCall struct {
 	When   string            `yaml:"when"`
 	Sleep  time.Duration     `yaml:"sleep"`
@@ -58,8 +58,8 @@ func readScript(path string) (*script, error) {
 	return &s, nil
 }
 
-// fitting are the calls of a role that a prompt is meant for: those whose `when` it contains, or when
-// there are none those without one.
+// fitting returns the calls of a role that apply to a prompt: those whose `when` the prompt contains, or if there are none, those
+// without `when`.
 func (s *script) fitting(role trellis.Role, prompt string) []scriptCall {
 	var named, plain []scriptCall
 	for _, c := range s.Roles[role] {
@@ -78,7 +78,7 @@ func (s *script) fitting(role trellis.Role, prompt string) []scriptCall {
 
 func (c *scriptCall) works() bool { return len(c.Files) > 0 || len(c.Run) > 0 }
 
-// said is the answer: text as it is, anything else as JSON.
+// said returns the answer as text, and as JSON too unless the script has a string.
 func (c *scriptCall) said() (string, json.RawMessage, error) {
 	if c.Answer == nil {
 		return "", nil, nil

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	maxNames    = 50_000    // files that are known of
-	maxHits     = 200       // lines that a search shows
-	maxSearched = 256 << 20 // bytes that it looks at
+	maxNames    = 50_000    // files that are listed
+	maxHits     = 200       // lines that a search returns
+	maxSearched = 256 << 20 // bytes that a search reads
 )
 
-// list are the files that a glob fits.
+// list returns the files that match a glob, one per line.
 func (f *files) list(ctx context.Context, input json.RawMessage) (string, error) {
 	var in struct{ Glob string }
 	if err := json.Unmarshal(input, &in); err != nil {
@@ -46,7 +46,7 @@ func (f *files) list(ctx context.Context, input json.RawMessage) (string, error)
 	return b.String(), nil
 }
 
-// search are the lines in which something is found.
+// search returns the lines that contain a text or match a regular expression.
 func (f *files) search(ctx context.Context, input json.RawMessage) (string, error) {
 	var in struct {
 		Text, Glob string
@@ -85,11 +85,11 @@ func (f *files) hits(ctx context.Context, names []string, rule *regexp.Regexp) (
 			return "", err
 		}
 		at, err := f.inside(name)
-		if err != nil || at != filepath.FromSlash(name) { // a link, or gone
+		if err != nil || at != filepath.FromSlash(name) { // a symbolic link, or removed since
 			continue
 		}
 		data, err := f.content(at)
-		if err != nil { // no text
+		if err != nil { // not a text file
 			continue
 		}
 		if left -= len(data); left < 0 {
@@ -115,7 +115,7 @@ func (f *files) hits(ctx context.Context, names []string, rule *regexp.Regexp) (
 	return b.String(), nil
 }
 
-// around is a line, or the part of a long one in which something is found.
+// around returns a line, or the part of a long line around the first match.
 func around(line []byte, rule *regexp.Regexp) string {
 	if len(line) <= maxWide {
 		return string(line)
@@ -127,8 +127,8 @@ func around(line []byte, rule *regexp.Regexp) string {
 	return "…" + strings.ToValidUTF8(string(line[from:from+maxWide]), "") + "…"
 }
 
-// fitting are the files that a glob fits: one without a slash fits names in every folder, a folder all that
-// is in it, and an empty one everything.
+// fitting returns the files that match a glob. A glob without a slash matches base names in every folder, a folder matches all
+// files in it, and an empty glob matches everything.
 func (f *files) fitting(ctx context.Context, glob string) ([]string, error) {
 	all, err := f.all(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *files) fitting(ctx context.Context, glob string) ([]string, error) {
 	}), nil
 }
 
-// all are the files of the folder, in order.
+// all returns the files of the folder, sorted.
 func (f *files) all(ctx context.Context) ([]string, error) {
 	if f.names != nil {
 		return f.names, nil
@@ -157,7 +157,7 @@ func (f *files) all(ctx context.Context) ([]string, error) {
 	if f.listed != nil {
 		names, err = f.listed(ctx, f.dir)
 	}
-	if f.listed == nil || err != nil { // not a work tree of git's
+	if f.listed == nil || err != nil { // not a git worktree
 		names, err = f.walk(ctx)
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *files) walk(ctx context.Context) (names []string, err error) {
 		case len(names) == maxNames:
 			return fs.SkipAll
 		case err != nil && name != ".":
-			return fs.SkipDir // what can't be read is not there
+			return fs.SkipDir // an unreadable folder counts as missing
 		case err != nil:
 			return err
 		case d.IsDir() && (kept(name) || d.Name() == "node_modules"):

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// client talks to a model's server. It follows no redirect, which could take the key elsewhere.
+// client returns an HTTP client for a model's server. It follows no redirects, which could take the key elsewhere.
 func (o Options) client() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -33,27 +33,27 @@ func (o Options) client() *http.Client {
 	}
 }
 
-// server is a model's server. What it answers comes as server-sent events.
+// server is a model's server, which answers with server-sent events.
 type server struct {
 	client *http.Client
-	alive  func()    // called for whatever comes
-	log    io.Writer // what the server says when it refuses
+	alive  func()    // called for everything that is received
+	log    io.Writer // receives the server's answer if it refuses a request
 
 	url    string
 	header http.Header
 }
 
-// at is the server where it takes questions: at path below base. header goes with each.
+// at returns a server whose requests go to path below base, with the given header.
 func (s *server) at(base, path string, header http.Header) *server {
 	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "application/json, text/event-stream") // a refusal is JSON
+	header.Set("Accept", "application/json, text/event-stream") // errors are JSON
 	header.Set("User-Agent", "trellis")
 	return &server{s.client, s.alive, s.log, strings.TrimRight(base, "/") + "/" + path, header}
 }
 
 const (
-	maxRefusal = 64 << 10      // how much of a refusal is read
-	maxEvent   = 4 * maxAnswer // the longest event: an answer, as JSON has it
+	maxRefusal = 64 << 10      // bytes of a refusal that are read
+	maxEvent   = 4 * maxAnswer // bytes of an event: an answer, encoded as JSON
 )
 
 // ask sends a request with question as its JSON body, once, and calls take with the data of each server-sent event of the response as it
@@ -79,14 +79,14 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 		return s.refused(res, res.Body)
 	}
 	in := bufio.NewReader(&pulse{res.Body, s.alive})
-	if first, err := in.Peek(1); err == nil && (first[0] == '{' || first[0] == '<') { // JSON or a page, which no event begins like
+	if first, err := in.Peek(1); err == nil && (first[0] == '{' || first[0] == '<') { // JSON or HTML: no event begins like this
 		return s.refused(res, in)
 	}
 	for e, err := range sse.Read(in, &sse.ReadConfig{MaxEventSize: maxEvent}) {
 		switch {
 		case errors.Is(err, bufio.ErrTooLong):
 			return fail(trellis.AgentProtocol, "an event of the answer is longer than %d MiB", maxEvent>>20)
-		case err != nil: // whatever it is, the connection did not hold
+		case err != nil: // any such error means that the connection was lost
 			return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 		case e.Type == "error":
 			return &brokenOff{e.Data}
@@ -101,13 +101,13 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 }
 
 func (s *server) refused(res *http.Response, in io.Reader) error {
-	body, _ := io.ReadAll(io.LimitReader(in, maxRefusal)) // as far as it comes
+	body, _ := io.ReadAll(io.LimitReader(in, maxRefusal)) // as much as can be read
 	fmt.Fprintf(s.log, "%s %s: %s\n%s\n", res.Request.Method, res.Request.URL, res.Status, body)
 	return &refusal{status: res.StatusCode, header: res.Header, body: body}
 }
 
-// event reads the data of an event into e. What has another type than the protocol says is passed over: not all that speak it
-// keep to it, and what stands between may send words of its own to keep the connection. An event may be an error.
+// event decodes the data of an event into e. Fields of an unexpected type are skipped: not every server follows the protocol, and
+// proxies may send messages of their own to keep the connection open. If the event is an error, event returns a *brokenOff.
 func event(data []byte, e any) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return nil
@@ -124,7 +124,7 @@ func event(data []byte, e any) error {
 	return nil
 }
 
-// brokenOff is an error that came instead of the rest of an answer.
+// brokenOff is an error that the server sent instead of the rest of its answer.
 type brokenOff struct{ said string }
 
 func (b *brokenOff) Error() string {
@@ -149,7 +149,7 @@ func (b *brokenOff) failure() *flow.Failure {
 	}
 }
 
-// pulse tells of every piece that is read.
+// pulse calls alive for every piece that is read.
 type pulse struct {
 	io.Reader
 	alive func()
@@ -163,14 +163,14 @@ func (p *pulse) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// refusal is a server's answer that is none: it has another status than success, or it is no stream of events.
+// refusal is a response without an answer: its status is not 2xx, or its body is not an event stream.
 type refusal struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// Error is the status and the server's own words.
+// Error returns the status and the server's message.
 func (f *refusal) Error() string {
 	words := messageIn(f.body)
 	if f.status/100 == 3 {
@@ -179,7 +179,7 @@ func (f *refusal) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s: %s", f.status, http.StatusText(f.status), words))
 }
 
-// messageIn is the message in what a server says of an error, else all of it.
+// messageIn returns the message in the body of an error response, or the end of the body if there is none.
 func messageIn(body []byte) (words string) {
 	var in struct {
 		Error   json.RawMessage
@@ -199,7 +199,7 @@ func messageIn(body []byte) (words string) {
 	return words
 }
 
-// ofRequest reports whether the server did not understand the request, for another reason than its length.
+// ofRequest reports whether the server did not accept the form of the request, other than because of its length.
 func (f *refusal) ofRequest() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity) && !f.isContextOverflow()
 }
@@ -220,12 +220,12 @@ func (f *refusal) failure() *flow.Failure {
 		return known
 	}
 	other := fail(trellis.AgentExit, "%s", f.Error())
-	other.Retryable = f.status/100 == 4 // what else it may be is no answer of the protocol
+	other.Retryable = f.status/100 == 4 // any other status is not part of the protocol
 	return other
 }
 
-// resumeAt is when a server can be asked again: its own word, or the end of the limits that are used up.
-// Zero when it does not say.
+// resumeAt returns the time from which a server can be asked again: its Retry-After, or else the latest reset of the rate limits
+// that are used up. It returns zero if the server gives no time.
 func resumeAt(h http.Header, now time.Time) (at time.Time) {
 	if at = moment(h.Get("Retry-After"), now); !at.IsZero() {
 		return at
@@ -243,7 +243,8 @@ func resumeAt(h http.Header, now time.Time) (at time.Time) {
 	return at
 }
 
-// moment reads the many ways to say when: seconds or a duration from now, or a time. It is never before now.
+// moment parses a time as servers give it: seconds or a duration from now, a Unix time or a date. The result is at least one
+// second after now, or zero if s can't be parsed.
 func moment(s string, now time.Time) (at time.Time) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseFloat(s, 64); err == nil && n >= 0 && n < 1e14 {

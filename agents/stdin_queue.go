@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// stdinQueue is the standard input of a program that lines are sent to while it runs: they wait until the program reads them, which it
-// may do late or never.
+// stdinQueue is the standard input of a program that is sent lines while it runs. Lines are queued until the program reads
+// them, which may be late or never.
 type stdinQueue struct {
 	mu     sync.Mutex
 	news   sync.Cond
@@ -20,7 +20,7 @@ func newStdinQueue() *stdinQueue {
 	return l
 }
 
-// add puts a line at the end of the queue.
+// add appends a line to the queue. After end it does nothing.
 func (l *stdinQueue) add(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +30,7 @@ func (l *stdinQueue) add(line []byte) {
 	}
 }
 
-// end ends the input: what was added before is still read.
+// end closes the input. Lines that were added before can still be read.
 func (l *stdinQueue) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *stdinQueue) end() {
 	l.news.Broadcast()
 }
 
-// Read waits for lines, and returns io.EOF after the end.
+// Read blocks until there is a line, and returns io.EOF after the last one once the input is closed.
 func (l *stdinQueue) Read(into []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	maxLine   = 8 << 20  // a longer line is cut: no event is that long
-	maxKept   = 1 << 20  // of the room for a line, for the next one
-	maxLog    = 64 << 20 // of a file in RunDir; what comes after is not kept, and the file ends with a word about it
-	maxOutput = 1 << 30  // that a program may print in one run
+	maxLine   = 8 << 20  // bytes of a line; a longer line is cut, since no event is that long
+	maxKept   = 1 << 20  // capacity of the line buffer that is kept for the next line
+	maxLog    = 64 << 20 // bytes of a file in RunDir; the rest is dropped, and the file ends with a remark about it
+	maxOutput = 1 << 30  // bytes that a program may print in one run
 )
 
-// logs are the files of a run: all that the program printed, secrets masked.
+// logs are the files of a run: the whole output of the program, with secrets masked.
 type logs struct {
 	redact *proc.Redactor
 	stream io.WriteCloser // stream.jsonl
 	stderr io.WriteCloser // stderr.log
-	tail   *proc.Capped   // the last of stderr
-	mask   io.WriteCloser // where stderr is written to
+	tail   *proc.Capped   // the end of stderr
+	mask   io.WriteCloser // writer for stderr, which masks secrets
 }
 
 func openLogs(dir string, secrets []string) (*logs, error) {
@@ -46,7 +46,7 @@ func openLogs(dir string, secrets []string) (*logs, error) {
 	return l, nil
 }
 
-// events keeps events before it hands them on to emit, which may be nil. A run whose events can't be kept is ended.
+// events returns a function that logs an event, then passes it to emit, which may be nil. If logging fails, the run is ended.
 func (l *logs) events(emit func(Event), end func(error)) func(Event) {
 	keep := json.NewEncoder(l.stream)
 	return func(e Event) {
@@ -65,9 +65,9 @@ func (l *logs) close() error {
 
 // logFile keeps up to maxLog bytes.
 type logFile struct {
-	file *os.File // not embedded: its other ways to be written to know no bound
+	file *os.File // not embedded: its other write methods would bypass the limit
 	size int
-	lost int // bytes that are not kept
+	lost int // bytes that were dropped
 }
 
 func openLog(path string) (*logFile, error) {
@@ -97,14 +97,14 @@ func (f *logFile) Close() error {
 	return errors.Join(err, f.file.Close())
 }
 
-// output bounds what a program prints, on both streams together.
+// output limits the size of a program's output, both streams together.
 type output struct {
 	most int64
 	sum  atomic.Int64
 	end  func(error)
 }
 
-// writer passes on to w what is within bounds, and ends the run at what is not.
+// writer returns a writer that passes on to w what is within the limit, and ends the run when the limit is exceeded.
 func (o *output) writer(w io.Writer) io.Writer { return &bounded{o, w} }
 
 type bounded struct {
@@ -120,11 +120,11 @@ func (b *bounded) Write(data []byte) (int, error) {
 	return b.w.Write(data)
 }
 
-// lines cuts what a program prints into lines, masks secrets, keeps it, and hands it on.
+// lines splits a program's output into lines, masks secrets, logs each line and passes it on.
 type lines struct {
 	redact *proc.Redactor
 	log    io.Writer
-	take   func(line string) // a line without its end, valid UTF-8
+	take   func(line string) // receives a line without its line ending, in valid UTF-8
 	rest   []byte
 	any    bool // something was printed
 }
@@ -150,7 +150,7 @@ func (l *lines) keep(data []byte) {
 	l.rest = append(l.rest, data[:min(len(data), maxLine-len(l.rest))]...)
 }
 
-// flush hands on the line that is being read.
+// flush passes on the line that has been read so far.
 func (l *lines) flush() error {
 	line := l.redact.String(strings.ToValidUTF8(string(append(l.rest, '\n')), "\uFFFD"))
 	if l.rest = l.rest[:0]; cap(l.rest) > maxKept {
@@ -163,7 +163,7 @@ func (l *lines) flush() error {
 	return nil
 }
 
-// end hands on a last line that was not ended.
+// end passes on the last line if it has no newline.
 func (l *lines) end() error {
 	if len(l.rest) == 0 {
 		return nil

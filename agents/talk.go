@@ -11,13 +11,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// talk is a conversation with a model, kept in a file, so that a later call can go on with it. It holds
-// whole rounds only: what was asked with what was answered.
+// talk is a conversation with a model, stored in a file so that a later call can resume it. It holds only complete rounds: each
+// question with its answer.
 type talk struct {
 	Version  int       `json:"version"`
 	Messages []message `json:"messages"`
 
-	id   string // of the session: a folder, relative to the task's run/ where it is below that
+	id   string // session id: the folder, relative to the task's run/ if it is below that
 	path string
 }
 
@@ -25,8 +25,8 @@ type talk struct {
 type message struct {
 	Role    string       `json:"role"`
 	Text    string       `json:"text,omitempty"`
-	Calls   []toolCall   `json:"calls,omitempty"`   // the model's
-	Results []toolResult `json:"results,omitempty"` // the tools'
+	Calls   []toolCall   `json:"calls,omitempty"`   // tool calls of the model
+	Results []toolResult `json:"results,omitempty"` // results of those calls
 }
 
 // Roles of messages.
@@ -39,7 +39,7 @@ const (
 type toolCall struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"` // an object
+	Input json.RawMessage `json:"input"` // a JSON object
 }
 
 type toolResult struct {
@@ -53,7 +53,7 @@ const (
 	conversationFile = "conversation.json"
 )
 
-// openTalk is the conversation that a request goes on with, or a new one.
+// openTalk returns the conversation that a request resumes, or a new one.
 func openTalk(r Request) (*talk, error) {
 	t := &talk{Version: talkVersion, id: r.Session}
 	runs := filepath.Join(lookup(r.Env, "TRELLIS_TASK_DIR"), "run")

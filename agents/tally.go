@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// tally is what is known about a run so far. A reader fills it from what the program prints.
+// tally collects what is known about a run so far. A reader fills it from the program's output.
 type tally struct {
 	result   Result
 	emit     func(Event)
@@ -19,19 +19,19 @@ type tally struct {
 	prices   prices.Table
 	said
 
-	written int64 // tokens of the input that were written to the provider's cache
-	tells   bool  // the program says at its end what it cost: nothing is estimated before
+	written int64 // input tokens that were written to the provider's cache
+	tells   bool  // the program reports its cost at the end: nothing is estimated before
 
-	failing int  // tools that ended, until one ended well
-	worked  bool // one did
+	failing int  // number of tool calls that ended
+	worked  bool // at least one tool call succeeded
 }
 
-// said is what a program said about its own end.
+// said is what a program reported about its own end.
 type said struct {
-	done    bool          // it is done
-	parted  bool          // it has answered all that it was asked: how it ends then says nothing
+	done    bool          // the program reported its result
+	parted  bool          // the program has answered every request, so the way in which it exits means nothing
 	failure *flow.Failure // what went wrong
-	waiting *flow.Failure // why it is silent, said before it fell silent
+	waiting *flow.Failure // why the program may fall silent, as it reported beforehand
 }
 
 func (t *tally) event(e Event) {
@@ -61,11 +61,11 @@ func (t *tally) tool(name string, input json.RawMessage) {
 	t.event(Event{Kind: EventTool, Tool: name, Input: brief(input)})
 }
 
-// maxFailing is how many tools may fail from the beginning, when none has done what it should: then none will, and each
-// try costs tokens.
+// maxFailing is the number of tool calls that may fail at the beginning of a run without a success in between. After that,
+// none is going to succeed, and each try costs tokens.
 const maxFailing = 20
 
-// toolEnded counts how tools end, and ends a run in which all of them fail.
+// toolEnded counts the tool calls that ended, and ends a run in which all of the first maxFailing calls failed.
 func (t *tally) toolEnded(well bool, said string) {
 	if well {
 		t.worked = true
@@ -77,8 +77,8 @@ func (t *tally) toolEnded(well bool, said string) {
 	}
 }
 
-// usage takes the running total of the run and ends a run that crossed its limits; one that has given its
-// result has no more to spend.
+// usage records the running total of the run. A run that exceeded its limits is ended, unless it has given its result: it has
+// nothing more to spend.
 func (t *tally) usage(u trellis.Usage) {
 	u = t.priced(t.result.Model, believed(u), t.written)
 	t.result.Usage = u
@@ -88,13 +88,13 @@ func (t *tally) usage(u trellis.Usage) {
 	}
 }
 
-// More than this no run uses. What programs tell is added up over tasks and days, and no sum of it may overflow.
+// Upper bounds of what a run can use. Reported values are summed over tasks and days, and no sum may overflow.
 const (
 	mostTokens = 1e12
 	mostUSD    = 1e9
 )
 
-// believed is a use as far as it can be true. What is out of bounds counts as the bound, and a cost below nothing is none that was told.
+// believed limits u to plausible values: what exceeds a bound becomes the bound, and a negative cost counts as not reported.
 func believed(u trellis.Usage) trellis.Usage {
 	for _, n := range []*int64{&u.InputTokens, &u.OutputTokens, &u.CachedTokens} {
 		*n = min(max(*n, 0), mostTokens)
@@ -108,7 +108,7 @@ func believed(u trellis.Usage) trellis.Usage {
 	return u
 }
 
-// dollars is what a program says that something cost: nothing is told by what is no number.
+// dollars is a reported cost in USD. A value that is not a number counts as not reported.
 type dollars struct{ told *float64 }
 
 func (d *dollars) UnmarshalJSON(data []byte) error {
@@ -120,7 +120,7 @@ func (d *dollars) UnmarshalJSON(data []byte) error {
 
 func (t *tally) notice(s string) { t.event(Event{Kind: EventNotice, Text: s}) }
 
-// finished says that nothing more is expected of the program but its exit.
+// finished records that nothing more is expected of the program except its exit.
 func (t *tally) finished(stop string) {
 	t.result.Stop = stop
 	if !t.done {
@@ -129,7 +129,7 @@ func (t *tally) finished(stop string) {
 	}
 }
 
-// goesOn takes back finished: the program works on.
+// goesOn revokes finished: the program works on.
 func (t *tally) goesOn() {
 	if t.done {
 		t.done = false
@@ -137,14 +137,13 @@ func (t *tally) goesOn() {
 	}
 }
 
-// decode reads a line that is a JSON object. A field that is not of the type we know is left empty: the
-// rest of the event still counts.
+// decode reads a line that is a JSON object. A field of an unexpected type is left empty; the rest of the event still counts.
 func decode(line string, into any) bool {
 	err := json.Unmarshal([]byte(line), into)
 	return strings.HasPrefix(line, "{") && (err == nil || errors.As(err, new(*json.UnmarshalTypeError)))
 }
 
-// brief is a tool's input on one line, shortened. Of an object with one telling value it is that value.
+// brief returns a tool's input on one line, shortened: for an object with a telling key, such as command, only that key's value.
 func brief(input json.RawMessage) string {
 	const most = 200
 	s := string(input)

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// errHung ends a program that stays although it has given its result.
+// errHung is the cause with which a program is ended that does not exit after its result.
 var errHung = errors.New("the program went on after its result")
 
 // watchdog ends a run that takes too long, falls silent, uses too much, or does not exit after its result.
@@ -42,7 +42,7 @@ func newWatchdog(r Request, grace time.Duration, end context.CancelCauseFunc) *w
 	return w
 }
 
-// alive is called for every event.
+// alive restarts the idle timer. It is called for every event.
 func (w *watchdog) alive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *watchdog) alive() {
 	}
 }
 
-// result starts the timer of the grace in which a program has to exit after its result.
+// result starts the grace period in which a program has to exit after its result.
 func (w *watchdog) result() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *watchdog) result() {
 	w.after = time.AfterFunc(w.grace, func() { w.end(errHung) })
 }
 
-// resumed stops that timer: the program goes on after its result.
+// resumed stops the timer that result started: the program works on after its result.
 func (w *watchdog) resumed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,18 +74,18 @@ func (w *watchdog) resumed() {
 	}
 }
 
-// spent is why a run that used u may use no more, nil when it may.
+// spent returns the failure with which a run that has used u must end, and nil if it may go on.
 func (w *watchdog) spent(u trellis.Usage) (f *flow.Failure) {
 	if w.told != nil {
 		f = w.told(u)
 	}
 	if own := overspent(w.limits, u); own != nil {
-		return own // which tomorrow does not mend
+		return own // preferred, since the next day does not lift it as it lifts a day's budget
 	}
 	return f
 }
 
-// overspent is the failure of a run that used u, nil when that is within its limits.
+// overspent returns the failure of a run that used u, or nil if u is within the limits.
 func overspent(l Limits, u trellis.Usage) *flow.Failure {
 	switch {
 	case l.Tokens > 0 && u.Tokens() > l.Tokens:

@@ -10,14 +10,14 @@ import (
 
 const offline = "AGENTSTEST_OFFLINE"
 
-// Offline starts this test program over in a network of its own that has loopback and nothing else, so
-// that no agent program can reach a provider, and does not return then. In that network, and where the
-// system does not allow one (it takes root), it returns. Call it first in TestMain.
+// Offline re-executes this test program in a separate network that has only loopback, so that no agent program can reach a
+// provider. It returns in that network, and where the system does not allow creating one (it takes root). Call it first in
+// TestMain.
 func Offline() {
 	if os.Getenv(offline) != "" {
 		return
 	}
-	runtime.LockOSThread() // the new network is the thread's; exec keeps it
+	runtime.LockOSThread() // the new network belongs to the thread; exec keeps it
 	defer runtime.UnlockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		fmt.Fprintf(os.Stderr, "agentstest: the agents could reach a network: %v\n", err)

@@ -1,5 +1,5 @@
-// Package agentstest is what tests need to drive the real agent programs against a model server. The contract that every
-// agents.Agent keeps is in its own tests.
+// Package agentstest helps tests to run the real agent programs against a model server. The package's own tests check the
+// contract of agents.Agent.
 package agentstest
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// Hang is after how long a test takes something for hung. It is less than the 3,000 s for which the programs of the suite
-// stay, and more than any of them takes on a busy machine.
+// Hang is the time after which a test considers something hung. It is less than the 3,000 s that the programs of the suite sleep,
+// and more than any of them needs on a busy machine.
 const Hang = 15 * time.Minute
 
-// key is a dummy; the variable is named in the programs' configs, as a provider of the user's own would be.
+// key is a dummy. The programs' configs name the variable, as they would for a provider that the user defined.
 const key = "MODELSERVER_API_KEY=dummy-0123456789"
 
-// Programs is the folder of the agent programs that `make setup` installs. Without the program the test is
-// skipped, or fails where CI is set, which says that it has to be there.
+// Programs returns the folder of the agent programs that `make setup` installs. If the program is missing, the test is skipped,
+// or fails if CI is set, where it has to be installed.
 func Programs(t testing.TB, cli string) string {
 	t.Helper()
 	dir := filepath.Join(moduleRoot(t), ".tools", "agents", "node_modules", ".bin")
@@ -38,7 +38,7 @@ func Programs(t testing.TB, cli string) string {
 	return dir
 }
 
-// alone is a folder that holds the program and no other. It stays for all tests.
+// alone returns a folder with this program and no other. The folder is kept for all tests.
 func alone(t testing.TB, cli string) string {
 	t.Helper()
 	Programs(t, cli)
@@ -58,18 +58,18 @@ func moduleRoot(t testing.TB) string {
 	return dir
 }
 
-// Gemini is the program of the tests that speaks the Agent Client Protocol.
+// Gemini is the program that speaks the Agent Client Protocol in the tests.
 const Gemini = "gemini"
 
-// GeminiCommand is the agent that Gemini is, as settings have it.
+// GeminiCommand returns the settings of Gemini as an agent.
 func GeminiCommand() agents.Command {
 	return agents.Command{Type: agents.ACP, Argv: []string{Gemini, "--acp", "-m", "gemini-2.5-pro"}, EnvPass: []string{"GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_NO_RELAUNCH"}}
 }
 
-// RealEnv prepares a home for one of the real agent programs (claude, codex, opencode, gemini) whose model is the
-// server at serverURL, and returns the whole environment to run it, or trellis, with: nothing of this
-// process's own but where programs are, and of the programs that setup installs only this one: trellis init has each start a few
-// times. Git has an identity there. See [Programs] for a missing program.
+// RealEnv prepares a home folder for one of the real agent programs (claude, codex, opencode, gemini) with the model server at
+// serverURL, and returns the whole environment for running it or trellis. Of this process's environment it holds only PATH, and
+// of the programs that setup installs only this one, because trellis init starts each program a few times. Git has an identity.
+// See [Programs] for a missing program.
 func RealEnv(t testing.TB, cli, serverURL string) []string {
 	t.Helper()
 	bin := alone(t, cli)
@@ -89,7 +89,7 @@ func RealEnv(t testing.TB, cli, serverURL string) []string {
 	case Gemini:
 		write(t, filepath.Join(home, ".gemini", "settings.json"), geminiSettings)
 		env = append(env, "GEMINI_API_KEY=dummy-0123456789", "GOOGLE_GEMINI_BASE_URL="+serverURL)
-		if !soak.Asked() { // it starts itself a second time otherwise, with more memory
+		if !soak.Asked() { // otherwise gemini restarts itself with more memory
 			env = append(env, "GEMINI_CLI_NO_RELAUNCH=true")
 		}
 		return env
@@ -99,7 +99,7 @@ func RealEnv(t testing.TB, cli, serverURL string) []string {
 	return env
 }
 
-// Without these it tries ten times, which takes minutes, and looks for newer versions of itself.
+// By default gemini tries ten times, which takes minutes, and checks for newer versions of itself.
 const geminiSettings = `{"general": {"maxAttempts": 1, "enableAutoUpdate": false}, "privacy": {"usageStatisticsEnabled": false}}`
 
 const codexConfig = `model = "mock-1"

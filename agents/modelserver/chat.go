@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// chat is OpenAI chat completions.
+// chat is the OpenAI chat completions protocol.
 type chat struct{}
 
 func (chat) path() string { return "/v1/chat/completions" }
@@ -84,7 +84,7 @@ func chatUsage(u Usage) object {
 		"prompt_tokens_details": object{"cached_tokens": u.Cached}}
 }
 
-// openAIFailure is the body of an error in both OpenAI protocols.
+// openAIFailure returns the body of an error in both OpenAI protocols.
 func openAIFailure(f Fail) any {
 	code := cmp.Or(f.Code, map[int]string{400: "invalid_request_error", 401: "invalid_api_key", 429: "rate_limit_exceeded"}[f.Status])
 	e := object{"message": f.message(), "type": code, "code": code, "param": nil}

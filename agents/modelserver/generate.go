@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// generate is the Gemini API, in which the address of a request names the model, and whether the answer comes as a stream.
+// generate is the Gemini API. The URL of a request contains the model and says whether the answer is streamed.
 type generate struct {
 	model   string
 	streams bool
 }
 
-// path is that of all methods: MODEL:METHOD is one part of it.
+// path returns the path of all methods; {call} is MODEL:METHOD.
 func (generate) path() string { return "/v1beta/models/{call}" }
 
-// geminiContent is one entry of a conversation, or the rules before it.
+// geminiContent is one entry of a conversation, or the system instruction before it.
 type geminiContent struct {
 	Role  string
 	Parts []struct {
@@ -60,7 +60,7 @@ func (p generate) parse(body []byte) (Request, error) {
 	return r, nil
 }
 
-// heard takes in one entry of the conversation.
+// heard adds one entry of the conversation to r.
 func (r *Request) heard(c geminiContent) {
 	if c.Role == "model" {
 		r.Turns++
@@ -72,8 +72,8 @@ func (r *Request) heard(c geminiContent) {
 		switch {
 		case p.Result != nil:
 			r.ToolResults = append(r.ToolResults, p.Result.Response.Output+p.Result.Response.Error)
-			prompt, answers = nil, true // what stands beside it is the program's own
-		case begins(p.Text, "<session_context>"): // the program's own
+			prompt, answers = nil, true // the program itself added the text next to a result
+		case begins(p.Text, "<session_context>"): // added by the program itself
 			r.System += p.Text + "\n"
 		case p.Text != "" && !answers:
 			prompt = append(prompt, p.Text)

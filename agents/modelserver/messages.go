@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// messages is Anthropic messages.
+// messages is the Anthropic messages protocol.
 type messages struct{}
 
-// answerTool is the tool by which claude wants an answer that has a schema.
+// answerTool is the tool with which claude wants an answer to be handed in if it has a schema.
 const answerTool = "StructuredOutput"
 
 func (messages) path() string { return "/v1/messages" }
@@ -33,7 +33,7 @@ func (messages) parse(body []byte) (Request, error) {
 	for _, t := range in.Tools {
 		r.Tools = append(r.Tools, t.Name)
 	}
-	names := map[string]string{} // of tools, by call
+	names := map[string]string{} // tool names by call id
 	for _, m := range in.Messages {
 		switch m.Role {
 		case "assistant":
@@ -57,8 +57,8 @@ func (c content) names(into map[string]string) {
 	}
 }
 
-// said takes in one message in the user's name: a prompt, or results of tools; either may come with
-// reminders that the program adds by itself.
+// said adds one message sent as the user's to r: a prompt, or results of tools. Either may contain reminders that the program
+// adds by itself.
 func (r *Request) said(c content, names map[string]string) {
 	r.answered = false
 	var prompt []string
@@ -78,13 +78,13 @@ func (r *Request) said(c content, names map[string]string) {
 	}
 }
 
-// addedByClaude reports whether a text in the user's name is the program's own: a reminder, or a nudge
-// after an answer that was empty or too long.
+// addedByClaude reports whether the program itself added a text that it sends as the user's: a reminder, or a nudge after an
+// answer that was empty or too long.
 func addedByClaude(text string) bool {
 	return begins(strings.TrimSpace(text), "<system-reminder>", "[Your previous response had no visible output", "Output token limit hit.")
 }
 
-// handIn turns an answer in words into a call where the client wants it so.
+// handIn turns a JSON answer into a call of answerTool if the client offers that tool.
 func handIn(r Request, t Turn) Turn {
 	var answer map[string]any
 	if !slices.Contains(r.Tools, answerTool) || json.Unmarshal([]byte(t.Text), &answer) != nil {

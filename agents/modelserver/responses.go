@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// responses is OpenAI responses.
+// responses is the OpenAI responses protocol.
 type responses struct{}
 
 func (responses) path() string { return "/v1/responses" }
 
-// item is one entry of a conversation: what somebody said, a call, or what came of it.
+// item is one entry of a conversation: a message, a tool call, or the result of one.
 type item struct {
 	Type    string
 	Role    string
@@ -28,7 +28,7 @@ func (responses) parse(body []byte) (Request, error) {
 		Input        []item
 		Tools        []struct {
 			Type, Name string
-			Tools      []struct{ Name string } // of a namespace
+			Tools      []struct{ Name string } // the tools of a namespace
 		}
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -41,7 +41,7 @@ func (responses) parse(body []byte) (Request, error) {
 			r.Tools = append(r.Tools, t.Name+"."+below.Name)
 		}
 	}
-	speaking := false // the entry before this one was the model's
+	speaking := false // the previous entry was the model's
 	for _, i := range in.Input {
 		speaking = r.take(i, speaking)
 	}
@@ -49,8 +49,8 @@ func (responses) parse(body []byte) (Request, error) {
 	return r, nil
 }
 
-// take adds one entry of the conversation to r and tells whether it was the model's. What the model says
-// and calls in one turn are several entries in a row.
+// take adds one entry of the conversation to r and reports whether it is the model's. A turn of the model is several consecutive
+// entries, one for each message and call.
 func (r *Request) take(i item, speaking bool) bool {
 	switch {
 	case strings.HasSuffix(i.Type, "_output"):
@@ -68,7 +68,7 @@ func (r *Request) take(i item, speaking bool) bool {
 	return true
 }
 
-// addedByCodex reports whether a message in the user's name is the program's own.
+// addedByCodex reports whether the program itself added a message that it sends as the user's.
 func addedByCodex(text string) bool {
 	return begins(text, "<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 }
@@ -129,7 +129,7 @@ func (p responses) stream(r Request, t Turn) []event {
 	return events
 }
 
-// opened is an item as it is announced, before its content is there.
+// opened returns an item as it is announced, before it has content.
 func opened(i object) object {
 	o := maps.Clone(i)
 	o["status"] = "in_progress"

@@ -39,8 +39,7 @@ func sendFailure(p protocol, w http.ResponseWriter, f Fail) {
 	writeJSON(w, f.Status, p.failure(f))
 }
 
-// limitHeaders tell a client when it may come again: in the usual way, and in those of the two providers
-// for their accounts.
+// limitHeaders returns the headers that tell a client when to retry: the usual one, and those of the two providers for accounts.
 func limitHeaders(after time.Duration) map[string]string {
 	seconds := int64((after + time.Second - 1) / time.Second)
 	reset := strconv.FormatInt(time.Now().Unix()+seconds, 10)
@@ -61,7 +60,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client is gone
 }
 
-// pieces cuts text in two, so that clients have something to put together.
+// pieces splits text in two, so that clients have something to assemble.
 func pieces(text string) []string {
 	r := []rune(text)
 	if len(r) < 2 {
@@ -70,7 +69,7 @@ func pieces(text string) []string {
 	return []string{string(r[:len(r)/2]), string(r[len(r)/2:])}
 }
 
-// content is text as the protocols spell it: a string, or a list of parts of which some have text.
+// content is text as the protocols encode it: a string, or a list of parts, some of which have text.
 type content []part
 
 type part struct {
@@ -111,7 +110,7 @@ func (c content) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// workingDir finds the directory that a client told the model, by the words that stand before it.
+// workingDir returns the directory that a client told the model, found by the text before it, or "".
 func workingDir(text string) string {
 	for _, before := range []string{"<cwd>", "**Workspace Directories:**\n  - ", "Primary working directory: ", "Working directory: "} {
 		if _, after, ok := strings.Cut(text, before); ok {

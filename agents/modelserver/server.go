@@ -1,11 +1,10 @@
-// Package modelserver is a model for tests: a server on loopback that speaks four of the protocols
-// in which agent programs talk to models (OpenAI chat completions, OpenAI responses, Anthropic
-// messages and Gemini's) and answers what a script, a Go function, tells it to.
+// Package modelserver implements a model for tests: a server on loopback that speaks four of the protocols that agent programs
+// use for models (OpenAI chat completions, OpenAI responses, Anthropic messages and Gemini's). A script, which is a Go function,
+// decides what it answers.
 //
-// The script sees one request and returns one turn. It gets all it needs to decide from the request
-// itself: the prompt of the user and how many turns the model has taken since. A script that keeps no
-// state of its own answers the same after retries, resumed sessions and restarts, and for any number of
-// clients at once.
+// The script gets one request and returns one turn. The request holds all that it needs to decide: the user's prompt and the
+// number of turns that the model has taken since. A script without state of its own gives the same answers after retries, resumed
+// sessions and restarts, and to any number of clients at once.
 package modelserver
 
 import (
@@ -19,10 +18,10 @@ import (
 	"time"
 )
 
-// Script says what the model does. It is called from several goroutines at once.
+// Script decides what the model does. It is called from several goroutines at once.
 type Script func(Request) Turn
 
-// Server is a running model. Its URL has no path: clients of OpenAI protocols append /v1.
+// Server is a running model. Its URL has no path; clients of OpenAI protocols append /v1.
 type Server struct {
 	URL string
 
@@ -49,7 +48,7 @@ func New(script Script) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all connections, hanging ones too.
+// Close closes all connections, including those that hang.
 func (s *Server) Close() {
 	s.close.Do(func() {
 		close(s.closing)
@@ -57,15 +56,15 @@ func (s *Server) Close() {
 	})
 }
 
-// Requests are the requests for a turn so far, in order of arrival, those for titles and the like that
-// the server answers by itself not among them.
+// Requests returns the requests for a turn so far, in order of arrival. Requests that the server answers without the script, such
+// as those for titles, are left out.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Used is what the turns cost that a script took to their end, all together.
+// Used returns the total usage of the turns that were answered in full.
 func (s *Server) Used() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *Server) count(u Usage) {
 	s.used = Usage{s.used.Input + u.Input, s.used.Output + u.Output, s.used.Cached + u.Cached, s.used.Written + u.Written}
 }
 
-// Strange are method and path of the requests that the server has no answer for.
+// Strange returns method and path of the requests for which the server has no answer.
 func (s *Server) Strange() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,19 +120,19 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// protocol is one way to talk to a model.
+// protocol is a protocol for talking to a model.
 type protocol interface {
 	path() string
 	parse(body []byte) (Request, error)
-	stream(r Request, t Turn) []event // what a streaming client gets, in order
-	whole(r Request, t Turn) any      // the same for a client that does not stream
-	failure(f Fail) any               // the body of an error
+	stream(r Request, t Turn) []event // the events for a streaming client, in order
+	whole(r Request, t Turn) any      // the body for a client that does not stream
+	failure(f Fail) any               // the body of an error response
 }
 
-// event is one server-sent event; name is left out when empty.
+// event is one server-sent event. An empty name is omitted.
 type event struct {
 	name string
-	data any // a string is sent as it is
+	data any // a string is sent unchanged, any other value as JSON
 }
 
 func (s *Server) turn(p protocol, w http.ResponseWriter, hr *http.Request) {
@@ -181,7 +180,7 @@ func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Req
 	}
 }
 
-// sendEvents streams; a turn that hangs or is cut stops half way.
+// sendEvents streams a turn. A turn that hangs or is cut stops halfway.
 func (s *Server) sendEvents(w http.ResponseWriter, hr *http.Request, events []event, t Turn) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	half := len(events) / 2
@@ -192,13 +191,13 @@ func (s *Server) sendEvents(w http.ResponseWriter, hr *http.Request, events []ev
 	case t.Hang:
 		s.hang(hr)
 	case t.Cut:
-		panic(http.ErrAbortHandler) // the connection breaks off without a proper end
+		panic(http.ErrAbortHandler) // closes the connection without a proper end
 	case sendAll(w, events[half:], t.Sent) == nil && t.Stay:
 		s.hang(hr)
 	}
 }
 
-// sendAll sends events, at once, and tells then.
+// sendAll sends and flushes events, then calls then, which may be nil.
 func sendAll(w http.ResponseWriter, events []event, then func()) error {
 	for _, e := range events {
 		if err := e.send(w); err != nil {
@@ -214,7 +213,7 @@ func sendAll(w http.ResponseWriter, events []event, then func()) error {
 	return nil
 }
 
-// hang waits until the client gives up or the server is closed, and breaks the connection off.
+// hang blocks until the client gives up or the server is closed, and then aborts the connection.
 func (s *Server) hang(hr *http.Request) {
 	select {
 	case <-hr.Context().Done():
@@ -238,8 +237,8 @@ func (s *Server) pause(hr *http.Request, d time.Duration) bool {
 	return false
 }
 
-// ownTurn answers what a script should not be bothered with: a client that wants a title for its list
-// of sessions, and one that has handed its structured answer in.
+// ownTurn answers requests that a script should not have to handle: that of a client for a title in its list of sessions, and
+// that after a structured answer was handed in.
 func ownTurn(r Request) (Turn, bool) {
 	switch {
 	case len(r.Tools) == 0 && strings.Contains(r.System, "title generator"):

@@ -10,64 +10,64 @@ import (
 	"time"
 )
 
-// Wire is a protocol.
+// Wire names a protocol.
 type Wire string
 
 const (
-	Chat      Wire = "chat"      // OpenAI chat completions, what opencode speaks here
-	Responses Wire = "responses" // OpenAI responses, what codex speaks
-	Messages  Wire = "messages"  // Anthropic messages, what claude speaks
-	Gemini    Wire = "gemini"    // the Gemini API, what gemini speaks
+	Chat      Wire = "chat"      // OpenAI chat completions, used by opencode here
+	Responses Wire = "responses" // OpenAI responses, used by codex
+	Messages  Wire = "messages"  // Anthropic messages, used by claude
+	Gemini    Wire = "gemini"    // the Gemini API, used by gemini
 )
 
-// Request is what a client asks of the model.
+// Request is a client's request for a turn of the model.
 type Request struct {
 	Wire        Wire
 	Model       string
-	System      string   // all text that is neither the user's nor the model's
-	Prompt      string   // the last thing the user said; what the client itself puts around it is left out
+	System      string   // all text that is neither from the user nor from the model
+	Prompt      string   // the user's last message, without what the client itself adds around it
 	Turns       int      // how many turns the model has taken since the prompt
 	Tools       []string // names of the tools on offer
-	ToolResults []string // what the tools said since the prompt
-	Dir         string   // the working directory the client tells the model, "" when it does not
+	ToolResults []string // results of tools since the prompt
+	Dir         string   // the working directory that the client tells the model, "" if it tells none
 	Stream      bool
 	Header      http.Header
 	Raw         []byte // the whole body
 
-	answered bool   // the last tool call handed in the structured answer, and was taken
-	id       string // no other request of this server has it; clients merge what has the same id
+	answered bool   // the last tool call handed in the structured answer, and was accepted
+	id       string // unique among the requests of this server, since clients merge responses with the same id
 }
 
-// Turn is what the model does: say something, call tools, or misbehave.
+// Turn is what the model does: it answers, calls tools or misbehaves.
 type Turn struct {
-	Text    string // what it says; a JSON object is handed in as the structured answer where a client asks for that by a tool
+	Text    string // the answer; a JSON object is handed in by a tool call if the client wants structured answers in that way
 	Calls   []Call
-	Usage   Usage         // zero is 100 in, 10 out
-	Length  bool          // the answer ends because it got too long
-	Fail    *Fail         // an error instead of an answer
-	Delay   time.Duration // before anything is sent
-	Hang    bool          // half of the answer, then nothing until the client goes
-	Cut     bool          // half of the answer, then the connection breaks
-	Stay    bool          // the whole answer, and the connection stays open
-	Garbage bool          // something that is no answer of any protocol
-	Half    func()        // called when half of a streamed answer was sent; nil: nothing is
-	Sent    func()        // called when all of it was
+	Usage   Usage         // the zero value means 100 in, 10 out
+	Length  bool          // the answer ends because of its length
+	Fail    *Fail         // an error, instead of an answer
+	Delay   time.Duration // wait before anything is sent
+	Hang    bool          // send half of the answer, then nothing until the client goes
+	Cut     bool          // send half of the answer, then break the connection
+	Stay    bool          // send the whole answer, and keep the connection open
+	Garbage bool          // send something that is not an answer in any protocol
+	Half    func()        // called after half of a streamed answer was sent; may be nil
+	Sent    func()        // called after all of it was sent; may be nil
 }
 
-// Usage is what a turn cost. Input does not count Cached. Of it so much was Written to the cache, which the messages
-// protocol alone tells.
+// Usage is the usage of a turn, in tokens. Input does not include Cached, but it includes Written, the tokens written to the
+// cache, which only the messages protocol reports.
 type Usage struct{ Input, Output, Cached, Written int }
 
 // Fail is an error of the model's provider.
 type Fail struct {
 	Status     int
-	Code       string // the provider's word for it; a usual one for the status when empty
+	Code       string // the provider's error code; empty: a usual one for the status
 	Message    string
-	RetryAfter time.Duration // sent as Retry-After when not zero
+	RetryAfter time.Duration // sent as Retry-After unless zero
 }
 
-// Call is a tool call. [Shell] and [Write] make calls that fit the client; others name the client's tool, with its namespace and a
-// dot before it where the responses protocol has one.
+// Call is a tool call. [Shell] and [Write] make calls that fit the client. Other calls use the name of the client's tool; in the
+// responses protocol its namespace and a dot may precede the name.
 type Call struct {
 	Tool  string
 	Input map[string]any
@@ -78,21 +78,21 @@ const (
 	writeTool = "\x00write"
 )
 
-// Shell is a call of the client's shell tool, offered or not.
+// Shell returns a call of the client's shell tool, whether or not the client offers it.
 func Shell(command string) Call { return Call{shellTool, map[string]any{"command": command}} }
 
-// Write is a call that writes a file, with the client's shell where it has no tool for that.
-// A relative path is below the client's working directory.
+// Write returns a call that writes a file, using the client's shell if it has no tool for that. A relative path is below the
+// client's working directory.
 func Write(file, content string) Call {
 	return Call{writeTool, map[string]any{"path": file, "content": content}}
 }
 
-// Play is a script of the given turns, one after the other; the last one is repeated.
+// Play returns a script that plays the given turns in order and repeats the last one.
 func Play(turns ...Turn) Script {
 	return func(r Request) Turn { return turns[min(r.Turns, len(turns)-1)] }
 }
 
-// native is the call in the words of the client behind the wire.
+// native returns the call with the tool name and arguments of the client.
 func (c Call) native(r Request) Call {
 	switch c.Tool {
 	case shellTool:
@@ -135,7 +135,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 func (c Call) arguments() string {
 	b, err := json.Marshal(c.Input)
 	if err != nil {
-		panic(err) // a script's own value
+		panic(err) // a value that a script made
 	}
 	if c.Input == nil {
 		return "{}"
@@ -143,7 +143,7 @@ func (c Call) arguments() string {
 	return string(b)
 }
 
-// ended is why a turn ended, in the words of a protocol.
+// ended returns the stop reason of a turn, given the protocol's words for the three reasons.
 func (t Turn) ended(length, calls, well string) string {
 	switch {
 	case t.Length:
@@ -161,7 +161,7 @@ func (t Turn) usage() Usage {
 	return t.Usage
 }
 
-// calls are the turn's calls as the client knows them, with ids that differ from turn to turn.
+// calls returns the turn's calls as the client knows them, with ids that are unique per turn.
 func (t Turn) calls(r Request) []identified {
 	var list []identified
 	for i, c := range t.Calls {
