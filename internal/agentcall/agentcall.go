@@ -1,6 +1,6 @@
-// Package agentcall puts one question, or one piece of work, to an agent in a role: it renders the prompt,
-// runs the agent, takes the answer out of what it said, checks it against its schema, asks once more
-// when it is invalid, and tries again when the agent failed for a passing reason.
+// Package agentcall calls an agent in a role with one question or piece of work. It renders the prompt, runs the agent, extracts
+// the answer from its output and checks it against its schema. It asks again if the answer is invalid, and retries if the agent
+// failed for a transient reason.
 package agentcall
 
 import (
@@ -17,18 +17,18 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// Request is one piece of work for an agent. It is journalled: Data holds paths and hashes, no texts.
+// Request is one piece of work for an agent. It is journalled, so Data holds paths and hashes, not texts.
 type Request struct {
 	Role           trellis.Role       `json:"role"`
 	Agent          string             `json:"agent"` // name of the agent, see agents.New
 	Model          string             `json:"model,omitempty"`
 	Permission     trellis.Permission `json:"permission"`
 	Dir            string             `json:"dir"`
-	Session        string             `json:"session,omitempty"`  // a session to go on with
-	RestartSession bool               `json:"anew,omitempty"`     // the prompt says all: when the session is gone, another one does
-	Template       string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
-	Schema         string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
-	Data           json.RawMessage    `json:"data,omitempty"`     // what Caller.Slots and Caller.Check understand
+	Session        string             `json:"session,omitempty"`  // the session to resume
+	RestartSession bool               `json:"anew,omitempty"`     // the prompt is complete: a new session may replace one that no longer exists
+	Template       string             `json:"template,omitempty"` // name of the prompt's template; "" means that of the role
+	Schema         string             `json:"schema,omitempty"`   // name of the answer's schema; "" means free text
+	Data           json.RawMessage    `json:"data,omitempty"`     // input for Caller.Slots and Caller.Check
 	Repair         *Repair            `json:"repair,omitempty"`
 	Limits         Limits             `json:"limits"`
 	Round          int                `json:"round,omitempty"`
@@ -39,23 +39,23 @@ func (r Request) template() string {
 	return cmp.Or(r.Template, string(r.Role))
 }
 
-// Choice is who plays a role.
+// Choice is the agent chosen for a role.
 type Choice struct {
 	Agent      string             `json:"agent"`
 	Model      string             `json:"model,omitempty"`
 	Permission trellis.Permission `json:"permission"`
 }
 
-// Limits bound one call. Zero is no limit.
+// Limits bound one call. Zero means no limit.
 type Limits struct {
 	Wall    time.Duration `json:"wall,omitempty"`
 	Idle    time.Duration `json:"idle,omitempty"`
 	Tokens  int64         `json:"tokens,omitempty"`
 	CostUSD float64       `json:"cost_usd,omitempty"`
-	Seconds float64       `json:"seconds,omitempty"` // of agents' time for the task, where Wall is for this piece of work
+	Seconds float64       `json:"seconds,omitempty"` // what is left of the agents' time for the task; Wall is for this piece of work
 }
 
-// Left is what is left of the limits of a task's calls once so much is used, or the failure that says that a budget is gone.
+// Left returns what is left of the limits of a task's calls after the given usage, or a failure if a budget is used up.
 func (l Limits) Left(used trellis.Usage) (Limits, error) {
 	rest := l
 	if l.Tokens > 0 {
@@ -76,12 +76,12 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 	return rest, nil
 }
 
-// ofAgent are the limits as an agent is held to them.
+// ofAgent returns the limits that the agent itself enforces.
 func (l Limits) ofAgent() agents.Limits {
 	return agents.Limits{Wall: l.Longest(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
 }
 
-// Longest is how long a call may take, by Wall and Seconds together; 0: for ever.
+// Longest returns how long a call may take, given both Wall and Seconds; 0 means no limit.
 func (l Limits) Longest() time.Duration {
 	if rest := time.Duration(l.Seconds * float64(time.Second)); l.Seconds > 0 && (l.Wall <= 0 || rest < l.Wall) {
 		return rest
@@ -89,11 +89,11 @@ func (l Limits) Longest() time.Duration {
 	return l.Wall
 }
 
-// explain says of a call that was ended by a limit by which setting that was.
+// explain adds to the failure of a call that a limit ended which setting the limit comes from.
 func (r *Request) explain(fail *flow.Failure) {
 	l := r.Limits
 	switch {
-	case fail == nil || !fail.ResumeAt.IsZero(): // the day's
+	case fail == nil || !fail.ResumeAt.IsZero(): // not a limit, or one of the day's budget
 	case fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall:
 		fail.Code = string(trellis.BudgetTime)
 		fail.Detail += ", which is what was left of limits.seconds"
@@ -106,7 +106,7 @@ func (r *Request) explain(fail *flow.Failure) {
 	}
 }
 
-// wallSetting is what sets Limits.Wall of the request.
+// wallSetting returns the name of the setting for Limits.Wall of the request.
 func (r *Request) wallSetting() string {
 	switch {
 	case r.Role == trellis.Implement && r.Template != "":
@@ -119,41 +119,41 @@ func (r *Request) wallSetting() string {
 	return "limits.evaluate"
 }
 
-// Repair is what an invalid answer is sent back with.
+// Repair is sent back to the agent with an invalid answer.
 type Repair struct {
 	Problems []string `json:"problems"`
 	Previous Ref      `json:"previous"`
 }
 
-// Ref is a file of the run's folder.
+// Ref is a file in the run's folder.
 type Ref struct {
-	Path   string `json:"path"` // below run/
+	Path   string `json:"path"` // relative to run/
 	SHA256 string `json:"sha256"`
 	Bytes  int    `json:"bytes"`
 }
 
-// Reply is what came of one call. A failed call is data, so that its usage and session are kept.
+// Reply is the outcome of one call. A failed call has a Reply too, so that its usage and session are kept.
 type Reply struct {
 	Answer    json.RawMessage `json:"answer,omitempty"` // satisfies the schema
-	Text      Ref             `json:"text"`             // all that the agent said last
+	Text      Ref             `json:"text"`             // the whole last message of the agent
 	Excerpt   string          `json:"excerpt,omitempty"`
 	Problems  []string        `json:"problems,omitempty"` // why there is no Answer
 	Failure   *flow.Failure   `json:"failure,omitempty"`
 	Session   string          `json:"session,omitempty"`
-	Model     string          `json:"model,omitempty"` // that answered; "": nobody told
+	Model     string          `json:"model,omitempty"` // model that answered; "" if not known
 	Usage     trellis.Usage   `json:"usage"`
 	ToolCalls int             `json:"tool_calls"`
 	Stop      string          `json:"stop,omitempty"`
-	Sandbox   string          `json:"sandbox,omitempty"` // that the agent's program ran in
-	Known     bool            `json:"known,omitempty"`   // an earlier run got it, see Caller.Known
-	Notes     []string        `json:"notes,omitempty"`   // what had to be left out of the prompt, what was undone
+	Sandbox   string          `json:"sandbox,omitempty"` // name of the sandbox that the agent's program ran in
+	Known     bool            `json:"known,omitempty"`   // the reply is from an earlier run, see Caller.Known
+	Notes     []string        `json:"notes,omitempty"`   // what was left out of the prompt, or undone after the call
 	Prompt    PromptSize      `json:"prompt"`
 }
 
-// PromptSize is how large a prompt was, and which one.
+// PromptSize is the size and the hash of a prompt.
 type PromptSize struct {
-	Bytes  int `json:"bytes"`  // of the system prompt too
-	Tokens int `json:"tokens"` // estimated: four bytes a token
+	Bytes  int `json:"bytes"`  // including the system prompt
+	Tokens int `json:"tokens"` // estimated as four bytes per token
 	Shared int `json:"shared"` // bytes of its prefix that are the same in every phase
 
 	SHA256 string `json:"sha256,omitempty"` // of system prompt and text
@@ -164,21 +164,22 @@ func sizeOf(p templates.Prompt) PromptSize {
 	return PromptSize{size, (size + 3) / 4, p.Shared, Sum([]byte(p.System + "\x00" + p.Text))}
 }
 
-// Policy is how a flow asks. Its functions are flow code.
+// Policy says how a flow makes calls. Its functions are flow code.
 type Policy struct {
-	Repairs int // how often an invalid answer is sent back
-	// Again says whether a call that failed for a passing reason may be tried once more, and counts it.
+	Repairs int // how often an invalid answer is sent back for repair
+	// Again reports whether a call that failed for a transient reason may be retried, and counts the retry.
 	Again func(*flow.Failure) bool
-	// Pause is told when a limit is reached that is lifted by itself, or the provider can't be reached, Resume when the wait is over. Nil: nobody is told.
+	// Pause is called before waiting for a limit to be lifted or for a provider that can't be reached, Resume after it. May be
+	// nil.
 	Pause  func(flow.Flow, *flow.Failure) error
 	Resume func(flow.Flow) error
-	// Used gets each call's reply, failed ones too.
+	// Used is called with the reply of each call, failed ones too.
 	Used func(Reply)
-	// Left is what one more call may use after those that Used got, or the failure that says that a budget is gone. Nil: as much as the first.
+	// Left returns what the next call may use after those reported to Used, or a failure if a budget is gone. Nil: as the first.
 	Left func() (Limits, error)
-	// Begun is the reply to the first call, which was made ahead and counted then. Nil: it is made.
+	// Begun is the reply to the first call if that was made ahead of time and counted then. Nil: the call is made.
 	Begun *Reply
-	// Eager asks as soon as a limit's time is over, however often in a row it was not: what runs do that an earlier trellis began.
+	// Eager retries as soon as a rate limit's time is over, each time. Runs begun by an earlier trellis do so.
 	Eager bool
 }
 
@@ -187,8 +188,8 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// Call makes the call until it has an answer, or a failure that asking again does not mend: the
-// agent's own, or agent_protocol when the answer stays invalid after its repairs.
+// Call makes the call until there is an answer, or a failure that asking again does not fix: the agent's own, or agent_protocol
+// if the answer is still invalid after its repairs.
 func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
 	var out outage
@@ -222,7 +223,7 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 			if err := a.pause(f, out.retryAt(fail)); err != nil {
 				return reply, err
 			}
-			r.RestartSession = r.RestartSession || r.Repair == nil // the session may be one that was never written down
+			r.RestartSession = r.RestartSession || r.Repair == nil // the session may never have been stored
 		case fail.Retryable && a.Again != nil && a.Again(fail):
 			if err := f.Sleep(wait); err != nil {
 				return reply, err
@@ -240,7 +241,7 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	}
 }
 
-// next makes a call, unless it is the first one and was made ahead.
+// next makes a call, or returns the reply of the first call if that was made ahead of time.
 func (a *Policy) next(f flow.Flow, r Request) (Reply, error) {
 	if begun := a.Begun; begun != nil {
 		a.Begun = nil
@@ -256,14 +257,14 @@ func (a *Policy) next(f flow.Flow, r Request) (Reply, error) {
 	return reply, err
 }
 
-// Cancelled is the code of a call that was under way when its run was cancelled, as journals spell it.
+// Cancelled is the failure code, in journals, of a call that was under way when its run was cancelled.
 const Cancelled = "cancelled"
 
-// BudgetRaised is the signal that ends the wait for a budget before its time.
+// BudgetRaised is the signal that ends the wait for a budget early.
 const BudgetRaised = "budget"
 
-// pause waits until the time that a failure says: the provider's limit is lifted, it is asked again, or there is a new
-// budget. No attempt is used up.
+// pause waits until the time that a failure gives: when the provider lifts its limit, is asked again, or a new budget starts. It
+// uses up no attempt.
 func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 	if a.Pause != nil {
 		if err := a.Pause(f, fail); err != nil {
@@ -285,7 +286,7 @@ func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 	return nil
 }
 
-// pauseOf is how long a failure says to wait, a minute when it does not say.
+// pauseOf returns how long to wait after a failure, one minute if the failure does not say.
 func pauseOf(fail *flow.Failure) time.Duration {
 	if d := fail.ResumeAt.Sub(fail.At); !fail.ResumeAt.IsZero() && d > 0 {
 		return d
@@ -297,11 +298,11 @@ func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateL
 
 func down(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
 
-// limit is what a call has come to, as long as it comes to it again each time that it is made. It uses up no attempt.
+// limit tracks consecutive rate limits of a call. They use up no attempt.
 type limit struct{ wait time.Duration }
 
-// retryAt is the failure with the time at which the call is made again: at first when the provider says, and if that was too
-// early ever later, since each try takes from what a run may do, and from the provider.
+// retryAt returns the failure with the time of the next try: first the time that the provider gives, then, if that was too early,
+// after increasing delays, since each try costs the run and the provider something.
 func (l *limit) retryAt(fail *flow.Failure) *flow.Failure {
 	pause := *fail
 	if l.wait > pauseOf(fail) {
@@ -311,15 +312,15 @@ func (l *limit) retryAt(fail *flow.Failure) *flow.Failure {
 	return &pause
 }
 
-// How long a provider is waited for that can't be reached, and how many calls it may let begin their work in that time
-// and then fail.
+// How long to wait for a provider that can't be reached, and how many calls may fail in that time after the provider let them
+// begin.
 const (
 	firstRetry     = 15 * time.Second
 	maxOutage      = 12 * time.Hour
 	maxInterrupted = 5
 )
 
-// outage is the time in which a provider can't be reached. It uses up no attempt.
+// outage tracks a time in which a provider can't be reached. It uses up no attempt.
 type outage struct {
 	wait, waited time.Duration
 	interrupted  int
@@ -332,7 +333,7 @@ func (o *outage) worthWaiting(r Reply) bool {
 	return o.waited < maxOutage && o.interrupted <= maxInterrupted
 }
 
-// retryAt is the failure with the time at which the call is made again: ever later, and not before the provider wants it.
+// retryAt returns the failure with the time of the next try: after increasing delays, and not before the time the provider gives.
 func (o *outage) retryAt(fail *flow.Failure) *flow.Failure {
 	o.wait = min(max(2*o.wait, firstRetry), maxBackoff)
 	pause := *fail
@@ -348,7 +349,7 @@ func invalidAnswer(r Request, reply Reply) *flow.Failure {
 		r.Role, strings.Join(reply.Problems, "; "), reply.Text.Path)
 }
 
-// Decode reads the reply's answer.
+// Decode decodes the answer of a reply.
 func Decode[T any](reply Reply) (v T, err error) {
 	if err := json.Unmarshal(reply.Answer, &v); err != nil {
 		return v, fmt.Errorf("decoding the answer: %w", err)
@@ -356,7 +357,7 @@ func Decode[T any](reply Reply) (v T, err error) {
 	return v, nil
 }
 
-// Encode makes a request's Data of v, which holds paths and hashes, no texts.
+// Encode encodes v as the Data of a request. v must hold paths and hashes, not texts.
 func Encode(v any) (json.RawMessage, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// keepAndParse writes what the agent said into its file and, unless the call failed, parses the answer in it.
+// keepAndParse writes the agent's text to AnswerFile and, unless the call failed, parses the answer in it.
 func (a *Caller) keepAndParse(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
 	text := ""
 	if res != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// usageFile is what an entry used so far, for the next one when this one is cut off.
+// usageFile holds what an entry has used so far, for the next entry if this one is cut off.
 const usageFile = "usage.json"
 
-// usageOfEarlier is what entries that were cut off used, as far as they told.
+// usageOfEarlier returns the usage of earlier entries that were cut off, as far as they reported it.
 func usageOfEarlier(base string, attempt int) (u trellis.Usage) {
 	for n := 1; n < attempt; n++ {
 		raw, err := durable.ReadBelow(base, filepath.Join(strconv.Itoa(n), usageFile), durable.MaxDocument)
@@ -27,19 +27,19 @@ func usageOfEarlier(base string, attempt int) (u trellis.Usage) {
 	return u
 }
 
-// Lost is what a call used that came to no reply, as far as its entries told: Call.Attempt is how many there were.
+// Lost returns the usage of a call without a reply, as far as its entries reported it. c.Attempt is the number of entries.
 func Lost(runDir string, c flow.Call) trellis.Usage {
 	return usageOfEarlier(filepath.Join(runDir, Folder(c)), c.Attempt+1)
 }
 
 // Budget is what all calls together may still use.
 type Budget struct {
-	Exhausted *flow.Failure // nothing, and when there is more; nil: something
-	CostUSD   float64       // at most this; 0: nobody says
-	Until     time.Time     // when there is more
+	Exhausted *flow.Failure // the budget is used up, and when there is more; nil: it is not
+	CostUSD   float64       // the rest in USD; 0: no limit
+	Until     time.Time     // when there is a new budget
 }
 
-// explain says of a call that used up what was left for all calls that this is why it failed.
+// explain adds to the failure of a call that b ended that the day's budget is the cause, and when there is a new one.
 func (b *Budget) explain(fail *flow.Failure) {
 	if b != nil && fail != nil && fail.Code == string(trellis.BudgetCost) && fail.ResumeAt.IsZero() {
 		fail.Detail += ", which is what was left of limits.day_cost_usd"
@@ -47,8 +47,8 @@ func (b *Budget) explain(fail *flow.Failure) {
 	}
 }
 
-// applyBudget takes what was lost, and what all calls together may not use, out of the limits of a call. It returns why that
-// is not made, or the rest when that bounds its cost.
+// applyBudget deducts the usage lost by earlier entries from the limits of a call, and applies the budget of all calls. It
+// returns a failure if the call must not be made, and bound if that budget limits the cost.
 func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failure, bound *Budget, err error) {
 	var rest Budget
 	if a.Spend != nil {
@@ -85,22 +85,22 @@ func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *
 	return nil, bound, nil
 }
 
-// meter counts what one entry uses, while it does.
+// meter measures the usage of one entry while it runs.
 type meter struct {
 	caller *Caller
 	call   flow.Call
 	dir    string
 	began  time.Time
-	share  *share // in what calls at the same time may use
+	share  *share // of the budget shared with concurrent calls
 
 	mu    sync.Mutex
-	total trellis.Usage // of it so far
+	total trellis.Usage // of the entry so far
 }
 
-// noted is how often it is noted how long an agent has worked that tells nothing else.
+// noted is the interval at which working time is recorded while an agent reports nothing else.
 const noted = 10 * time.Second
 
-// tick notes from time to time how long the agent has worked, until done is called.
+// tick records the working time of the agent at intervals, until done is called.
 func (m *meter) tick() (done func()) {
 	end := make(chan struct{})
 	var wait sync.WaitGroup
@@ -119,7 +119,7 @@ func (m *meter) tick() (done func()) {
 	return func() { close(end); wait.Wait() }
 }
 
-// note keeps what the entry used so far, for the next one should this one be cut off; now is its new total, if it has one.
+// note records what the entry has used so far, for the next entry if this one is cut off; now is the new total, nil if unchanged.
 func (m *meter) note(now *trellis.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,14 +129,14 @@ func (m *meter) note(now *trellis.Usage) {
 	u := m.total
 	u.Seconds = m.seconds()
 	if raw, err := json.Marshal(u); err == nil {
-		_ = m.caller.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+		_ = m.caller.keepUnsynced(m.dir, usageFile, raw) // if it is lost, the usage of an entry that is cut off is not counted
 	}
 }
 
-// seconds is how long the agent has worked.
+// seconds returns how long the agent has worked.
 func (m *meter) seconds() float64 { return max(0, m.caller.now().Sub(m.began).Seconds()) }
 
-// report takes in the running total of an entry, and says why it may use no more, nil when it may. Nobody calls it concurrently.
+// report records the running total of an entry, and returns a failure if it may use no more. It is not called concurrently.
 func (m *meter) report(u trellis.Usage) *flow.Failure {
 	more := since(u, m.total)
 	if more == (trellis.Usage{}) {
@@ -144,7 +144,7 @@ func (m *meter) report(u trellis.Usage) *flow.Failure {
 	}
 	var rest Budget
 	if m.caller.Spend != nil {
-		rest, _ = m.caller.Spend(m.call, more) // nothing to a call that was begun
+		rest, _ = m.caller.Spend(m.call, more) // errors don't affect a call that has begun
 	}
 	m.note(&u)
 	if fail := m.share.add(more); fail != nil {
@@ -154,7 +154,7 @@ func (m *meter) report(u trellis.Usage) *flow.Failure {
 	return rest.Exhausted
 }
 
-// since is what was used in u beyond what was in before, time aside.
+// since returns the usage in u beyond that in before, without the time.
 func since(u, before trellis.Usage) trellis.Usage {
 	d := trellis.Usage{InputTokens: u.InputTokens - before.InputTokens, OutputTokens: u.OutputTokens - before.OutputTokens, CachedTokens: u.CachedTokens - before.CachedTokens}
 	cost := 0.0

@@ -8,25 +8,25 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 )
 
-// Made is a call that was made, as a journal has it.
+// Made is a call that was made, as recorded in a journal.
 type Made struct {
 	Request      Request
 	Reply        Reply
 	Began, Ended time.Time
 }
 
-// Model is the model that answered, or was asked for; "" where nobody told.
+// Model returns the model that answered, or else the requested one; "" if neither is known.
 func (m Made) Model() string { return cmp.Or(m.Reply.Model, m.Request.Model) }
 
-// A provider keeps in its cache what has at least so many tokens, for at least so long.
+// A provider caches input of at least leastCached tokens, for at least keptFor.
 const (
 	leastCached = 4096
 	keptFor     = 5 * time.Minute
 )
 
-// Uncached says of each of the calls of a run, which stand in their order, whether none of its input came from the provider's cache
-// although some of it could: just before, the same model was asked with the same tools. Agents that never tell of a cache are left
-// out.
+// Uncached reports for each of a run's calls, given in order, whether none of its input came from the provider's cache although
+// some of it could: an earlier call ended shortly before, to the same model with the same tools. Agents that never report cached
+// tokens are left out.
 func Uncached(calls []Made) []bool {
 	tell := map[string]bool{}
 	for _, name := range agents.Programs() {
@@ -44,7 +44,7 @@ func Uncached(calls []Made) []bool {
 	return missed
 }
 
-// warms reports whether a call left in the cache what a later one begins with.
+// warms reports whether m left the beginning of a later call in the cache.
 func (m Made) warms(later Made) bool {
 	between := later.Began.Sub(m.Ended)
 	return m.Request.Agent == later.Request.Agent && m.Model() == later.Model() && m.Request.Permission == later.Request.Permission &&

@@ -22,60 +22,59 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// Files of an activity's folder run/<run>/<activity>/<entry>/, next to the agent's stream.jsonl and stderr.log.
+// Files in an activity's folder run/<run>/<activity>/<entry>/, next to the agent's stream.jsonl and stderr.log.
 const (
 	PromptFile = "prompt.md"
 	AnswerFile = "answer.md"
 	ResultFile = "result.json"
 )
 
-// maxAnswer is the largest structured answer, which has to fit into a journal record with what stands beside it.
+// maxAnswer is the largest structured answer in bytes. It has to fit into a journal record with the other fields.
 const maxAnswer = 48 << 10
 
-// Agents says which agent plays a role, and what it is told. Its functions may be called concurrently.
+// Agents provides the agents for roles and their prompts. Its functions may be called concurrently.
 type Agents struct {
-	// Choose picks the agent of a role: flag, config, role file, the task's own agent, default.
+	// Choose returns the agent of a role. In order of precedence: flag, config, role file, the task's own agent, default.
 	Choose func(role trellis.Role, taskAgent, flag string) (Choice, error)
 	Open   func(name string) (agents.Agent, error)
-	// Render makes a prompt from a template, with what the project changed of it.
+	// Render renders the prompt from a template, including the project's changes to the template.
 	Render func(name string, slots map[string]string) (templates.Prompt, error)
 }
 
-// Caller makes the calls of roles. Its functions may be called concurrently by different calls.
+// Caller makes the calls of roles. It may be used for different calls concurrently.
 type Caller struct {
-	RunDir string // the task's run/
+	RunDir string // the task's run/ folder
 	Disk   *durable.Disk
 	Marker string
 	Agents Agents
-	// Slots are what the prompt of a request is made of, by the slots of its template, and what had to be left
-	// out.
+	// Slots returns the values for the slots of a request's template, and notes about what had to be left out.
 	Slots func(context.Context, flow.Call, Request) (slots map[string]string, notes []string, err error)
-	// Check says what is wrong with an answer beyond its schema (free text: as a whole), as JSON pointer and
-	// reason. Nil: nothing is.
+	// Check returns what is wrong with an answer beyond its schema, each as JSON pointer and reason; for free text, what is wrong
+	// with the whole answer. Nil: no check.
 	Check func(r Request, answer json.RawMessage) []string
-	// Mend puts right in an answer, before it is checked, what costs nothing, and says what. Nil: nothing is.
+	// Mend corrects trivial mistakes in an answer before it is checked, and returns notes about them. Nil: nothing is corrected.
 	Mend func(r Request, answer json.RawMessage) (mended json.RawMessage, notes []string)
 	Env  func(flow.Call, Request) []string
-	// Known is the answer that an earlier run got to the same request, with a prompt of the same SHA-256; what that used is counted.
-	// Nil: every call is made.
+	// Known returns the answer that an earlier run got to the same request with a prompt of the same SHA-256. The usage of that
+	// answer has been counted already. Nil: every call is made.
 	Known func(r Request, prompt string) (reply Reply, ok bool)
-	// Watch looks at what a request may not change. Nil: nothing is watched.
+	// Watch records the state of the files that a request may not change. Nil: nothing is watched.
 	Watch func(context.Context, flow.Call, Request) (Watcher, error)
-	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
-	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
-	// nobody counts.
+	// Spend records what a call used since the last time Spend was called for it, zero at the beginning, and returns what all
+	// calls together may still use. An error prevents a call from starting; once the call has begun, errors are ignored. Nil:
+	// usage is not counted.
 	Spend func(c flow.Call, more trellis.Usage) (Budget, error)
 	// Redact masks known secrets. Nil: nothing is masked.
 	Redact func(string) string
-	// Event is told what happens. Nil: nobody is.
+	// Event is called for each event of an agent. Nil: no callback.
 	Event func(flow.Call, Request, agents.Event)
 	Now   func() time.Time
 
-	shared sharedBudget // what calls at the same time use
+	shared sharedBudget // usage of calls that run at the same time
 	off    calledOff
 }
 
-// Activities are the calls of all roles given.
+// Activities returns the activities for calls of the given roles.
 func (a *Caller) Activities(roles ...trellis.Role) (list []flow.Activity) {
 	for _, r := range roles {
 		list = append(list, flow.Act[Request, Reply](r).With(a.perform))
@@ -83,8 +82,8 @@ func (a *Caller) Activities(roles ...trellis.Role) (list []flow.Activity) {
 	return list
 }
 
-// perform makes one call. An earlier entry that was cut off after its end answers; one that was cut off
-// in its work is gone on with in its session, and what it used counts.
+// perform makes one call. If an earlier entry got a reply that was not recorded, perform returns that reply. If an entry was cut
+// off while the agent worked, its session is resumed, and its usage counts.
 func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
 	base := filepath.Join(a.RunDir, Folder(c))
 	earlier, session, err := a.resume(base, c.Attempt)
@@ -135,7 +134,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	return reply, a.keepReply(dir, c, reply)
 }
 
-// known is the reply that an earlier run got to the same request: it costs nothing, and so it is waited for by no budget.
+// known returns the reply that an earlier run got to the same request. That reply costs nothing, so no budget is checked.
 func (a *Caller) known(ctx context.Context, c flow.Call, r Request, dir string) (reply Reply, ok bool, err error) {
 	if a.Known == nil {
 		return reply, false, nil
@@ -159,7 +158,7 @@ func (a *Caller) keepReply(dir string, c flow.Call, reply Reply) error {
 	return a.keepUnsynced(dir, ResultFile, raw)
 }
 
-// keepUnsynced keeps a file whose loss by a power cut costs nothing but a call that is made again.
+// keepUnsynced writes a file without syncing it. If a power cut loses the file, the only cost is that a call is repeated.
 func (a *Caller) keepUnsynced(dir, name string, data []byte) error {
 	if err := a.Disk.Step("note", filepath.Join(dir, name)); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (a *Caller) keepUnsynced(dir, name string, data []byte) error {
 	return WriteUnsynced(dir, name, data)
 }
 
-// WriteUnsynced writes a file that a power cut may take: it appears whole, and is not synced.
+// WriteUnsynced writes a file atomically but without syncing it, so that a power cut may lose it.
 func WriteUnsynced(dir, name string, data []byte) error {
 	temp := filepath.Join(dir, durable.TempPrefix+name)
 	err := durable.WriteOwn(temp, data, 0o600)
@@ -180,11 +179,11 @@ func WriteUnsynced(dir, name string, data []byte) error {
 	return nil
 }
 
-// makeFolder makes the folder of an entry. What another run of the same number left there, whose journal is gone,
-// is no earlier entry of this one.
+// makeFolder creates the folder of an entry. On the first entry it removes what is there: it belongs to another run of the same
+// number whose journal is gone.
 func (a *Caller) makeFolder(base string, c flow.Call) (string, error) {
 	if _, err := os.Stat(filepath.Dir(a.RunDir)); err != nil {
-		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task was removed, and must not be created again
 	}
 	if c.Attempt == 1 {
 		if err := os.RemoveAll(base); err != nil {
@@ -198,18 +197,18 @@ func (a *Caller) makeFolder(base string, c flow.Call) (string, error) {
 	return dir, nil
 }
 
-// maxSentences is how many problems and notes a reply holds.
+// maxSentences is the largest number of problems, and of notes, in a reply.
 const maxSentences = 20
 
-// Folder is where a call keeps its files, below run/: <run number>/<activity id>.
+// Folder returns the folder of a call's files, relative to run/: <run number>/<activity id>.
 func Folder(c flow.Call) string {
 	return filepath.Join(c.Run[strings.LastIndexByte(c.Run, '/')+1:], filepath.FromSlash(c.ID))
 }
 
-// sessionFile names the agent's session as soon as it is known, so that a killed run can go on in it.
+// sessionFile holds the agent's session as soon as it is known, so that a killed run can resume it.
 const sessionFile = "session"
 
-// resume is the reply of an entry that ended but was not recorded, or the session of one that was cut off.
+// resume returns the reply of an earlier entry that ended but was not recorded, or else the session of one that was cut off.
 func (a *Caller) resume(base string, attempt int) (*Reply, string, error) {
 	for n := attempt - 1; n > 0; n-- {
 		dir := filepath.Join(base, strconv.Itoa(n))
@@ -219,7 +218,7 @@ func (a *Caller) resume(base string, attempt int) (*Reply, string, error) {
 			if json.Unmarshal(raw, &r) == nil {
 				return &r, "", nil
 			}
-			err = fs.ErrNotExist // a power cut took what was in it, see keepUnsynced: the call is made again
+			err = fs.ErrNotExist // a power cut lost the content, see keepUnsynced: the call is repeated
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)
@@ -231,8 +230,8 @@ func (a *Caller) resume(base string, attempt int) (*Reply, string, error) {
 	return nil, "", nil
 }
 
-// prompt renders the request. A repair goes to a session that remembers the request alone, to a new one
-// behind the whole of it. before is what goes before it.
+// prompt renders the request, with before in front of it. If the answer has to be repaired, a session that remembers the request
+// gets only the repair; a new session gets the whole request followed by the repair.
 func (a *Caller) prompt(ctx context.Context, c flow.Call, r Request, before string) (p templates.Prompt, notes []string, err error) {
 	if r.Repair == nil || r.Session == "" {
 		slots, notes, err := a.Slots(ctx, c, r)
@@ -258,10 +257,10 @@ func (a *Caller) prompt(ctx context.Context, c flow.Call, r Request, before stri
 	return p, notes, nil
 }
 
-// maxPrevious is how much of a refused answer goes back with what is wrong with it.
+// maxPrevious is the number of bytes of a refused answer that are sent back with its problems.
 const maxPrevious = 16 << 10
 
-// repair asks for a better answer. Who remembers the refused one is not shown it again, others as much as fits.
+// repair renders the prompt for a better answer. A new session is shown the refused answer too, up to maxPrevious bytes.
 func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n")}
 	if r.Session == "" {
@@ -281,8 +280,8 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 	return a.Agents.Render("repair", slots)
 }
 
-// run runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
-// what keeps us from asking.
+// run runs the agent and reads its answer. Failures of the agent are part of the reply; an error means that the call could not be
+// made or its result not be kept.
 func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, recheck Watcher) (reply Reply, err error) {
 	reply.Prompt = sizeOf(p)
 	reply.ToolCalls = -1
@@ -318,7 +317,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		return reply, drop(ctx, recheck, err)
 	}
 	if err != nil && shared.Err() != nil {
-		err = context.Cause(shared) // the calls beside it used up what was left, or it is not needed any more
+		err = context.Cause(shared) // other calls used up the rest of the budget, or this call was called off
 	}
 	reply = reply.with(res, m)
 	notes, undue, werr := recheck(ctx)
@@ -326,15 +325,15 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	if werr != nil {
 		return reply, werr
 	}
-	if durable.Unfit(err) { // the disk's fault, not the agent's: the call is made again when it is right
+	if durable.Unfit(err) { // the disk is at fault, not the agent: the call is repeated when the disk is in order
 		return reply, err
 	}
 	if err != nil && undue == nil {
 		reply.Failure = flow.AsFailure(err)
-		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it
+		if errors.Is(err, proc.ErrNoFolder) { // the folder was removed
 			reply.Failure.Code = string(trellis.WorktreeFailed)
 		}
-		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shorter context would not help
+		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shortening the context would not help
 			reply.Failure = invalidAnswer(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
 			reply.Failure.Detail += "; there is no room left in the session to mend it"
 		}
@@ -348,35 +347,35 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	return a.keepAndParse(r, res, dir, reply, undue != nil)
 }
 
-// with is the reply with what an agent's program told, nil for nothing.
+// with returns the reply extended by the result of an agent, which may be nil.
 func (r Reply) with(res *agents.Result, m *meter) Reply {
 	if res != nil {
 		r.Session, r.Usage, r.ToolCalls, r.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
 		r.Sandbox, r.Model = res.Sandbox, res.Model
-		m.report(res.Usage) // which may be all that is ever told
+		m.report(res.Usage) // may be the only report
 	}
 	r.Usage.Seconds = m.seconds()
 	return r
 }
 
-// cancelled is the reply of a call that was under way when its run was cancelled: what it used counts.
+// cancelled returns the reply of a call that was under way when its run was cancelled. It includes the usage.
 func cancelled(r Reply, res *agents.Result, m *meter) Reply {
 	r = r.with(res, m)
 	r.Failure = &flow.Failure{Code: Cancelled, At: m.caller.now().UTC()}
 	return r
 }
 
-// Watcher checks after a call what the call left behind, and undoes what it can. A change is noted, or fails the call.
+// Watcher checks, after a call, for forbidden changes and undoes what it can. A change is noted, or fails the call.
 type Watcher = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
-// drop ends the watch of a call that came to nothing because of err, also after the end of ctx.
+// drop runs the watcher of a call that err ended, even if ctx has ended, and joins the errors.
 func drop(ctx context.Context, w Watcher, err error) error {
 	_, _, werr := w(context.WithoutCancel(ctx))
 	return errors.Join(err, werr)
 }
 
 func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (Watcher, error) {
-	if a.Watch == nil || r.Permission == trellis.PermitNone { // who has no tools changes nothing
+	if a.Watch == nil || r.Permission == trellis.PermitNone { // without tools nothing can be changed
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
 	return a.Watch(ctx, c, r)
@@ -398,7 +397,7 @@ func (a *Caller) events(c flow.Call, r Request, dir string) func(agents.Event) {
 	known := false
 	return func(e agents.Event) {
 		if e.Kind == agents.EventSession && e.Session != "" && !known {
-			known = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // a loss costs a fresh session
+			known = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // if it is lost, a new session is used
 		}
 		if a.Event != nil {
 			a.Event(c, r, e)
@@ -420,7 +419,7 @@ func (a *Caller) now() time.Time {
 	return a.Now()
 }
 
-// Sum is the SHA-256 of data, in hex.
+// Sum returns the SHA-256 of data in hex.
 func Sum(data []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// CallOff ends calls that were made ahead, before it was known that they are needed: those under way, and those that a crash
-// cut off and that would be gone on with. Each comes to a failure of code called_off, and what it used counts.
+// CallOff ends calls that were made ahead of time, before it was known whether they are needed: those under way, and those that a
+// crash cut off and that would be resumed. Each of them fails with code called_off, and its usage counts.
 const CallOff flow.Act[Needless, int] = "call-off"
 
-// Needless are calls that nobody needs any more.
+// Needless lists calls whose result is no longer needed.
 type Needless struct {
-	Calls []string `json:"calls"` // ids of the run
+	Calls []string `json:"calls"` // call ids within the run
 	Why   string   `json:"why"`
 }
 
-// calledOffFile says in the folder of a call why it was called off.
+// calledOffFile, in the folder of a call, holds the reason why it was called off.
 const calledOffFile = "called-off.json"
 
-// calledOff are the calls of this process that were called off, and those that can be.
+// calledOff holds the calls of this process that were called off, and those under way that can be.
 type calledOff struct {
 	mu   sync.Mutex
-	why  map[string]string // by key of the call
+	why  map[string]string // reason, by key of the call
 	open map[string]context.CancelCauseFunc
 }
 
-// CallingOff is the activity behind CallOff. It counts the calls that it ended.
+// CallingOff returns the activity that implements CallOff. Its result is the number of calls that it ended.
 func (a *Caller) CallingOff() flow.Activity { return CallOff.With(a.callOff) }
 
 func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int, err error) {
@@ -61,7 +61,7 @@ func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int
 	return ended, nil
 }
 
-// end ends the call if it is under way, and keeps it from being made later.
+// end ends the call if it is under way, and prevents it from being made later. It reports whether the call was under way.
 func (o *calledOff) end(key, why string) bool {
 	if o.why == nil {
 		o.why = map[string]string{}
@@ -76,7 +76,7 @@ func (o *calledOff) end(key, why string) bool {
 
 func needless(why string) *flow.Failure { return flow.Fail(string(trellis.CalledOff), "%s", why) }
 
-// begin makes the folder of an entry, unless its call was called off: by this process, or by one that was killed then.
+// begin creates the folder of an entry, or returns a failure if its call was called off, by this process or by an earlier one.
 func (a *Caller) begin(base string, c flow.Call) (dir string, off *flow.Failure, err error) {
 	a.off.mu.Lock()
 	defer a.off.mu.Unlock()
@@ -92,7 +92,7 @@ func (a *Caller) begin(base string, c flow.Call) (dir string, off *flow.Failure,
 	return dir, nil, err
 }
 
-// offBefore is why an earlier process called a call off, nil when none did.
+// offBefore returns the failure of a call that an earlier process called off, or nil.
 func offBefore(base string) (*flow.Failure, error) {
 	raw, err := durable.ReadBelow(base, calledOffFile, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +108,7 @@ func offBefore(base string) (*flow.Failure, error) {
 	return needless(why), nil
 }
 
-// during has the call be ended when it is called off, until done is called.
+// during registers end to be called if the call is called off before done is called.
 func (o *calledOff) during(c flow.Call, end context.CancelCauseFunc) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

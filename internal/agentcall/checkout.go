@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// Checkout tells how the main checkout looks, for who watches what is changed there while agents are at work. Its methods may
-// be called concurrently.
+// Checkout reads the state of the main checkout, for detecting changes to it while agents work. Its methods may be called
+// concurrently.
 type Checkout struct {
 	Repo *git.Repo
 
@@ -17,8 +17,8 @@ type Checkout struct {
 	seen *git.WorktreeState
 }
 
-// Before is how it looks before a call. What was seen after one call is what the next begins with, but with fresh, when it
-// is to be said of what is changed from now on alone.
+// Before returns the state before a call. By default that is the last state that was read; with fresh it is read again, so that
+// only changes from now on are reported.
 func (co *Checkout) Before(ctx context.Context, fresh bool) (git.WorktreeState, error) {
 	co.mu.Lock()
 	seen := co.seen
@@ -29,8 +29,8 @@ func (co *Checkout) Before(ctx context.Context, fresh bool) (git.WorktreeState, 
 	return co.Now(ctx)
 }
 
-// NoteChanges is a Watcher that notes what was changed since before while an agent was at work that may only read. People, or
-// other agents, may be the cause: it stays.
+// NoteChanges returns a Watcher that notes what changed since before while an agent that may only read was at work. The changes
+// are kept, because people or other agents may have made them.
 func NoteChanges(before git.WorktreeState, now func(context.Context) (git.WorktreeState, error)) Watcher {
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
 		after, err := now(ctx)
@@ -44,7 +44,7 @@ func NoteChanges(before git.WorktreeState, now func(context.Context) (git.Worktr
 	}
 }
 
-// Now is how it looks, without what is Trellis' own. People may be at work there.
+// Now reads the current state, without the folders of Trellis itself. People may change the checkout at the same time.
 func (co *Checkout) Now(ctx context.Context) (git.WorktreeState, error) {
 	state, err := co.Repo.Index().StateOf(ctx, co.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	if err == nil {

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 )
 
-// scanBudget bounds the work on a text that is made to be slow: bytes looked at.
+// scanBudget is the number of bytes that are inspected at most, in case a text is made to be slow to scan.
 const scanBudget = 64 << 20
 
-// objects are the top-level JSON objects of a text, in order: fences and prose may stand around them,
-// with braces of their own. What looks like JSON but is broken or cut off hides what stands inside it,
-// so that a part is never taken for the whole.
+// objects returns the top-level JSON objects of a text, in order. Fences and prose, even with braces, may surround them. What
+// looks like JSON but is invalid or cut off hides the objects inside it, so that a part is never taken for the whole.
 func objects(text []byte) (found []json.RawMessage) {
 	budget := scanBudget
 	for i := 0; i < len(text) && budget > 0; i++ {
@@ -22,7 +21,7 @@ func objects(text []byte) (found []json.RawMessage) {
 		case end > 0 && json.Valid(text[i:i+end]):
 			found = append(found, text[i:i+end])
 			i += end - 1
-		case !bytes.HasPrefix(bytes.TrimLeft(text[i+1:], " \t\r\n"), []byte(`"`)): // no key follows: prose
+		case !bytes.HasPrefix(bytes.TrimLeft(text[i+1:], " \t\r\n"), []byte(`"`)): // prose, since no key follows
 		case end > 0:
 			i += end - 1
 		default:
@@ -32,8 +31,8 @@ func objects(text []byte) (found []json.RawMessage) {
 	return found
 }
 
-// objectEnd is the length of the braces' group that text begins with, 0 when it never ends.
-// Braces in strings don't count.
+// objectEnd returns the length of the group in braces that text begins with, or 0 if the group is not closed. Braces in strings
+// don't count.
 func objectEnd(text []byte, budget *int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -57,8 +56,8 @@ func objectEnd(text []byte, budget *int) int {
 	return 0
 }
 
-// extract is the last object of the text that satisfies check, the value of its only key allowed in its
-// place. Without one: what is wrong with the last object.
+// extract returns the last object in the text that satisfies check, or that has a single key whose value does. Otherwise it
+// returns the problems of the last object.
 func extract(text []byte, check func(json.RawMessage) []string) (json.RawMessage, []string) {
 	all := objects(text)
 	if len(all) == 0 {
@@ -80,7 +79,7 @@ func extract(text []byte, check func(json.RawMessage) []string) (json.RawMessage
 	return nil, problems
 }
 
-// unwrap is the object that is the value of the object's only key, or nil.
+// unwrap returns the object that is the value of obj's only key, or nil.
 func unwrap(obj json.RawMessage) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(obj, &m) != nil || len(m) != 1 {

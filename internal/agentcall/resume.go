@@ -19,26 +19,26 @@ import (
 
 const (
 	resumed = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
-	// steps follow it: programs write their sessions down a little later than they act, and what a kill takes of that
-	// would be done twice.
+	// The steps are inserted here: programs write their sessions a little later than they act, and steps that a kill removed from
+	// the session would otherwise be repeated.
 	onRecord = "You may not remember all of it. The record of your work ends with these steps:\n\n%s\n" +
 		"Look whether a step had its effect before you do it again.\n\n"
 	lastSteps = 12
-	lastWords = 256 << 10 // of a record, where the last steps are looked for
+	lastWords = 256 << 10 // bytes at the end of stream.jsonl in which the last steps are searched
 )
 
-// streamFile is what agents keep of what they print.
+// streamFile holds the output of an agent's program.
 const streamFile = "stream.jsonl"
 
-// interrupted is what is left of an entry that was cut off.
+// interrupted describes what an entry that was cut off left.
 type interrupted struct {
-	dir        string // of the last entry in which the agent ran; "" when there is none
-	mayRestart bool   // the session may be unknown, and the prompt says all that another one needs
+	dir        string // folder of the last entry in which the agent ran; "" if there is none
+	mayRestart bool   // the program may not know the session, and the prompt is complete without it
 	agent      string
 }
 
-// run has the agent do what is asked, unless the entry before was cut off with the result at hand. A session may have
-// been named before the program wrote anything of it down: one that it does not know is begun anew.
+// run runs the agent, unless the previous entry was cut off after the agent had given its result: then it returns that result. A
+// session may have been announced before the program stored it, so if the program does not know it, run starts a new one.
 func (o interrupted) run(ctx context.Context, agent agents.Agent, req agents.Request, listen func() func(agents.Event)) (*agents.Result, error) {
 	if o.dir != "" {
 		if res := agents.Recall(o.agent, req, o.dir); res != nil {
@@ -53,7 +53,7 @@ func (o interrupted) run(ctx context.Context, agent agents.Agent, req agents.Req
 	return agent.Run(ctx, req, listen())
 }
 
-// lastFolder is the folder of the last entry before in which the agent ran.
+// lastFolder returns the folder of the last earlier entry in which the agent ran, or "".
 func lastFolder(base string, attempt int) string {
 	for n := attempt - 1; n > 0; n-- {
 		dir := filepath.Join(base, strconv.Itoa(n))
@@ -64,12 +64,12 @@ func lastFolder(base string, attempt int) string {
 	return ""
 }
 
-// noModelCall reports whether a run failed before its model was asked for anything.
+// noModelCall reports whether a run failed before it called its model.
 func noModelCall(res *agents.Result, err error) bool {
 	return errors.Is(err, &flow.Failure{Code: string(trellis.AgentExit)}) && res != nil && res.Usage.Tokens() == 0 && res.ToolCalls <= 0 && res.Text == ""
 }
 
-// resumption is what goes before the prompt of a call that was cut off in its work; "" before that of any other.
+// resumption returns the text to put in front of the prompt of a call that was cut off while the agent worked, "" for others.
 func resumption(base string, attempt int, r Request, session string) string {
 	steps := stepsBefore(base, attempt, r.Agent)
 	switch {
@@ -81,7 +81,7 @@ func resumption(base string, attempt int, r Request, session string) string {
 	return ""
 }
 
-// stepsBefore are the last tools that were used in the entries before, as lines of a list.
+// stepsBefore returns the last tool calls of earlier entries, each as a line of a list.
 func stepsBefore(base string, attempt int, agent string) (steps []string) {
 	for n := 1; n < attempt; n++ {
 		tell := agents.Decoder(agent)
@@ -96,7 +96,7 @@ func stepsBefore(base string, attempt int, agent string) (steps []string) {
 	return steps[max(0, len(steps)-lastSteps):]
 }
 
-// tail is the end of a file, from the beginning of a line; nil when there is none to read.
+// tail returns the end of a file, from the beginning of a line on, or nil if the file can't be read.
 func tail(path string, most int64) []byte {
 	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
 	if err != nil {

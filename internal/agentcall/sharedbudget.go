@@ -8,11 +8,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// sharedBudget is what calls that are made at the same time use of one budget. What a call may use was reckoned when it began, of
-// what had been recorded by then: what others use meanwhile is taken out of it as soon as it is told.
+// sharedBudget tracks the usage of concurrent calls on one budget. The limits of a call were computed when it began, from the
+// usage recorded by then; what other calls use in the meantime is deducted as soon as it is reported.
 type sharedBudget struct {
 	mu   sync.Mutex
-	used trellis.Usage // by all calls of this process
+	used trellis.Usage // total of all calls of this process
 	open map[*share]bool
 }
 
@@ -20,12 +20,12 @@ type sharedBudget struct {
 type share struct {
 	of     *sharedBudget
 	limits Limits
-	before trellis.Usage // told by others that were over when its limits were reckoned
+	before trellis.Usage // sharedBudget.used of calls that had ended when the limits were computed
 	own    trellis.Usage
 	end    context.CancelCauseFunc
 }
 
-// begin counts a call in. When others that are under way have used up what it may use, it is not to be made.
+// begin registers a call. It returns a failure if other calls that are under way have used up what the call may use.
 func (t *sharedBudget) begin(l Limits, end context.CancelCauseFunc) (*share, *flow.Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,8 @@ func (t *sharedBudget) begin(l Limits, end context.CancelCauseFunc) (*share, *fl
 	return s, nil
 }
 
-// add takes in what the call used more, and ends every call for which nothing is left, this one by the failure that is returned.
+// add adds to the usage of the call. It ends other calls that have nothing left, and returns a failure if this one has nothing
+// left.
 func (s *share) add(more trellis.Usage) (fail *flow.Failure) {
 	t := s.of
 	t.mu.Lock()
@@ -61,14 +62,15 @@ func (s *share) add(more trellis.Usage) (fail *flow.Failure) {
 	return fail
 }
 
-// done counts a call out.
+// done unregisters a call.
 func (s *share) done() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	delete(s.of.open, s)
 }
 
-// exhausted says that this call and those beside it have used up what it may use. A call that is alone is bound by its agent.
+// exhausted returns a failure if this call and concurrent ones have used up its limits. Its agent enforces the limits of a lone
+// call.
 func (s *share) exhausted() *flow.Failure {
 	used := since(s.of.used, s.before)
 	beside := since(used, s.own)

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxSentence is how much of one sentence TruncateList keeps, in bytes of a record.
+// maxSentence is the length, in bytes of a record, to which TruncateList cuts a sentence.
 const maxSentence = 400
 
-// Truncate is the beginning of s that takes about n bytes in a record.
+// Truncate returns the beginning of s that takes about n bytes in a record.
 func Truncate(s string, n int) string {
 	used := 0
 	for i, r := range s {
@@ -21,7 +21,7 @@ func Truncate(s string, n int) string {
 	return s
 }
 
-// elideMiddle is s with so much of its middle left out that about n bytes are left, and a word about it.
+// elideMiddle replaces the middle of s by a remark, so that about n bytes of s are left.
 func elideMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -30,8 +30,8 @@ func elideMiddle(s string, n int) string {
 	return fmt.Sprintf("%s\n[… %d bytes are left out here …]\n%s", strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
 }
 
-// TruncateList is the first sentences of a list, at most n, each cut to 400 bytes of a record. The last one says how
-// many are left out.
+// TruncateList returns the first sentences of a list, at most n, each cut to 400 bytes of a record. If some are left out, the
+// last one says how many.
 func TruncateList(list []string, n int) []string {
 	if len(list) > n {
 		list = append(list[:n-1:n-1], fmt.Sprintf("and %d more", len(list)-n+1))
@@ -42,22 +42,22 @@ func TruncateList(list []string, n int) []string {
 	return list
 }
 
-// RecordSize is how many bytes a JSON value takes in a record, which has no needless spaces and writes <, > and &
-// with six bytes each.
+// RecordSize returns the number of bytes that a JSON value takes in a record, which has no insignificant space and encodes <, >
+// and & with six bytes each.
 func RecordSize(value json.RawMessage) int {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return len(value) // no JSON: it is not going to be recorded
+		return len(value) // invalid JSON is never recorded
 	}
 	return len(raw)
 }
 
-// TooLong says of an answer that takes n bytes of a record that it may take no more than most.
+// TooLong returns the problem of an answer that takes n bytes of a record, where at most most are allowed.
 func TooLong(n, most int) string {
 	return fmt.Sprintf("/: takes %d bytes (<, > and & take six each), may take at most %d: say it shorter", n, most)
 }
 
-// runeSize is how many bytes r takes in a record.
+// runeSize returns the number of bytes that r takes in a record.
 func runeSize(r rune) int {
 	if r < ' ' || strings.ContainsRune("<>&\u2028\u2029\ufffd", r) {
 		return 6
@@ -68,10 +68,10 @@ func runeSize(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// excerptBytes is how much of a text stands in the journal.
+// excerptBytes is the number of bytes of a text that are kept in the journal.
 const excerptBytes = 2 << 10
 
-// excerpt is the end of a text, where agents say what came of it.
+// excerpt returns the end of a text, which is where agents state their result.
 func excerpt(text string) string {
 	text = strings.TrimSpace(text)
 	for used, at := 0, len(text); at > 0; {
