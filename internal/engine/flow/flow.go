@@ -1,8 +1,8 @@
 // Package flow is the interface that durable code is written against: activities, waits and branches.
 //
-// Flow code is straight-line Go that takes a [Flow] and does nothing itself: it has no clock, disk,
-// random, goroutine, channel or map order of its own, so that an engine can run it again after a crash
-// and let everything that is already finished answer from a record. Effects live in activities.
+// Flow code is straight-line Go that takes a [Flow] and has no effects itself: it uses no clock, disk, random numbers,
+// goroutines, channels or map order, so that an engine can run it again after a crash and answer every finished step from a
+// record. Effects belong in activities.
 package flow
 
 import (
@@ -13,33 +13,30 @@ import (
 	"time"
 )
 
-// Flow is one durable run as its code sees it. A Flow belongs to one goroutine; [Flow.All] hands
-// each branch its own. Every error it returns is nil, a [*Failure], [ErrCancelled], [ErrSuspended],
-// or branch errors joined. After ErrCancelled or ErrSuspended, flow code returns without further calls
-// (other than through [Flow.Shield] after a cancel).
+// Flow is one durable run as its code sees it. A Flow belongs to one goroutine; [Flow.All] gives each branch a separate one.
+// Every error that its methods return is nil, a [*Failure], [ErrCancelled], [ErrSuspended], or joined errors of branches. After
+// ErrCancelled or ErrSuspended, flow code returns without further calls, except through [Flow.Shield] after a cancel.
 type Flow interface {
-	// Do runs the activity called name with input in and decodes its result into out (nil: dropped).
-	// In a resumed run a finished activity answers from the record. Input and result are JSON of at
-	// most MaxPayload bytes: pass paths and hashes, never transcripts. An activity that was cut off is
-	// entered again with Call.Attempt one higher.
+	// Do runs the activity called name with input in and decodes its result into out (nil: the result is dropped). In a resumed
+	// run, a finished activity answers from the record. Input and result are JSON of at most MaxPayload bytes: pass paths and
+	// hashes, never transcripts. An activity that was cut off is entered again with Call.Attempt incremented.
 	Do(name string, in, out any) error
-	// Sleep returns once d has passed since it was first called, time without a process included.
+	// Sleep returns once d has passed since the first call. Time in which no process runs counts.
 	Sleep(d time.Duration) error
-	// Await takes the oldest signal of that name that no other Await took, and decodes it into out.
-	// It reports false when limit passed first. Limit 0 looks without waiting, Forever has no end.
-	// The process may end while a run waits.
+	// Await takes the oldest signal of that name that no other Await took, and decodes it into out. It returns false if limit
+	// passed first. Limit 0 checks without waiting, and with Forever there is no limit. The process may end while a run waits.
 	Await(signal string, limit time.Duration, out any) (bool, error)
-	// All runs the branches, at most n at a time (0: no limit), each in a scope of its name and not
-	// before the branches it names in After have ended. It waits for all of them and joins their errors.
+	// All runs the branches, at most n at a time (0: no limit). Each runs in a scope of its name, after the branches listed in
+	// its After have ended. All waits for all branches and joins their errors.
 	All(n int, branches ...Branch) error
-	// In is this flow within a scope below the current one: ids are <scope>/<activity>#<nth call in scope>.
+	// In returns this flow within a scope below the current one: ids are <scope>/<activity>#<nth call in scope>.
 	In(scope string) Flow
-	// Shield is this flow deaf to cancellation, for saving work after ErrCancelled.
+	// Shield returns this flow with cancellation ignored, for saving work after ErrCancelled.
 	Shield() Flow
 }
 
-// Branch is one part of [Flow.All]. A branch uses the Flow it is given and no other. What it shares
-// with other branches it may touch only where After orders them.
+// Branch is one part of [Flow.All]. A branch uses only the Flow that it is given. It may access what it shares with other
+// branches only if After orders them.
 type Branch struct {
 	Name  string
 	After []string
@@ -47,27 +44,27 @@ type Branch struct {
 }
 
 const (
-	// Forever is the limit of an Await that never passes.
+	// Forever is the limit of an Await that waits without limit.
 	Forever = time.Duration(-1)
 	// MaxPayload is the largest input or result of an activity, in bytes of JSON.
 	MaxPayload = 64 << 10
 )
 
 var (
-	// ErrCancelled says that a person called the run off. Work may be saved through Shield.
+	// ErrCancelled means that a person called the run off. Work may be saved through Shield.
 	ErrCancelled = errors.New("cancelled")
-	// ErrSuspended says that this process stops working on the run, which goes on later:
-	// an interrupt, a wait that parks, a lost lock, a full disk. Nothing the flow does after it has an effect.
+	// ErrSuspended means that this process stops working on the run, which is resumed later: because of an interrupt, a wait that
+	// parks, a lost lock or a full disk. Nothing that the flow does afterwards has an effect.
 	ErrSuspended = errors.New("suspended")
 )
 
-// Failure is an outcome that flow code decides on. It survives the journal; errors.Is matches by Code.
+// Failure is an outcome that flow code can act on. It is stored in the journal; errors.Is matches it by Code.
 type Failure struct {
 	Code      string    `json:"code"`                // one of the failure codes of package trellis
-	Detail    string    `json:"detail,omitempty"`    // for people
-	Retryable bool      `json:"retryable,omitempty"` // trying the same again can help
+	Detail    string    `json:"detail,omitempty"`    // text for people
+	Retryable bool      `json:"retryable,omitempty"` // retrying may help
 	At        time.Time `json:"at,omitzero"`
-	ResumeAt  time.Time `json:"resume_at,omitzero"` // not before this, when the cause says so (rate limits)
+	ResumeAt  time.Time `json:"resume_at,omitzero"` // earliest time for a retry, if known (rate limits)
 }
 
 func (f *Failure) Error() string {
@@ -77,18 +74,18 @@ func (f *Failure) Error() string {
 	return f.Code + ": " + f.Detail
 }
 
-// Is reports whether target is a Failure of the same code, across processes.
+// Is reports whether target is a Failure with the same code, even one of another process.
 func (f *Failure) Is(target error) bool {
 	t, ok := target.(*Failure)
 	return ok && t.Code == f.Code
 }
 
-// Fail is a Failure that trying again does not mend.
+// Fail returns a Failure that is not retryable.
 func Fail(code, format string, args ...any) *Failure {
 	return &Failure{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// AsFailure is err as a *Failure; what was none becomes code "internal".
+// AsFailure returns err as a *Failure. An error that is not a Failure gets code "internal".
 func AsFailure(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
@@ -100,20 +97,20 @@ func AsFailure(err error) *Failure {
 type Call struct {
 	Run     string // <task>/<run number>
 	ID      string // <scope>/<activity>#<n>, the same at every entry
-	Attempt int    // 1, 2, …; above 1 an earlier entry was cut off and may have left its effect
+	Attempt int    // 1, 2, …; if above 1, an earlier entry was cut off and may have had its effect
 }
 
-// Key is the idempotency key of the activity's effect: a commit trailer, a marker, a folder below run/.
+// Key returns the idempotency key of the activity's effect: a commit trailer, a marker, a folder below run/.
 func (c Call) Key() string { return c.Run + "/" + c.ID }
 
-// Activity is an effect that an engine can run by name. Its context ends on cancel and on suspend.
-// It always looks for its own effect first, by Call.Key, since an entry may have been cut off after
-// the effect and before the record. Errors that are no *Failure become code "internal".
+// Activity is an effect that an engine can run by name. Its context ends on cancel and on suspend. It always checks for its own
+// effect first, by Call.Key, since an entry may have been cut off after the effect and before the record. An error that is not a
+// *Failure gets code "internal".
 type Activity struct {
 	Name string
 	Run  func(ctx context.Context, c Call, in json.RawMessage) (any, error)
-	// Lazy says that the record of its outcome needn't wait for the disk: it gets there with the next one that does, or
-	// within seconds. A power cut may take it, never a crash of the process, and then the activity is entered again.
+	// Lazy means that the record of the outcome is not synced at once: it is synced with the next record that is, or within
+	// seconds. A power cut may lose the record, but a crash of the process does not; then the activity is entered again.
 	Lazy bool
 }
 

@@ -8,16 +8,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// group is one All.
+// group is one call of All.
 type group struct {
 	*handle
-	limit    int // of branches at a time, 0: none
+	limit    int // branches running at a time, 0: no limit
 	branches []flow.Branch
 	errs     []error
 	started  []bool
 	ended    map[string]bool
 	running  int
-	changed  bool // a branch ended since the last time it was asked
+	changed  bool // a branch ended since this was last reset
 }
 
 func (h *handle) All(n int, branches ...flow.Branch) error {
@@ -34,7 +34,7 @@ func (h *handle) All(n int, branches ...flow.Branch) error {
 	return g.run()
 }
 
-// checkBranches refuses what would make ids clash, or wait for ever.
+// checkBranches returns an error for branches whose ids would clash or that would wait forever.
 func checkBranches(branches []flow.Branch) error {
 	ended := map[string]bool{}
 	for _, b := range branches {
@@ -62,8 +62,8 @@ func all(set map[string]bool, names []string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return !set[n] })
 }
 
-// run starts branches as they become free to start, in the order in which they are listed, and returns
-// when all have ended. That holds when the engine stops, too: a branch finds out by its first call.
+// run starts branches as soon as they may start, in the order of the list, and returns when all have ended, even if the engine
+// stops: a branch learns of that from its first call.
 func (g *group) run() error {
 	e := g.engine
 	for {
@@ -87,14 +87,14 @@ func (g *group) start(i int) {
 	g.engine.branches.Go(func() { g.branch(i) })
 }
 
-// branch runs one branch in its goroutine, with a flow of its own.
+// branch runs one branch in its goroutine, with a separate flow.
 func (g *group) branch(i int) {
 	e, b := g.engine, g.branches[i]
 	path := g.scope.path + b.Name + "/"
 	e.mu.Lock()
 	own := &handle{e, e.scope(path), &thread{path: path}, g.shield}
 	e.mu.Unlock()
-	err := error(flow.ErrSuspended) // if the goroutine ends without a return
+	err := error(flow.ErrSuspended) // stays if the goroutine ends without a return
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -16,42 +16,42 @@ import (
 )
 
 const (
-	// maxCalls is how many activities and waits a run may have. The next one fails, recorded like any
-	// other failure; endCalls more are allowed, so that the flow can write down why it ends.
+	// maxCalls is the number of activities and waits that a run may have. The next one fails, and its failure is recorded like
+	// any other; endCalls more are allowed, so that the flow can record why it ends.
 	maxCalls = 5000
 	endCalls = 100
 )
 
-// engine is one Execute. It has the mutex of its Run.
+// engine is the state of one Execute. It uses the mutex of its Run.
 type engine struct {
 	*Run
 	book   *ledger
 	strict bool                    // the same build began the run
-	soft   context.Context         // of shielded activities, ends when the engine stops
-	hard   context.Context         // of the others, ends on cancel too
-	halted context.CancelCauseFunc // ends soft
-	killed context.CancelCauseFunc // ends hard
+	soft   context.Context         // context of shielded activities, ends when the engine stops
+	hard   context.Context         // context of other activities, ends on cancel too
+	halted context.CancelCauseFunc // cancels soft
+	killed context.CancelCauseFunc // cancels hard
 
 	scopes   map[string]*scope
-	unasked  int   // calls of the journal that the flow has not asked for yet
-	stop     error // why nothing more starts
+	unasked  int   // number of calls in the journal that the flow has not asked for yet
+	stop     error // reason why nothing more is started; nil: running
 	branches sync.WaitGroup
 
 	// See wait.go and keeper.go.
-	running int // goroutines of the flow that don't wait
+	running int // number of goroutines of the flow that are not waiting
 	waiters []*waiter
-	claimed map[*signal]bool // by an Await that has not recorded it yet
-	begun   int              // looks at the mailbox
-	looked  int              // the last one that is over
-	still   int              // looks that had begun when the last goroutine began to wait
+	claimed map[*signal]bool // taken by an Await that has not recorded it yet
+	begun   int              // number of mailbox checks that have begun
+	looked  int              // number of the last mailbox check that has ended
+	still   int              // value of begun when the last goroutine began to wait
 }
 
-// scope counts calls. It is shared by the flows of one path, which belong to one goroutine at a time.
+// scope counts the calls below one path. The flows of that path share it; they belong to one goroutine at a time.
 type scope struct {
-	path  string // "", or ends in a slash
+	path  string // "" or a path that ends in a slash
 	asked map[string]int
-	order []*call // calls in it, as they first started
-	next  int     // in order: the one that has to be asked for
+	order []*call // calls in the scope, ordered by their first start
+	next  int     // index in order of the call that has to be asked for next
 }
 
 func newEngine(ctx context.Context, r *Run) *engine {
@@ -79,7 +79,7 @@ func (e *engine) scope(path string) *scope {
 	return s
 }
 
-// append adds a record, at the present time. When it can't be written the engine stops.
+// append adds a record with the current time. If the record can't be written, the engine stops.
 func (e *engine) append(r *record) error {
 	r.At = e.now()
 	if err := e.file.append(r); err != nil {
@@ -92,8 +92,8 @@ func (e *engine) append(r *record) error {
 	return nil
 }
 
-// halt stops the engine: nothing starts any more, waits end, the contexts of activities end. Only what
-// succeeds all the same is still recorded. The first reason counts.
+// halt stops the engine: nothing more is started, waits end, and the contexts of activities end. Only activities that still
+// succeed are recorded. The first reason is kept.
 func (e *engine) halt(err error) {
 	if e.stop != nil {
 		return
@@ -103,8 +103,8 @@ func (e *engine) halt(err error) {
 	e.settle()
 }
 
-// ask finds the next call of name in h's scope, or makes it: then its start is recorded. Either
-// way the flow code is held to what it did before. ErrCancelled: it may not begin any more.
+// ask returns the next call of name in h's scope. If the journal does not have the call, ask records its start. In both cases the
+// flow code has to do what it did before. ErrCancelled means that the call must not start any more.
 func (h *handle) ask(name string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
 	s.asked[name]++
@@ -119,7 +119,7 @@ func (h *handle) ask(name string, in json.RawMessage) (*call, error) {
 	return c, err
 }
 
-// again is ask for a call that the journal has.
+// again is ask for a call that is in the journal; it returns nil for one that is not.
 func (h *handle) again(id string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
 	c := e.book.byID[id]
@@ -138,7 +138,7 @@ func (h *handle) again(id string, in json.RawMessage) (*call, error) {
 	return c, nil
 }
 
-// first is ask for a call that the journal does not have.
+// first is ask for a call that is not in the journal.
 func (h *handle) first(id, name string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
 	if e.book.cancelled && !h.shield {
@@ -165,7 +165,7 @@ func tooMany(id string) *flow.Failure {
 	return internal("%s: the run has used up its %d activities", id, maxCalls)
 }
 
-// due is the call of the journal that is next in the scope, nil when there is none.
+// due returns the next call in the scope according to the journal, or nil.
 func (s *scope) due() *call {
 	if s.next == len(s.order) {
 		return nil
@@ -173,8 +173,8 @@ func (s *scope) due() *call {
 	return s.order[s.next]
 }
 
-// unaskedIn is a call below path that the journal has and the flow has not asked for. A goroutine of
-// the flow has asked for all that lies below its path before it begins something new.
+// unaskedIn returns a call below path that is in the journal but that the flow has not asked for. A goroutine of the flow asks
+// for all calls below its path before it begins a new one.
 func (e *engine) unaskedIn(path string) *call {
 	if e.unasked == 0 {
 		return nil
@@ -187,13 +187,13 @@ func (e *engine) unaskedIn(path string) *call {
 	return nil
 }
 
-// start records that c is entered, for the first time or again.
+// start records an entry into c, the first or a repeated one.
 func (e *engine) start(c *call) error {
 	c.entered = true
 	return e.append(&record{Kind: kindStart, ID: c.id, Name: c.name, In: c.in, Try: c.tries + 1})
 }
 
-// finish records what came of c.
+// finish records the outcome of c.
 func (e *engine) finish(c *call, r *record) error {
 	r.Kind, r.ID, r.lazy = kindDone, c.id, e.acts[c.name].Lazy
 	if err := e.append(r); err != nil || e.stop != nil {
@@ -202,23 +202,23 @@ func (e *engine) finish(c *call, r *record) error {
 	return nil
 }
 
-// elapsed is how long ago c was first started. The wall clock counts the time without a process, and
-// the time for which the computer slept; the other goes on when the wall clock is set back.
+// elapsed returns the time since c was first started. The wall clock includes time without a process and time in which the
+// computer slept; the monotonic clock is used where the wall clock was set back.
 func (e *engine) elapsed(c *call) time.Duration {
 	return max(e.now().Sub(c.started), time.Since(c.since))
 }
 
-// now is the time of records: by the wall clock alone, as it is when it has been read again.
+// now returns the time for records: wall clock only, as it is after a record has been read back.
 func (r *Run) now() time.Time { return r.o.Now().Round(0).UTC() }
 
-// cancelledRecord is the outcome of a call that a cancel cut off.
+// cancelledRecord returns the outcome of a call that a cancel cut off.
 func cancelledRecord() *record { return &record{Fail: &flow.Failure{Code: cancelledCode}} }
 
-// perform enters an activity that has no outcome yet, and records the one it has.
+// perform enters an activity that has no outcome yet, and records its outcome.
 func (h *handle) perform(a flow.Activity, c *call) error {
 	e := h.engine
 	switch {
-	case e.book.cancelled && !h.shield: // cut off by a crash, and cancelled since
+	case e.book.cancelled && !h.shield: // the call was cut off by a crash, and the run has been cancelled since
 		return e.finish(c, cancelledRecord())
 	case !c.entered:
 		if err := e.start(c); err != nil {
@@ -240,8 +240,8 @@ func (h *handle) perform(a flow.Activity, c *call) error {
 	return h.conclude(c, out, fail)
 }
 
-// conclude records the outcome of an activity, or leaves it open when the engine stopped meanwhile:
-// then it is entered again, unless it succeeded all the same.
+// conclude records the outcome of an activity. If the engine has stopped in the meantime, a failure is not recorded, and the
+// activity is entered again later.
 func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 	e := h.engine
 	switch {
@@ -258,9 +258,9 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 	return e.finish(c, &record{Fail: toFailure(err)})
 }
 
-// blame is why an activity failed. When the disk is at fault, or somebody holds a lock or a file that it needs, that is nothing to
-// record: the run goes on when it is right again, and enters the activity once more. So its failure is words then, which is not
-// to be taken for that of the run.
+// blame returns the error of a failed activity in the form to be recorded. If the disk is at fault, or a lock or file that the
+// activity needs is held, it returns an error that suspends the run instead; the activity is entered again later. If the disk is
+// full, the activity's own error is included as text only, so that it is not taken for a failure of the run.
 func (e *engine) blame(err error) error {
 	if durable.Unfit(err) || errors.Is(err, durable.ErrHeld) {
 		return suspended(err)
@@ -271,7 +271,7 @@ func (e *engine) blame(err error) error {
 	return err
 }
 
-// unlocked calls f without the mutex.
+// unlocked calls f with the mutex released.
 func (e *engine) unlocked(f func()) {
 	e.mu.Unlock()
 	defer e.mu.Lock()

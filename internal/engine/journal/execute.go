@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// Execute runs fn, which is flow code, as r's run: from its beginning, or from where it was left. A
-// run that has ended only answers, with the same result and error as the first time.
+// Execute runs the flow code fn as r's run, from its beginning or from where it stopped. For a run that has ended, it returns the
+// same result and error as the first time.
 //
-// If the run ended, the error is nil, the flow's *flow.Failure, or flow.ErrCancelled. If it did not,
-// the result is zero and the error is
+// If the run ended, the error is nil, the flow's *flow.Failure, or flow.ErrCancelled. Otherwise the result is zero and the error
+// is
 //
 //   - *Parked: everything waits, and goes on when it is executed again
 //   - one that matches flow.ErrSuspended, with its cause: ctx ended, a message or an activity asked for it,
 //     a record could not be written, or (ErrFenced) another process took over
 //   - ErrNondeterministic or ErrNone
 //
-// Execute waits for every activity it has entered. A panic of flow code or of an activity is a failure of
-// code internal. A Run executes one flow at a time; after *Parked or the end of ctx it may be
-// executed again, after a failed write only a new Open goes on.
+// Execute waits for every activity that it has entered. A panic of flow code or of an activity becomes a failure of code
+// internal. A Run executes one flow at a time. After *Parked or the end of ctx it may be executed again; after a failed write the
+// run has to be opened again.
 func Execute[I, O any](ctx context.Context, r *Run, fn func(flow.Flow, I) (O, error)) (out O, err error) {
 	var in I
 	raw, err := r.input()
@@ -50,7 +50,7 @@ func Execute[I, O any](ctx context.Context, r *Run, fn func(flow.Flow, I) (O, er
 	return out, nil
 }
 
-// input is what the run began with.
+// input returns the input of the run.
 func (r *Run) input() (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Run) input() (json.RawMessage, error) {
 	return json.RawMessage("null"), nil
 }
 
-// execute is Execute without types. It returns the run's last record.
+// execute is Execute without type parameters. It returns the run's last record.
 func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*record, error) {
 	e, end, err := r.engine(ctx)
 	if err != nil || end != nil {
@@ -79,7 +79,7 @@ func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*re
 	return end, r.removed(err)
 }
 
-// removed tells a run whose folder is being removed from one that another process took over.
+// removed replaces ErrFenced by a GoneError if the run's folder was removed, rather than taken over by another process.
 func (r *Run) removed(err error) error {
 	if !errors.Is(err, ErrFenced) || durable.Exists(filepath.Join(r.o.Dir, lockName)) && durable.Exists(filepath.Join(r.o.Dir, journalName)) || !durable.Goes(r.o.Dir) {
 		return err
@@ -87,7 +87,7 @@ func (r *Run) removed(err error) error {
 	return suspended(&GoneError{r.o.Dir})
 }
 
-// engine makes the engine of one Execute; a run that has ended needs none.
+// engine creates the engine of one Execute. For a run that has ended, it returns the last record instead.
 func (r *Run) engine(ctx context.Context) (*engine, *record, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *Run) idle() {
 	r.busy = false
 }
 
-// end writes the last record, unless the run goes on another time.
+// end writes the last record, unless the run is to be resumed later.
 func (e *engine) end(out any, err error) (*record, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,17 +133,17 @@ func (e *engine) end(out any, err error) (*record, error) {
 	return r, nil
 }
 
-// errOver stops who kept a Flow beyond its Execute.
+// errOver stops code that uses a Flow after its Execute has returned.
 var errOver = errors.New("the run is not being executed")
 
 func (e *engine) neverAsked(c *call, err error) error {
-	if err != nil { // the flow may say itself why it can't follow, as one that is too old does
+	if err != nil { // the flow itself may say why it can't follow the journal, as a version that is too old does
 		return fmt.Errorf("%w: %s was never asked for: %w", ErrNondeterministic, c.id, err)
 	}
 	return fmt.Errorf("%w: %s was never asked for", ErrNondeterministic, c.id)
 }
 
-// outcome is what a record keeps of a result and an error.
+// outcome returns a result and an error in the form in which a record stores them.
 func outcome(v any, err error) (json.RawMessage, *flow.Failure) {
 	out, encodeErr := json.Marshal(v)
 	if encodeErr == nil {
@@ -160,7 +160,7 @@ func outcome(v any, err error) (json.RawMessage, *flow.Failure) {
 	return out, nil
 }
 
-// safely calls fn and makes a panic a failure.
+// safely calls fn and returns a panic as a failure.
 func safely[T any](fn func() (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -170,7 +170,7 @@ func safely[T any](fn func() (T, error)) (v T, err error) {
 	return fn()
 }
 
-// excerpt is the beginning of text, for messages.
+// excerpt returns the beginning of text, for messages.
 func excerpt(text []byte, limit int) string {
 	if len(text) <= limit {
 		return string(text)

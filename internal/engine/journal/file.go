@@ -18,11 +18,11 @@ type file struct {
 	lock *durable.Lock
 	f    *os.File
 	reading
-	unsynced bool  // holds outcomes that a power cut would take
-	broken   error // why nothing more may be appended; the next open finds out what is on disk
+	unsynced bool  // has outcomes that are not synced yet
+	broken   error // error after which nothing may be appended; the next open finds out what is on disk
 }
 
-// openFile opens and reads the journal of dir, and cuts a torn last line. ErrNone when there is none.
+// openFile opens and reads the journal of dir, and truncates a torn last line. It returns ErrNone if there is no journal.
 func openFile(dir string, disk *durable.Disk, lock *durable.Lock) (*file, error) {
 	path := filepath.Join(dir, journalName)
 	f, err := durable.OpenOwn(path, os.O_RDWR|os.O_APPEND, 0)
@@ -57,7 +57,7 @@ func (j *file) load() error {
 	return nil
 }
 
-// cut drops what follows the last whole record.
+// cut truncates the journal after the last complete record.
 func (j *file) cut() error {
 	if err := j.disk.Step("truncate", j.path); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (j *file) cut() error {
 	return j.disk.Sync(j.f, j.path)
 }
 
-// fenced says why the journal is no longer ours: the lock or the file was removed or replaced (git
-// clean, a file system whose locks don't hold), or someone else has written to it.
+// fenced returns an error if the journal is no longer ours: the lock or the file was removed or replaced (by git clean, or on a
+// file system with unreliable locks), or another process has written to it.
 func (j *file) fenced() error {
 	if dir := filepath.Dir(j.path); !durable.Exists(dir) {
 		return suspended(&GoneError{dir})
@@ -89,7 +89,7 @@ func (j *file) fenced() error {
 	return suspended(fmt.Errorf("%w: %s: %s", ErrFenced, j.path, why))
 }
 
-// append adds r, numbered and chained. When it returns nil, a record that is synced survives a power
+// append writes r with its number and the hash of the line before. When it returns nil, a record that is synced survives a power
 // cut. After an error nothing is appended any more.
 func (j *file) append(r *record) error {
 	if j.broken == nil {
@@ -118,7 +118,7 @@ func (j *file) append(r *record) error {
 	return nil
 }
 
-// settle brings what was not waited for to the disk.
+// settle syncs records that were not synced when they were appended.
 func (j *file) settle() error {
 	if j.broken != nil || !j.unsynced {
 		return j.broken

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	sleepName   = "sleep"  // of a Sleep in ids
-	awaitPrefix = "await:" // of an Await, before the signal's name
+	sleepName   = "sleep"  // name of a Sleep in ids
+	awaitPrefix = "await:" // name of an Await in ids, followed by the signal's name
 )
 
-// handle is a flow.Flow.
+// handle implements flow.Flow.
 type handle struct {
 	engine *engine
 	scope  *scope
@@ -23,9 +23,9 @@ type handle struct {
 
 // thread is one goroutine of flow code: the function of Execute, or a branch.
 type thread struct {
-	path string // scope below which it works
-	in   string // call it is in: a Flow that is used meanwhile is in the wrong hands
-	over bool   // a branch that has returned
+	path string // scope below which the goroutine works
+	in   string // current call; using a Flow of the thread during it is an error
+	over bool   // the branch has returned
 }
 
 var _ flow.Flow = (*handle)(nil)
@@ -48,7 +48,7 @@ func (h *handle) Shield() flow.Flow {
 	return &c
 }
 
-// enter begins a call of flow code: it takes the mutex, and leave gives it back. The error is for the flow.
+// enter begins a call of flow code. It locks the mutex, and leave unlocks it. The error is returned to the flow.
 func (h *handle) enter(what string) error {
 	h.engine.mu.Lock()
 	switch t := h.thread; {
@@ -71,7 +71,7 @@ func (h *handle) leave(err error) {
 	h.engine.mu.Unlock()
 }
 
-// diverged stops the engine because the flow code does what it must not. The error is for the flow.
+// diverged stops the engine because the flow code broke a rule. The error is returned to the flow.
 func (h *handle) diverged(format string, args ...any) error {
 	h.engine.halt(fmt.Errorf("%w: %s", ErrNondeterministic, fmt.Sprintf(format, args...)))
 	return flow.ErrSuspended
@@ -118,7 +118,7 @@ func (h *handle) Await(name string, limit time.Duration, out any) (bool, error) 
 	return h.wait(awaitPrefix+name, limit, &waiter{limit: limit, signal: name, listens: true}, out)
 }
 
-// wait is Sleep and Await. It reports whether a signal was taken.
+// wait implements Sleep and Await. It reports whether a signal was taken.
 func (h *handle) wait(name string, limit time.Duration, w *waiter, out any) (bool, error) {
 	raw, err := json.Marshal(limit)
 	if err != nil {

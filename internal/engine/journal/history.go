@@ -19,28 +19,28 @@ import (
 
 const journalName = "journal.jsonl"
 
-// History is what a journal says at one moment. It stays as it is while the run goes on, and is not to be changed.
+// History is the content of a journal at one moment. It does not change while the run goes on, and must not be modified.
 type History struct {
-	Run    string // <task>/<n>, as its Spec says
+	Run    string // <task>/<n>, from its Spec
 	Flow   string
 	Code   int
-	Build  string // that began it
-	Clone  string // in which it began, "" where nobody noted that
+	Build  string // build that began the run
+	Clone  string // clone in which the run began, "" if not recorded
 	Input  json.RawMessage
 	Began  time.Time
-	Number int // of the run in its folder: 1 plus those put aside before it; without a run, those put aside
+	Number int // number of the run in its folder: one more than the archived runs; without a run, the number of those
 
-	Calls     []Entry // in the order in which they first started
+	Calls     []Entry // ordered by their first start
 	Signals   []Signal
-	Cancelled bool // somebody called the run off, which it may have been too late for
+	Cancelled bool // the run was called off, possibly too late
 
 	Ended   bool
 	EndedAt time.Time
-	End     *flow.Failure   // nil if it ended well; code "cancelled" if it was called off
-	Out     json.RawMessage // result of the flow, also next to a Failure
+	End     *flow.Failure   // nil if it succeeded; code "cancelled" if it was called off
+	Out     json.RawMessage // result of the flow, may be set with a Failure too
 }
 
-// Started is when the first activity started: a run may be asked for long before somebody starts it. Without one it is Began.
+// Started returns when the first activity started, which may be long after the run was begun, or Began if none has.
 func (h *History) Started() time.Time {
 	if len(h.Calls) == 0 {
 		return h.Began
@@ -52,30 +52,29 @@ func (h *History) Started() time.Time {
 type Entry struct {
 	ID       string // <scope>/<activity>#<n>
 	Activity string
-	Entries  int // times it was started; above Done it was cut off
+	Entries  int // number of starts; each but the last was cut off
 	Started  time.Time
 	Finished time.Time
 	Done     bool
-	In       json.RawMessage // of a wait: its limit in nanoseconds
-	Out      json.RawMessage // of an Await: the signal's data
+	In       json.RawMessage // input; for a wait, its limit in nanoseconds
+	Out      json.RawMessage // result; for an Await, the signal's data
 	Fail     *flow.Failure
 }
 
-// Signal is a message that came in.
+// Signal is a message that the run received.
 type Signal struct {
-	ID    string // of the message
+	ID    string // id of the message
 	Name  string
 	Data  json.RawMessage
 	At    time.Time
-	Taken bool // by an Await
+	Taken bool // taken by an Await
 }
 
-// Empty reports whether there is no run.
+// Empty reports whether the History has no run.
 func (h *History) Empty() bool { return h.Run == "" }
 
-// Read reads the journal of the run's folder, for those who only look. It takes no lock and disturbs nobody:
-// what a process is just writing is not there yet. Without a journal the error matches ErrNone. With
-// ErrDamaged it returns what stands before the damage too.
+// Read reads the journal of the run's folder without taking the lock. A record that a process is writing at the moment may be
+// missing. Without a journal the error matches ErrNone. With ErrDamaged it also returns the history before the damage.
 func Read(dir string) (*History, error) {
 	h, err := ReadFile(filepath.Join(dir, journalName))
 	if h == nil {
@@ -89,7 +88,7 @@ func Read(dir string) (*History, error) {
 	return h, err
 }
 
-// ReadFile is Read for one file, such as those that Archived lists. Number is the one in its name.
+// ReadFile is like Read for a single file, such as those that Archived lists. Number is the number in its name.
 func ReadFile(path string) (*History, error) {
 	got, err := readStable(path)
 	if got.book == nil {
@@ -100,8 +99,8 @@ func ReadFile(path string) (*History, error) {
 	return h, err
 }
 
-// readStable believes in damage only if it finds the same bytes twice: a torn end that is cut and
-// written anew while it reads looks like damage.
+// readStable reports damage only if it reads the same bytes twice: a torn end that is truncated and rewritten during the read
+// looks like damage.
 func readStable(path string) (reading, error) {
 	var last []byte
 	for {
@@ -120,7 +119,7 @@ func readStable(path string) (reading, error) {
 	}
 }
 
-// Archived are the journals of earlier runs in the folder, oldest first.
+// Archived returns the paths of the journals of earlier runs in the folder, oldest first.
 func Archived(dir string) ([]string, error) {
 	numbers, err := archived(dir)
 	if err != nil {
@@ -133,7 +132,7 @@ func Archived(dir string) ([]string, error) {
 	return files, nil
 }
 
-// archive holds the numbers of the journals put aside.
+// archive is the sorted list of the numbers of archived journals.
 type archive []int
 
 func (a archive) last() int {
@@ -143,10 +142,10 @@ func (a archive) last() int {
 	return a[len(a)-1]
 }
 
-// ArchiveName is the name of the file in which the journal of a run is kept when another one follows it.
+// ArchiveName returns the file name of the journal of run n once another run follows it.
 func ArchiveName(n int) string { return fmt.Sprintf("journal.%d.jsonl", n) }
 
-// number is n for journal.n.jsonl, 0 for other names.
+// number returns n for journal.n.jsonl, and 0 for other names.
 func number(name string) int {
 	middle := strings.TrimSuffix(strings.TrimPrefix(name, "journal."), ".jsonl")
 	n, err := strconv.Atoi(middle)
@@ -156,8 +155,8 @@ func number(name string) int {
 	return n
 }
 
-// archived lists the journals put aside in dir. One that is still the current one too, because a crash
-// came between its two names, does not count.
+// archived lists the archived journals in dir. It leaves out one that is still the current journal as well, because of a crash
+// between the two steps of putting it aside.
 func archived(dir string) (archive, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -178,7 +177,7 @@ func archived(dir string) (archive, error) {
 	return found, nil
 }
 
-// history is the ledger for others to keep.
+// history returns a copy of the ledger's content for callers to keep.
 func (l *ledger) history() *History {
 	h := &History{Cancelled: l.cancelled}
 	if l.spec == nil {

@@ -1,16 +1,14 @@
-// Package journal runs flow code on this machine and keeps a record of it, so that after a crash the
-// same code goes on where it was.
+// Package journal runs flow code on this machine and keeps a record of it, so that after a crash the same code continues where it
+// was.
 //
-// A run lives in a folder (run/ of a task). journal.jsonl holds one JSON line for each thing that
-// happened: how the run began, which activity started, what came of it, which signal arrived, that
-// the run was cancelled, how it ended. Flow code is run from its beginning each time, and what is
-// finished answers from the record. Whoever runs it holds the lock of the folder.
+// A run is stored in a folder (run/ of a task). journal.jsonl has one JSON line for each event: the run began, an activity
+// started, an activity ended, a signal arrived, the run was cancelled, the run ended. Flow code is run from its beginning each
+// time, and finished steps answer from the record. A process that runs it holds the lock of the folder.
 //
-// Lines are numbered, and each has the hash of the line before, so that a line that was changed,
-// lost or written by someone else shows. The start of an activity is written without fsync, since an
-// activity that is entered again looks for its effect first; everything else is on disk before the
-// flow hears of it. A last line that was cut off by a crash is dropped; any other fault makes the
-// journal unusable.
+// Lines are numbered, and each contains the hash of the line before, so that a line that was changed, lost or written by another
+// process is detected. The start of an activity is written without fsync, since an activity that is entered again checks for its
+// effect first; everything else is on disk before the flow gets it, except records of lazy activities. A last line that a crash
+// cut off is dropped; any other damage makes the journal unusable.
 package journal
 
 import (
@@ -25,20 +23,20 @@ import (
 )
 
 var (
-	// ErrNone says that the folder has no journal.
+	// ErrNone means that the folder has no journal.
 	ErrNone = errors.New("no journal")
-	// ErrDamaged says that a journal can't be trusted, or was written by a newer trellis. The
-	// message has file and line. Nothing repairs it; Begin puts it aside.
+	// ErrDamaged means that a journal can't be trusted, or was written by a newer trellis. The message has file and line. Nothing
+	// repairs the journal; Begin archives it.
 	ErrDamaged = errors.New("journal damaged")
-	// ErrFenced says that lock or journal are no longer the files that this process opened, or
-	// that someone else has written to them. Nothing was written. It also matches flow.ErrSuspended.
+	// ErrFenced means that the lock or the journal is no longer the file that this process opened, or that another process has
+	// written to it. Nothing was written. It also matches flow.ErrSuspended.
 	ErrFenced = errors.New("another process took over the run")
-	// ErrNondeterministic says that flow code asked for something else than it did before, or used a
-	// Flow in a way it must not. Nothing was done or written for what it asked.
+	// ErrNondeterministic means that flow code asked for something other than in an earlier execution, or misused a Flow. What it
+	// asked for was neither done nor written.
 	ErrNondeterministic = errors.New("flow code does not follow its journal")
 )
 
-// DamagedError is an ErrDamaged with what stands where.
+// DamagedError is an ErrDamaged with the place and the kind of the damage.
 type DamagedError struct {
 	File string
 	Line int
@@ -51,8 +49,8 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 
-// GoneError says that the folder of a run was removed, or renamed, while it was at work. Nothing was written. It matches
-// ErrFenced too.
+// GoneError means that the folder of a run was removed or renamed while the run was executed. Nothing was written. It also
+// matches ErrFenced.
 type GoneError struct{ Dir string }
 
 func (e *GoneError) Error() string {
@@ -61,11 +59,11 @@ func (e *GoneError) Error() string {
 
 func (e *GoneError) Is(target error) bool { return target == ErrFenced }
 
-// Parked is why Execute returned although the run has not ended: all of it waits, for longer than
-// is worth a process. It goes on when it is executed again.
+// Parked is the error of Execute if all of the run waits, for longer than is worth keeping a process. The run continues when it
+// is executed again.
 type Parked struct {
 	For   []string  // ids of the waits, such as await:approval#1
-	Until time.Time // when the first of them passes, zero if none ever does
+	Until time.Time // when the first of them ends by its limit, zero if none has a limit
 }
 
 func (p *Parked) Error() string {
@@ -76,40 +74,40 @@ func (p *Parked) Error() string {
 	return text
 }
 
-// Options say where a run is and what it may use. Only Dir is needed to begin a run.
+// Options say where a run is stored and what it may use. Only Dir is required to begin a run.
 type Options struct {
-	Dir        string          // run/; made when it is missing, but not what is above it
-	Clone      string          // of the repository, noted by Begin: a journal of another one came here by git, or was copied
-	Build      string          // of this program: inputs are compared with the record only if the same build began the run
-	Activities []flow.Activity // what flow code may call
-	ParkAfter  time.Duration   // waits longer than this park the run; zero is a minute
+	Dir        string          // run/; created if missing, but not its parents
+	Clone      string          // id of the repository's clone, recorded by Begin: a journal with another one came here by git or was copied
+	Build      string          // build of this program: inputs are compared with the record only if the same build began the run
+	Activities []flow.Activity // the activities that flow code may call
+	ParkAfter  time.Duration   // waits longer than this park the run; zero means a minute
 	Disk       *durable.Disk
-	Holder     durable.Holder // what the lock says about this process
-	// Clear, if set, is called with what the lock said before, as soon as it is taken. It makes sure that
-	// nothing of the former holder is still running, and its error keeps the run from being opened.
+	Holder     durable.Holder // description of this process in the lock
+	// Clear, if set, is called with the former holder of the lock as soon as the lock is taken. It makes sure that nothing of
+	// that holder is still running. If it fails, the run is not opened.
 	Clear func(former durable.Holder) error
-	// Mailbox, if set, tells what people want of the run. During Execute it is called from one
-	// goroutine: before the flow starts, on Poke, every five seconds, and again before the run parks
-	// or a wait gives up. It may tell the same messages each time, and should not take long.
+	// Mailbox, if set, returns messages from people to the run. During Execute it is called from one goroutine: before the flow
+	// starts, on Poke, every five seconds, and again before the run parks or a wait gives up. It may return the same messages
+	// each time, and should return quickly.
 	Mailbox func() []Message
-	// Waits, if set, is called when the flow begins to wait for a time or a signal that is not there yet, with the entry of
-	// that in the history. It is called again in a process that goes on with the wait.
+	// Waits, if set, is called with the history entry of a wait when the flow begins to wait for a time or for a signal that has
+	// not arrived. It is called again in a process that resumes the wait.
 	Waits func(Entry)
-	// Wrote, if set, is called when it was written down what came of an activity, of a wait or of the run. It must not wait.
+	// Wrote, if set, is called after the outcome of an activity, of a wait or of the run was written. It must not block.
 	Wrote func()
-	Now   func() time.Time // nil is time.Now
+	Now   func() time.Time // nil means time.Now
 }
 
-// Message is something that people want of a run. It becomes one record, once.
+// Message is a message from a person to a run. It is recorded once.
 type Message struct {
-	ID      string          // of a signal: one that was seen before is passed over
-	Signal  string          // name that an Await takes it by
-	Data    json.RawMessage // of the signal, at most flow.MaxPayload; may be nil
+	ID      string          // id of a signal; a signal with a known id is skipped
+	Signal  string          // name of the signal, for Await
+	Data    json.RawMessage // data of the signal, at most flow.MaxPayload; may be nil
 	Cancel  bool            // call the run off
-	Suspend error           // stop working on the run, for this reason; not recorded
+	Suspend error           // stop working on the run, for this reason, which is not recorded
 }
 
-// Spec is what a run begins with and keeps.
+// Spec is what a run begins with. It is stored in the journal.
 type Spec struct {
 	Run   string          // <task>/<n>
 	Flow  string          // name of the flow code
@@ -134,7 +132,7 @@ func checkPayload(data json.RawMessage) error {
 	return nil
 }
 
-// suspended is err as a reason to stop working on the run.
+// suspended wraps err so that it matches flow.ErrSuspended.
 func suspended(err error) error {
 	if errors.Is(err, flow.ErrSuspended) {
 		return err

@@ -10,12 +10,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// lookEvery is how often ownership and mailbox are looked at when nobody pokes.
+// lookEvery is the interval at which ownership and mailbox are checked without a Poke.
 const lookEvery = 5 * time.Second
 
-// keep starts the goroutine that brings in what happens outside: messages, the end of ctx, the loss of
-// the lock. It alone turns messages into records and parks the run. It has looked once when keep
-// returns; stop ends it, and may be called twice.
+// keep starts the goroutine that handles events from outside: messages, the end of ctx, the loss of the lock. Only that goroutine
+// records messages and parks the run. It has made its first check when keep returns. stop ends it and may be called twice.
 func (e *engine) keep(ctx context.Context) (stop func()) {
 	first, quit, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -48,7 +47,7 @@ func (e *engine) interrupt(cause error) {
 	e.halt(suspended(cause))
 }
 
-// look takes in the mailbox and looks whether the run is still ours and still has something to do.
+// look reads the mailbox, and checks whether the run is still ours and still has something to do.
 func (e *engine) look() {
 	if !e.beginLook() {
 		return
@@ -83,7 +82,7 @@ func (e *engine) beginLook() bool {
 	return e.stop == nil
 }
 
-// receive makes a message a record, once.
+// receive records a message, unless it is recorded already.
 func (e *engine) receive(m Message) {
 	switch {
 	case m.Suspend != nil:
@@ -102,8 +101,8 @@ func (e *engine) receive(m Message) {
 	}
 }
 
-// park stops the engine when every goroutine of the flow waits, none of them for a short time, and
-// they have done so since before the look at the mailbox that is just over.
+// park stops the engine if every goroutine of the flow waits, each for longer than ParkAfter, and has done so since before the
+// mailbox check that just ended.
 func (e *engine) park() {
 	if e.stop != nil || e.running > 0 || e.looked <= e.still {
 		return
@@ -111,7 +110,7 @@ func (e *engine) park() {
 	p := &Parked{}
 	for _, w := range e.waiters {
 		if w.call == nil {
-			continue // for branches, which are among the others
+			continue // waits for branches, whose own waiters are in the list
 		}
 		p.For = append(p.For, w.call.id)
 		if w.limit == flow.Forever {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ledger is what the records of a run come to. The same code builds it from a file and from records
-// as they are appended.
+// ledger is the state that the records of a run add up to. The same code builds it from a file and from records as they are
+// appended.
 type ledger struct {
 	spec      *record
 	calls     []*call // in the order in which they first started
@@ -30,12 +30,12 @@ type call struct {
 	in              json.RawMessage
 	started         time.Time
 	done            *record
-	took            *signal // by an Await
+	took            *signal // the signal that an Await took
 
-	// What the engine knows.
-	since   time.Time // started, or Open found it started; by the clock of timers
-	entered bool      // by this Execute
-	asked   bool      // by the flow code of this Execute
+	// Used by the engine only.
+	since   time.Time // when the call started, or Open found it started; by the monotonic clock
+	entered bool      // started during this Execute
+	asked   bool      // asked for by the flow code during this Execute
 }
 
 func (c *call) String() string {
@@ -54,7 +54,7 @@ func newLedger() *ledger {
 	return &ledger{byID: map[string]*call{}, byMessage: map[string]bool{}}
 }
 
-// add takes in the next record. An error says why no engine would have written it.
+// add applies the next record. It returns an error for a record that no engine would have written.
 func (l *ledger) add(r *record) error {
 	switch {
 	case (l.spec == nil) != (r.Kind == kindRun):
@@ -109,7 +109,7 @@ func (l *ledger) addStart(r *record) error {
 	return nil
 }
 
-// scopeOf is what stands before name#number in id: "" or a path that ends in a slash.
+// scopeOf returns the part of id before name#number: "" or a path that ends in a slash.
 func scopeOf(id, name string) (string, error) {
 	at := strings.LastIndexByte(id, '#')
 	if at < 0 || name == "" || !strings.HasSuffix(id[:at], name) {
@@ -141,7 +141,7 @@ func (l *ledger) addDone(r *record) error {
 	return nil
 }
 
-// signal is the one that record n brought.
+// signal returns the signal in record n, or nil.
 func (l *ledger) signal(n int) *signal {
 	i, found := slices.BinarySearchFunc(l.signals, n, func(s *signal, n int) int { return s.N - n })
 	if !found {
@@ -167,7 +167,7 @@ func (l *ledger) addSignal(r *record) error {
 	return nil
 }
 
-// result is what the flow gets from a call that is done.
+// result returns to the flow the outcome of a call that is done.
 func (c *call) result(out any) error {
 	if c.done.Fail != nil {
 		return fromFailure(c.done.Fail)

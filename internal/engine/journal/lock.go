@@ -11,7 +11,7 @@ import (
 
 const lockName = "lock"
 
-// acquire takes the lock of the folder and makes sure that the former holder left nothing running.
+// acquire takes the lock of the folder and makes sure that nothing of the former holder is still running.
 func acquire(o Options) (*durable.Lock, error) {
 	if err := makeFolder(o); err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func acquire(o Options) (*durable.Lock, error) {
 	return durable.TakeOver(filepath.Join(o.Dir, lockName), o.Holder, clear)
 }
 
-// makeFolder makes the run's folder, which git never sees. The folder above it is not made: a task
-// whose directory is gone must not come back as an empty one.
+// makeFolder creates the run's folder with a .gitignore for all of it. It does not create the folder above: a task whose
+// directory was removed must not come back as an empty one.
 func makeFolder(o Options) error {
 	if err := o.Disk.Mkdir(o.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -2,8 +2,8 @@ package journal
 
 import "bytes"
 
-// Rewrite changes the lines of a journal and keeps their chain: where a line names the hash of the one before, it names that of
-// what this became. What is damaged before is so afterwards.
+// Rewrite applies change to the lines of a journal and keeps their chain intact: a hash that names the line before is replaced by
+// the hash of the changed line. Damage in the journal remains.
 func Rewrite(data []byte, change func(line []byte) []byte) []byte {
 	out := make([]byte, 0, len(data))
 	was, now := "", ""

@@ -16,21 +16,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// Run is a run's folder whose lock this process holds. Its methods may be called by several goroutines.
+// Run is a run's folder whose lock this process holds. Its methods may be called concurrently.
 type Run struct {
 	o    Options
 	acts map[string]flow.Activity
 	lock *durable.Lock
 	poke chan struct{}
 
-	mu   sync.Mutex // of all below, and of the engine
-	file *file      // nil without a journal
-	busy bool       // Execute is at work
+	mu   sync.Mutex // protects the fields below and those of the engine
+	file *file      // nil if there is no journal
+	busy bool       // Execute is running
 }
 
-// Open takes the lock of the run's folder and reads the journal. Without a journal the Run is empty
-// and can only Begin. Errors: *durable.HeldError when another process has the lock, what Options.Clear
-// returned, ErrDamaged. The lock is held until Close.
+// Open takes the lock of the run's folder and reads the journal. Without a journal the Run is empty, and only Begin can be
+// called. Errors: *durable.HeldError if another process has the lock, the error of Options.Clear, ErrDamaged. The lock is held
+// until Close.
 func Open(o Options) (*Run, error) {
 	r, err := hold(o)
 	if err != nil {
@@ -60,7 +60,7 @@ func hold(o Options) (*Run, error) {
 	return &Run{o: o, acts: acts, lock: lock, poke: make(chan struct{}, 1)}, nil
 }
 
-// index finds activities by name. Ids are paths made of names, and waits have ids like activities.
+// index returns the activities by name. It returns an error for a name that can't be part of an id or that waits use.
 func index(list []flow.Activity) (map[string]flow.Activity, error) {
 	acts := map[string]flow.Activity{}
 	for _, a := range list {
@@ -80,7 +80,7 @@ func legal(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/#\x00")
 }
 
-// History is what the journal says now, also while the run is executed. Without a journal it is Empty.
+// History returns the current content of the journal, even during Execute. Without a journal it is Empty.
 func (r *Run) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,14 +88,14 @@ func (r *Run) History() *History {
 	if r.file != nil {
 		h = r.file.book.history()
 	}
-	earlier, _ := archived(r.o.Dir) // a folder that can't be listed any more fences the run soon
+	earlier, _ := archived(r.o.Dir) // if the folder can't be listed any more, the run is fenced soon
 	if h.Number = earlier.last(); !h.Empty() {
 		h.Number++
 	}
 	return h
 }
 
-// Waits are the sleeps and awaits that have no outcome yet.
+// Waits returns the sleeps and awaits that have no outcome yet.
 func (r *Run) Waits() (list []Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,17 +110,16 @@ func (r *Run) Waits() (list []Entry) {
 	return list
 }
 
-// Poke has the mailbox looked at soon. It never blocks.
+// Poke requests a mailbox check soon. It never blocks.
 func (r *Run) Poke() {
 	select {
 	case r.poke <- struct{}{}:
-	default: // it is going to be looked at anyway
+	default: // a check is pending already
 	}
 }
 
-// Begin begins a new run. The journal of the one before, whether it has ended or not, is kept as
-// journal.<n>.jsonl; at every moment journal.jsonl is the old one or the new one, whole. It can't be
-// called during Execute.
+// Begin begins a new run. The journal of the previous run, whether ended or not, is kept as journal.<n>.jsonl. At every moment
+// journal.jsonl is either the complete old journal or the complete new one. Begin can't be called during Execute.
 func (r *Run) Begin(s Spec) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,8 +155,8 @@ func (r *Run) begin(s Spec) error {
 	return err
 }
 
-// putAside gives the current journal its second name. The first is taken from it when the new journal
-// is moved there, so that there is no moment without one.
+// putAside links the current journal to its archive name. The first name is replaced when the new journal is renamed to it, so
+// that there is always a journal.
 func (r *Run) putAside() error {
 	path := filepath.Join(r.o.Dir, journalName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -172,15 +171,15 @@ func (r *Run) putAside() error {
 		err = os.Link(path, aside)
 	}
 	switch {
-	case err == nil, errors.Is(err, fs.ErrExist): // a crash came after this step
+	case err == nil, errors.Is(err, fs.ErrExist): // an earlier Begin crashed after this step
 		return nil
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission): // no second names here
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission): // no hard links here
 		return r.o.Disk.Rename(path, aside)
 	}
 	return fmt.Errorf("putting %s aside: %w", path, err)
 }
 
-// Close frees the lock. It must not be called during Execute; calling it again does nothing.
+// Close releases the lock. It must not be called during Execute. Further calls do nothing.
 func (r *Run) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +193,7 @@ func (r *Run) Close() error {
 
 func (r *Run) closeFile() {
 	if r.file != nil {
-		r.file.f.Close() // what had to be on disk has been synced
+		r.file.f.Close() // the records have been synced as required
 		r.file = nil
 	}
 }

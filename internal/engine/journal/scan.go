@@ -7,16 +7,16 @@ import (
 	"fmt"
 )
 
-// reading is how far a journal's bytes could be read.
+// reading is the part of a journal that could be read.
 type reading struct {
 	book *ledger
-	n    int    // records
-	size int64  // bytes of them; what follows is a torn line
-	prev string // hash of the last
+	n    int    // number of records
+	size int64  // size of the records in bytes; the rest is a torn line
+	prev string // hash of the last record
 }
 
-// scan reads the journal called name. With an error, which is an ErrDamaged, it is what stands before
-// the damage.
+// scan decodes the journal called name. If the error is not nil, it is an ErrDamaged, and the reading is the part before the
+// damage.
 func scan(name string, data []byte) (reading, error) {
 	got := reading{book: newLedger()}
 	for rest := data; len(rest) > 0; {
@@ -35,8 +35,8 @@ func scan(name string, data []byte) (reading, error) {
 	return got, nil
 }
 
-// torn reports whether the last line may be what a crash left of a write: it has no end, or its
-// pages came to the disk in part. The first line can't be, since a journal appears with it.
+// torn reports whether the last line may be the rest of a write that a crash interrupted: it has no end, or only some of its
+// pages reached the disk. The first line can't be torn, since the file is created together with it.
 func torn(line []byte, whole bool) bool { return !whole || !json.Valid(line) }
 
 func (g *reading) take(line []byte, whole bool) error {

@@ -6,18 +6,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// waiter is a goroutine of the flow that waits: for a time or a signal, or for branches.
+// waiter is a goroutine of the flow that waits for a time, a signal or branches.
 type waiter struct {
-	ready func() bool   // called with the mutex
-	wake  chan struct{} // closed when it may go on
+	ready func() bool   // called with the mutex held
+	wake  chan struct{} // closed when the goroutine may continue
 
-	// Of a Sleep or an Await.
+	// For a Sleep or an Await only.
 	call    *call
-	limit   time.Duration // flow.Forever: none
-	listens bool          // an Await
-	signal  string        // that it listens for
-	deaf    bool          // to cancel
-	last    int           // the look at the mailbox after which it gives up
+	limit   time.Duration // flow.Forever: no limit
+	listens bool          // true for an Await
+	signal  string        // name of the awaited signal
+	deaf    bool          // ignores a cancel
+	last    int           // number of the mailbox check after which it gives up; 0: the limit has not passed
 	got     *signal
 }
 
@@ -40,7 +40,7 @@ func (e *engine) await(w *waiter) error {
 	return e.finish(w.call, &record{})
 }
 
-// tellWait tells that a wait begins, unless it is over, or only a look.
+// tellWait calls Options.Waits, unless the wait is over already or has limit 0.
 func (e *engine) tellWait(w *waiter) {
 	if e.o.Waits != nil && e.stop == nil && w.limit != 0 && !w.ready() {
 		entry := w.call.entry()
@@ -48,15 +48,15 @@ func (e *engine) tellWait(w *waiter) {
 	}
 }
 
-// check is settle for timers. Where the wall clock is slower than they are, the next look does the rest.
+// check is settle for timers. If the wall clock is slower than the timers, the next mailbox check wakes the rest.
 func (e *engine) check() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settle()
 }
 
-// over reports whether a Sleep or Await has its outcome. An Await gives up only after a look at the
-// mailbox that began when its limit had passed.
+// over reports whether a Sleep or Await has its outcome. An Await gives up only after a mailbox check that began after its limit
+// had passed.
 func (e *engine) over(w *waiter) bool {
 	if w.listens && w.got == nil {
 		w.got = e.take(w.signal)
@@ -79,10 +79,10 @@ func (e *engine) passed(w *waiter) bool {
 	return w.limit != flow.Forever && e.left(w) <= 0
 }
 
-// left is how much of its limit is left.
+// left returns how much of the limit of w is left.
 func (e *engine) left(w *waiter) time.Duration { return w.limit - e.elapsed(w.call) }
 
-// take is the oldest signal of that name, taken from now on.
+// take claims and returns the oldest signal of that name, or nil.
 func (e *engine) take(name string) *signal {
 	for _, s := range e.book.signals {
 		if s.Name == name && !s.taken && !e.claimed[s] {
@@ -93,7 +93,7 @@ func (e *engine) take(name string) *signal {
 	return nil
 }
 
-// wait blocks the goroutine until w is ready; for a time or a signal it waits no longer than the engine runs.
+// wait blocks the goroutine until w is ready. A wait for a time or a signal also ends when the engine stops.
 func (e *engine) wait(w *waiter) {
 	if w.call != nil && e.stop != nil || w.ready() {
 		return
@@ -104,8 +104,8 @@ func (e *engine) wait(w *waiter) {
 	e.unlocked(func() { <-w.wake })
 }
 
-// rest says that a goroutine of the flow waits or has ended. When none is left that works, the run
-// may be able to park, which a look at the mailbox decides.
+// rest records that a goroutine of the flow waits or has ended. If none is running any more, the run may be able to park, which a
+// mailbox check decides.
 func (e *engine) rest() {
 	if e.running--; e.running == 0 {
 		e.still = e.begun
@@ -113,7 +113,7 @@ func (e *engine) rest() {
 	}
 }
 
-// settle wakes who is ready. It is called after every change that somebody may wait for.
+// settle wakes the waiters that are ready. It is called after every change that a waiter may wait for.
 func (e *engine) settle() {
 	waiting := e.waiters
 	e.waiters = nil

@@ -19,7 +19,7 @@ func (s *suite) results() {
 		if err != nil {
 			return "", err
 		}
-		two := "stays" // null leaves it alone
+		two := "stays" // null does not change it
 		if err := f.Do("b", nil, &two); err != nil {
 			return "", err
 		}
@@ -33,8 +33,7 @@ func (s *suite) results() {
 	}
 }
 
-// A failure is data: whole, the same from the record, and nothing tries again by itself. What is no failure
-// becomes one.
+// A failure is data: complete, the same when read from the record, and not retried by the engine. Other errors become failures.
 func (s *suite) failures() {
 	want := &flow.Failure{Code: "rate_limited", Detail: "wait", Retryable: true,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), ResumeAt: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)}
@@ -61,7 +60,7 @@ func (s *suite) failures() {
 	s.wantEntered("a#1", "b#1", "c#1", "c#1")
 }
 
-// suspendOnce is work that is cut off the first time.
+// suspendOnce is work that is cut off at the first attempt.
 func (s *suite) suspendOnce(ctx context.Context, c flow.Call, in string) (any, error) {
 	if c.Attempt > 1 {
 		return in, nil
@@ -132,11 +131,11 @@ func (s *suite) payloads() {
 	s.wantEntered("a#1", "c#1")
 }
 
-// What is finished is not entered again; what was cut off is, and knows it.
+// A finished activity is not entered again. One that was cut off is, and its attempt says so.
 func (s *suite) suspend() {
 	s.do["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
-		one, err := a.Do(f, "<one & \u2028>") // spelled as JSON in more than one way
+		one, err := a.Do(f, "<one & \u2028>") // has more than one encoding in JSON
 		if err != nil {
 			return "", err
 		}
@@ -169,7 +168,7 @@ func (s *suite) successWhileStopping() {
 	s.wantEntered("a#1")
 }
 
-// A failure while the run stops may come of the stopping, so it is no outcome.
+// A failure while the run is stopping may be caused by that, so it is not recorded as an outcome.
 func (s *suite) failureWhileStopping() {
 	s.do["a"] = func(ctx context.Context, c flow.Call, in string) (any, error) {
 		if c.Attempt > 1 {
@@ -187,7 +186,7 @@ func (s *suite) failureWhileStopping() {
 	s.wantRun(fn, "again", nil)
 }
 
-// Rules that flow code must not break: the run stops, and what it asked for does not happen.
+// Rules that flow code must not break. If it does, the run stops, and what it asked for is not done.
 func (s *suite) misuse() {
 	nothing := func(flow.Flow) error { return nil }
 	for name, fn := range map[string]func(f flow.Flow) error{

@@ -12,12 +12,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// step is a branch that enters activity a once.
+// step returns a branch that enters activity a once.
 func step(name string, after ...string) flow.Branch {
 	return flow.Branch{Name: name, After: after, Run: func(f flow.Flow) error { _, err := a.Do(f, name); return err }}
 }
 
-// A branch begins when those in its After have ended, however the list is ordered.
+// A branch begins once those in its After have ended, regardless of the order of the list.
 func (s *suite) branchOrder() {
 	s.wantRun(func(f flow.Flow, _ string) (string, error) {
 		if err := f.All(0); err != nil {
@@ -32,7 +32,7 @@ func (s *suite) branchOrder() {
 	}
 }
 
-// At most n branches are at work, and as many as that really are.
+// At most n branches run at a time, and n do if there are enough.
 func (s *suite) branchPool() {
 	const pool = 3
 	var mu sync.Mutex
@@ -50,7 +50,7 @@ func (s *suite) branchPool() {
 		}
 		mu.Unlock()
 		<-full
-		time.Sleep(5 * time.Millisecond) // so that one more could come in
+		time.Sleep(5 * time.Millisecond) // time for a further branch to start
 		mu.Lock()
 		defer mu.Unlock()
 		working--
@@ -66,8 +66,8 @@ func (s *suite) branchPool() {
 	}
 }
 
-// All waits for every branch and joins what they return in the order of the list; a branch that fails
-// keeps nobody from starting.
+// All waits for every branch and joins their errors in the order of the list. A branch that fails does not prevent others from
+// starting.
 func (s *suite) branchErrors() {
 	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		if strings.HasPrefix(in, "bad") {
@@ -87,7 +87,7 @@ func (s *suite) branchErrors() {
 	}
 }
 
-// Branches that were cut off go on each where it was, with counters of their own.
+// Branches that were cut off continue each where it was, with separate counters.
 func (s *suite) branchesResume() {
 	s.do["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
@@ -135,7 +135,7 @@ func (s *suite) nestedBranches() {
 	s.wantEntered("x/a#1", "x/deep/p/a#1", "x/deep/q/a#1", "y/a#1", "y/deep/p/a#1", "y/deep/q/a#1")
 }
 
-// What a cancel means is for each branch to say; one that had not begun hears of it too.
+// Each branch decides what a cancel means. A branch that had not begun gets the cancel too.
 func (s *suite) cancelBranches() {
 	s.do["a"] = func(ctx context.Context, _ flow.Call, _ string) (any, error) {
 		s.engine.Cancel()

@@ -1,4 +1,4 @@
-// Package flowtest holds the contract of flow.Flow as tests. Every engine runs them.
+// Package flowtest tests the contract of flow.Flow. Every engine runs these tests.
 package flowtest
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// Input is what every run of the suite begins with.
+// Input is the input of every run of the suite.
 const Input = "the input"
 
 // Func is the flow code of a run.
 type Func func(f flow.Flow, in string) (string, error)
 
-// Engine is one run of an engine under test. Run is called from one goroutine at a time, the other methods
-// from any, also before Run.
+// Engine is one run of an engine under test. Run is called from one goroutine at a time, the other methods from any goroutine,
+// even before Run.
 type Engine interface {
-	// Run begins the run with Input, or goes on with it as a new process would, and returns the
-	// result of the flow. It outlasts waits of any length. It returns early, with an error that matches
-	// flow.ErrSuspended, after Suspend, and with any other error when the flow breaks a rule.
+	// Run begins the run with Input, or resumes it as a new process would, and returns the result of the flow. It waits as long
+	// as the flow does. It returns early, with an error that matches flow.ErrSuspended, after Suspend, and with any other error
+	// if the flow breaks a rule.
 	Run(fn Func, acts ...flow.Activity) (string, error)
-	// Signal sends a signal, and returns when the next Await is bound to see it.
+	// Signal sends a signal, and returns when the next Await is certain to see it.
 	Signal(id, name string, data any)
 	// Cancel calls the run off.
 	Cancel()
@@ -33,7 +33,7 @@ type Engine interface {
 	Suspend()
 }
 
-// Run runs the suite. engine makes a fresh run for each test.
+// Run runs the suite. engine creates a new run for each test.
 func Run(t *testing.T, engine func(t *testing.T) Engine) {
 	tests := map[string]func(*suite){
 		"Results":              (*suite).results,
@@ -72,7 +72,7 @@ func Run(t *testing.T, engine func(t *testing.T) Engine) {
 	}
 }
 
-// work is what an activity of the suite does. Attempt is that of the call.
+// work is the code of an activity of the suite. c.Attempt is that of the call.
 type work func(ctx context.Context, c flow.Call, in string) (any, error)
 
 // suite has three activities, a, b and c, which return their input unless do says otherwise, and logs
@@ -81,7 +81,7 @@ type suite struct {
 	*testing.T
 	fresh  func(*testing.T) Engine
 	engine Engine
-	do     map[string]work // before Run only
+	do     map[string]work // set before Run only
 
 	mu    sync.Mutex
 	calls []flow.Call
@@ -98,7 +98,7 @@ const (
 	c flow.Act[string, string] = "c"
 )
 
-// run is Engine.Run with the suite's activities.
+// run calls Engine.Run with the suite's activities.
 func (s *suite) run(fn Func) (string, error) {
 	var acts []flow.Activity
 	for _, name := range []string{"a", "b", "c"} {
@@ -123,7 +123,7 @@ func (s *suite) log(c flow.Call, in string) {
 	s.calls, s.ins = append(s.calls, c), append(s.ins, in)
 }
 
-// entered are the ids of the calls so far, in order.
+// entered returns the ids of the calls so far, in order.
 func (s *suite) entered() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *suite) wantEntered(want ...string) {
 	}
 }
 
-// wantRun runs fn and compares what comes of it.
+// wantRun runs fn and compares its result and error.
 func (s *suite) wantRun(fn Func, want string, wantErr error) {
 	s.Helper()
 	got, err := s.run(fn)

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// Signals wait for their Await, in the order in which they came, and stay apart by name.
+// Signals are kept for their Await in the order of arrival, separately by name.
 func (s *suite) signals() {
 	s.engine.Signal("1", "s", "one")
 	s.engine.Signal("2", "other", "x")
@@ -36,7 +36,7 @@ func (s *suite) signals() {
 	}, "one three four ", nil)
 }
 
-// A signal that an Await took is gone, also for the Await after a restart.
+// A signal that an Await took is not taken again, even by an Await after a restart.
 func (s *suite) signalsAreTakenOnce() {
 	s.engine.Signal("1", "s", 1)
 	s.engine.Signal("2", "s", nil)
@@ -81,7 +81,7 @@ func (s *suite) awaitLimits() {
 	}, fmt.Sprint(false, "untouched", true), nil)
 }
 
-// Limit 0 sees what was sent before, and the answer stays.
+// An Await with limit 0 takes a signal that was sent before, and its answer is recorded.
 func (s *suite) lookWithoutWaiting() {
 	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Signal("1", "s", 1)
@@ -182,7 +182,7 @@ func (s *suite) cancelBeforeRun() {
 	s.wantEntered("b#1")
 }
 
-// What was cut off and then called off is not entered again.
+// An activity that was cut off and then cancelled is not entered again.
 func (s *suite) cancelCutOff() {
 	s.do["a"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) { return a.Do(f, "") }
@@ -192,7 +192,7 @@ func (s *suite) cancelCutOff() {
 	s.wantEntered("a#1")
 }
 
-// What succeeds in spite of a cancel has succeeded.
+// An activity that succeeds despite a cancel counts as succeeded.
 func (s *suite) cancelledButDone() {
 	s.do["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Cancel()
@@ -212,7 +212,7 @@ func (s *suite) cancelledButDone() {
 	s.wantEntered("a#1")
 }
 
-// A cancel is remembered. Calls that it kept from starting leave no gap, and what it cut off stays cut off.
+// A cancel is recorded. Calls that it kept from starting leave no gap in the numbers, and a call that it cut off stays cut off.
 func (s *suite) cancelResumes() {
 	s.do["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Cancel()
