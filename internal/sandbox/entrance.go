@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// entrance is the first argument of a program that plays the entrance of a cell whose network is narrow.
+// entrance is the first argument of a program that plays the entrance of a cell whose network is restricted.
 const entrance = "sandbox-entrance"
 
-// Entered plays the entrance, where args, those of this process without its name, say so: it listens on the addresses that they name,
-// hands the listeners over, and becomes the program behind them, which finds its proxy in its environment. It returns only
-// when that fails, or with is false when this process is none. Programs named in Box.Program call it first thing.
+// Entered plays the entrance if args, this process's arguments without its name, ask for it. It listens on the addresses in args,
+// passes the listeners to Trellis, and replaces itself by the program after them, with its proxy in the environment. It returns
+// only if that fails, or with is false if args do not ask for it. Programs named in Box.Program call it first.
 func Entered(args []string) (code int, is bool) {
 	if len(args) == 0 || args[0] != entrance {
 		return 0, false
@@ -23,7 +23,7 @@ func Entered(args []string) (code int, is bool) {
 	return 126, true
 }
 
-// enter returns why it failed.
+// enter implements Entered. It returns only on an error.
 func enter(args []string) error {
 	n := slices.Index(args, "--")
 	if n < 1 || len(args) == n+1 {
@@ -38,7 +38,7 @@ func enter(args []string) error {
 	return fmt.Errorf("starting %s: %w", argv[0], syscall.Exec(argv[0], argv, proxied(os.Environ(), proxy)))
 }
 
-// handOver listens on addresses, and sends the listeners to Trellis. The last one is where the proxy is.
+// handOver listens on addresses and sends the listeners to Trellis. It returns the address of the last one, which is the proxy.
 func handOver(addresses []string) (proxy string, err error) {
 	to, err := unixConn(os.NewFile(entranceFile, "entrance"))
 	if err != nil {
@@ -64,12 +64,12 @@ func handOver(addresses []string) (proxy string, err error) {
 	return proxy, nil
 }
 
-// proxyVariables are how programs are told of a proxy, in lower case and in upper.
+// proxyVariables are the variables that name a proxy. Programs read them in lower and in upper case.
 var proxyVariables = []string{"http_proxy", "https_proxy", "all_proxy", noProxy}
 
-const noProxy = "no_proxy" // what is reached without
+const noProxy = "no_proxy" // hosts that are reached without a proxy
 
-// proxied is an environment whose programs ask a proxy for everything but the loopback.
+// proxied returns env with a proxy for everything except the loopback.
 func proxied(env []string, proxy string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// usualVariables are what shells, compilers and the tools of builds read, by name or by how the name begins (FOO_*). None is here
-// that by its nature holds an account. What secrets says is no part of it, whatever it begins with.
+// usualVariables are the variables that shells, compilers and build tools read, by name or prefix (FOO_*). None of them holds an
+// account by its nature. Variables that package secrets takes for a secret are left out even if a prefix matches.
 var usualVariables = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL PWD OLDPWD SHLVL HOSTNAME HOSTTYPE OSTYPE LANG LANGUAGE LC_* TZ TZDIR LOCALE_ARCHIVE TMPDIR TMP TEMP
 	TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS COLORTERM COLUMNS LINES LS_COLORS NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE EDITOR VISUAL PAGER LESS MANPATH INFOPATH
@@ -33,12 +33,12 @@ var usualVariables = strings.Fields(`
 	DOTNET_* NUGET_PACKAGES NUGET_HTTP_CACHE_PATH NUGET_PLUGINS_CACHE_PATH MSBUILD* ERL_AFLAGS ERL_FLAGS ERL_LIBS ELIXIR_ERL_OPTIONS MIX_ENV MIX_HOME MIX_ARCHIVES MIX_TARGET HEX_HOME REBAR_CACHE_DIR STACK_ROOT STACK_YAML CABAL_DIR CABAL_CONFIG GHC_PACKAGE_PATH GHCUP_* OPAM* OCAML* CAML_LD_LIBRARY_PATH DUNE_*
 	ZIG_* SWIFT* TOOLCHAINS DEVELOPER_DIR SDKROOT MACOSX_DEPLOYMENT_TARGET FLUTTER_ROOT PUB_CACHE DART_SDK NIMBLE_DIR CRYSTAL_PATH CRYSTAL_CACHE_DIR TF_PLUGIN_CACHE_DIR TF_DATA_DIR TF_IN_AUTOMATION HELM_CACHE_HOME MISE_* ASDF_* PROTO_HOME DIRENV_DIR`)
 
-// ofAgents are how the names of variables of agents and their providers begin.
+// ofAgents are the prefixes of the variables of agents and their providers.
 var ofAgents = []string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "OPENCODE_"}
 
-// Environment is what of env a command of the project gets: outside of a sandbox all but the accounts of agents, in one the usual
-// variables without secrets. What Env names it gets in any case. It is the same with auto on a machine that has no sandbox,
-// so that a check fails everywhere or nowhere.
+// Environment returns the part of env that a command of the project gets: outside of a sandbox everything but the accounts of
+// agents, in a sandbox the usual variables without secrets. Variables named in Env are always included. With auto the result is
+// the same on a machine without a sandbox, so that a check fails everywhere or nowhere.
 func (b *Box) Environment(env []string) []string {
 	if b == nil {
 		return env
@@ -49,8 +49,8 @@ func (b *Box) Environment(env []string) []string {
 	})
 }
 
-// Withheld are the names of the variables of env that commands do not get and that look as if they held an account, but for
-// those of agents, which are for no command.
+// Withheld returns the names of the variables of env that commands do not get and that look as if they held an account. Variables
+// of agents are left out, since no command gets them.
 func (b *Box) Withheld(env []string) (names []string) {
 	given := b.Environment(env)
 	for _, e := range env {
@@ -71,7 +71,7 @@ func (b *Box) ofAgent(name, value string) bool {
 	return secrets.MayHold(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(ofAgents, begins))
 }
 
-// forBuilds reports whether builds read a variable, and it holds no secret.
+// forBuilds reports whether builds read a variable and it does not hold a secret.
 func forBuilds(name, value string) bool {
 	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secrets.MayHold(name, value)
 }

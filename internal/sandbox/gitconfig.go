@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// maxSettings is how long the settings of a repository may be.
+// maxSettings is the largest size of a repository's git settings, in bytes.
 const maxSettings = 1 << 20
 
-// HidesAccount reports whether the repository's settings hold an account, which is not shown.
+// HidesAccount reports whether the repository's git settings hold an account, which is then hidden.
 func (b *Box) HidesAccount() bool {
 	data, err := durable.Read(b.gitSettings(), maxSettings)
 	return err == nil && secrets.InSettings(data)
@@ -26,8 +26,8 @@ func (b *Box) HidesAccount() bool {
 
 func (b *Box) gitSettings() string { return filepath.Join(b.Repo.Common, "config") }
 
-// withoutAccounts lays a copy over the settings of the repository when they hold an account, wherever they are shown. What git
-// needs of them is in it.
+// withoutAccounts mounts a copy without accounts over the repository's git settings, wherever they are visible, if they hold an
+// account. The copy has all settings that git needs.
 func (b *Box) withoutAccounts(l *layout) error {
 	data, err := durable.Read(b.gitSettings(), maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,11 +63,11 @@ func keepCopy(path string, data []byte) error {
 	return new(durable.Disk).WriteFile(path, data, 0o600)
 }
 
-// inAddress is an account in an address.
+// inAddress matches an account in a URL.
 var inAddress = trellis.Pattern(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
 
-// disclosed are settings of git without accounts: addresses lose theirs, and any other line that holds one is left out, with
-// those that go on with it.
+// disclosed returns git settings without accounts: URLs lose their account, and other lines that hold one are left out together
+// with their continuation lines.
 func disclosed(data []byte) []byte {
 	var kept strings.Builder
 	leaving := false
@@ -81,7 +81,7 @@ func disclosed(data []byte) []byte {
 		switch holds := secrets.InSettings([]byte(line)); {
 		case !holds:
 			kept.WriteString(line)
-		case strings.HasPrefix(strings.TrimSpace(line), "["): // what follows is not to be said of what stands before
+		case strings.HasPrefix(strings.TrimSpace(line), "["): // the lines below must not become part of the section above
 			kept.WriteString("[hidden]\n")
 		default:
 			leaving = goesOn

@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// ofRun are the paths below /run that programs read: where names are looked up, and the programs of NixOS.
+// ofRun are the paths below /run that programs read: for name resolution, and the programs of NixOS.
 var ofRun = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd", "/run/current-system", "/run/booted-system", "/run/opengl-driver"}
 
-// tools are the programs of a home folder, and what they are made of: all else in it is not there.
+// tools are the programs in a home folder, and their files. Everything else in the home folder is hidden.
 var tools = strings.Fields(`
 	bin .local/bin .local/lib .local/libexec .local/opt .local/pipx .local/share/pipx .local/share/uv .local/share/mise .local/share/rtx .local/share/fnm .local/share/nvm .local/share/asdf .local/share/virtualenvs
 	.local/share/claude .local/share/pnpm .local/share/coursier .local/share/swiftly .local/share/man .local/share/bash-completion .local/share/zinit .local/state/nix/profiles .nix-profile .nix-defexpr .guix-profile .linuxbrew
@@ -25,7 +25,7 @@ var tools = strings.Fields(`
 	.mix/archives .mix/elixir .mix/escripts .mix/rebar .mix/rebar3 .local/share/mix .platformio/packages .platformio/platforms .platformio/lib .platformio/boards .platformio/penv .conan2/extensions .stack/global-project .hex/packages .kerl .kiex .asdf .vfox .mise .tfenv .tenv .terraform.d/plugins .swiftly .zvm .zig .nimble/bin .nimble/pkgs2 .choosenim .pub-cache/bin .pub-cache/hosted .pub-cache/git flutter Android/Sdk .fvm
 	.foundry/bin .solana/bin .wasmtime/bin .wasmer/bin .krew/bin .arkade/bin .jbang/bin .emsdk .fzf .oh-my-zsh .antigen .local/share/fonts .fonts .terminfo R perl5 .luarocks/bin .luarocks/lib .luarocks/share .roswell .quicklisp quicklisp`)
 
-// settings are files of a home folder that tools read. One that holds an account is not there.
+// settings are files in a home folder that tools read. A file that holds an account is hidden.
 var settings = strings.Fields(`
 	.gitconfig .gitignore .gitignore_global .gitattributes .config/git/config .config/git/ignore .config/git/attributes .config/go/env .cargo/config .cargo/config.toml .cargo/env .config/rustfmt/rustfmt.toml .rustfmt.toml
 	.profile .bash_profile .bash_login .bashrc .bash_aliases .zshenv .zprofile .zshrc .zlogin .config/fish/config.fish .inputrc .editorconfig .clang-format .clang-tidy .tool-versions .asdfrc .config/mise/config.toml .mise.toml
@@ -34,15 +34,15 @@ var settings = strings.Fields(`
 	.conan2/global.conf .conan2/settings.yml .conan2/settings_user.yml .conan2/remotes.json .conan/conan.conf .conan/settings.yml .conan/remotes.json .config/rebar3/rebar.config
 	.cabal/config .config/cabal/config .stack/config.yaml .ghci .Rprofile .latexmkrc .config/nix/nix.conf .config/nixpkgs/config.nix .bazelrc .ccache/ccache.conf .config/ccache/ccache.conf .config/golangci/config.yml .prettierrc .eslintrc.json .config/fontconfig/fonts.conf`)
 
-// settingFolders are folders of such files.
+// settingFolders are folders with such files.
 var settingFolders = strings.Fields(`.gradle/init.d .conan2/profiles .conan/profiles .sbt/1.0 .sbt/1.0/plugins`)
 
-// roots are variables that name folders of tools, wherever these are.
+// roots are variables that name folders of tools anywhere.
 var roots = strings.Fields(`GOROOT GOBIN RUSTUP_HOME JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME KOTLIN_HOME SDKMAN_CANDIDATES_DIR ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT NVM_DIR FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME PYENV_ROOT
 	VIRTUAL_ENV CONDA_PREFIX CONDA_ROOT MAMBA_ROOT_PREFIX RBENV_ROOT GEM_HOME DOTNET_ROOT NUGET_PACKAGES GHCUP_INSTALL_BASE_PREFIX OPAMROOT MISE_DATA_DIR ASDF_DIR ASDF_DATA_DIR CUDA_HOME EMSDK VCPKG_ROOT NIX_PROFILE`)
 
-// hidden are the keys, accounts and histories of a home folder, those of agents too: they are not there in a folder of it that is
-// shown either, unless they are named themselves. Each agent sees its own.
+// hidden are the keys, accounts and histories in a home folder, including those of agents. They are hidden even in a folder that
+// is shown, unless they are named themselves. Each agent sees its own files.
 var hidden = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".kube", ".docker", ".netrc", ".git-credentials",
 	".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub", ".npmrc", ".yarnrc.yml", ".pypirc", ".vault-token", ".terraformrc", ".terraform.d/credentials.tfrc.json", ".password-store",
@@ -56,15 +56,16 @@ var hidden = []string{
 	".claude", ".claude.json", ".codex", ".local/share/opencode", ".local/state/opencode", ".config/opencode", ".gemini", ".config/github-copilot",
 }
 
-// machine are what root can read of a machine besides: those who are not root can't, and may not know of it.
+// machine are paths that root can read in addition. Other users can't read them, and may not know of them.
 var machine = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/wireguard", "/etc/openvpn",
 	"/etc/kubernetes", "/etc/rancher", "/etc/gitlab-runner", "/etc/letsencrypt", "/etc/docker", "/var/lib/rancher", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/containers", "/var/lib/jenkins", "/var/backups", "/var/spool/cron", "/var/log"}
 
-// elsewhere are variables that name files with accounts and do not say so.
+// elsewhere are variables that name files with accounts although their own names don't suggest it.
 var elsewhere = []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GNUPGHOME", "KUBECONFIG", "DOCKER_CONFIG", "NETRC", "AWS_CONFIG_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "GH_CONFIG_DIR", "GLAB_CONFIG_DIR", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig",
 	"BOTO_CONFIG", "TF_CLI_CONFIG_FILE", "PULUMI_HOME", "XAUTHORITY", "ICEAUTHORITY", "HISTFILE", "MYSQL_HOME", "OCI_CLI_CONFIG_FILE", "RCLONE_CONFIG", "STRIPE_CONFIG"}
 
-// strange are the folders with what belongs to people, to this one too: homes, and disks that were brought along.
+// strange returns the folders with files of people, including this user: home folders and mounted disks. As root it adds machine
+// and the host keys.
 func (b *Box) strange() []string {
 	paths := []string{"/root", "/home", "/mnt", "/media", b.getenv("HOME")}
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CARGO_HOME", "GRADLE_USER_HOME"} {
@@ -77,11 +78,11 @@ func (b *Box) strange() []string {
 	if os.Geteuid() != 0 {
 		return paths
 	}
-	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is a good one
+	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is valid
 	return slices.Concat(paths, machine, keys)
 }
 
-// ofHome are the tools and settings that are shown of what is strange.
+// ofHome returns the tools and settings that are shown although strange hides their folders.
 func (b *Box) ofHome() (paths []string) {
 	for _, name := range tools {
 		paths = append(paths, b.home(name))
@@ -102,11 +103,11 @@ func (b *Box) ofHome() (paths []string) {
 	return append(paths, "/home/linuxbrew/.linuxbrew")
 }
 
-// settings are the names of the files of settings that may be shown, those in folders too.
+// settings returns the names of the settings files that may be shown, including those in settingFolders.
 func (b *Box) settings() []string {
 	names := slices.Clone(settings)
 	for _, folder := range settingFolders {
-		entries, _ := os.ReadDir(b.home(folder)) // not there: none
+		entries, _ := os.ReadDir(b.home(folder)) // a missing folder has none
 		for _, e := range entries {
 			if e.Type().IsRegular() {
 				names = append(names, folder+"/"+e.Name())
@@ -116,7 +117,7 @@ func (b *Box) settings() []string {
 	return names
 }
 
-// goenv is what go takes a variable for, which `go env -w` may have said.
+// goenv returns the value of a variable as the go command sees it, which `go env -w` may have set.
 func (b *Box) goenv(name string) string {
 	if value := b.getenv(name); value != "" {
 		return value
@@ -124,7 +125,7 @@ func (b *Box) goenv(name string) string {
 	file := cmp.Or(b.getenv("GOENV"), b.home(".config/go/env"))
 	const most = 1 << 20
 	data, err := durable.Read(file, most)
-	if err != nil { // off, or none
+	if err != nil { // GOENV is off, or there is no file
 		return ""
 	}
 	value := ""
@@ -136,14 +137,14 @@ func (b *Box) goenv(name string) string {
 	return value
 }
 
-// holdsAccount reports whether a file of settings holds an account, or can't be read.
+// holdsAccount reports whether a settings file holds an account or can't be read.
 func holdsAccount(path string) bool {
 	const most = 1 << 20
 	data, err := durable.Read(path, most)
 	return err != nil || secrets.InSettings(data)
 }
 
-// Undisclosed are the settings of the home folder that are not shown because they hold an account.
+// Undisclosed returns the settings files of the home folder that are hidden because they hold an account.
 func (b *Box) Undisclosed() (paths []string) {
 	for _, name := range b.settings() {
 		path := b.home(name)
@@ -154,8 +155,8 @@ func (b *Box) Undisclosed() (paths []string) {
 	return paths
 }
 
-// folders are those of PATH that are shown, wherever they are, and of these those that would be hidden, or where people
-// put links to programs that are.
+// folders returns the folders of PATH, which are shown anywhere, and those of them that would be hidden otherwise or in which
+// people put links to hidden programs.
 func (b *Box) folders(l *layout) (all, linking []string) {
 	all = b.allowed(filepath.SplitList(b.getenv("PATH")))
 	for _, dir := range all {
@@ -166,7 +167,7 @@ func (b *Box) folders(l *layout) (all, linking []string) {
 	return all, linking
 }
 
-// programs are what is hidden and folders lead to by links: of a package of node all of it.
+// programs returns the hidden programs to which links in the given folders lead; for a program from a node package, all packages.
 func (l *layout) programs(dirs []string) (paths []string) {
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir)
@@ -182,7 +183,7 @@ func (l *layout) programs(dirs []string) (paths []string) {
 	return paths
 }
 
-// packageOf is what a program is made of: the folder of packages of node that it is in, else itself.
+// packageOf returns the node_modules folder that a program is in, or else its path.
 func packageOf(path string) string {
 	const packages = "/node_modules/"
 	if i := strings.Index(path, packages); i >= 0 {
@@ -191,7 +192,7 @@ func packageOf(path string) string {
 	return path
 }
 
-// secrets are what nobody sees whose own it is not, wherever it is.
+// secrets returns the paths, anywhere, that only their owner may see.
 func (b *Box) secrets() (paths []string) {
 	for _, name := range hidden {
 		paths = append(paths, b.home(name))
@@ -205,7 +206,7 @@ func (b *Box) secrets() (paths []string) {
 	return paths
 }
 
-// home is a path below the home folder, or in the folder that a variable names in its place.
+// home returns a path below the home folder, or below the folder that a variable names instead.
 func (b *Box) home(name string) string {
 	for begins, variable := range map[string]string{".cargo/": "CARGO_HOME", ".gradle/": "GRADLE_USER_HOME", ".config/": "XDG_CONFIG_HOME", ".local/share/": "XDG_DATA_HOME", ".local/state/": "XDG_STATE_HOME"} {
 		if rest, ok := strings.CutPrefix(name, begins); ok && b.getenv(variable) != "" {
@@ -215,8 +216,8 @@ func (b *Box) home(name string) string {
 	return filepath.Join(b.getenv("HOME"), filepath.FromSlash(name))
 }
 
-// kept are the folders in that of caches where tools keep what they fetched or made: nothing that a shell or an editor reads
-// when it starts, and no account.
+// kept are the folders below the cache folder in which tools keep what they downloaded or built. None has an account or a file
+// that a shell or an editor reads when it starts.
 var kept = strings.Fields(`
 	go-build golangci-lint gopls goimports staticcheck gotestsum gofumpt pip pip-tools uv pypoetry pipenv pdm hatch rattler conda pre-commit ruff mypy black pylint pytest ansible-compat nox virtualenv matplotlib huggingface torch numba jedi
 	yarn node node-gyp npm pnpm npx corepack nvm fnm ms-playwright ms-playwright-go playwright Cypress puppeteer electron electron-builder esbuild turbo turborepo prisma prisma-nodejs typescript eslint parcel vite deno bun selenium chrome-for-testing
@@ -224,11 +225,11 @@ var kept = strings.Fields(`
 	composer cabal stack ghcup hie-bios hls-log hex rebar3 elixir_make erlang-history dune opam dotnet NuGet nuget swiftpm swift org.swift.swiftpm flutter dart-lang R renv julia crystal shards nim nimble luarocks bundle gem rubocop_cache solargraph
 	fontconfig mesa_shader_cache trivy tfswitch terraform helm kubebuilder-envtest setup-envtest protoc buf act semgrep tree-sitter wasmtime wasm-pack tinygo foundry svm hardhat-nodejs rosetta opencode claude-cli-nodejs`)
 
-// usual are the names there that tools need and can't make, by tool.
+// usual are the folders there that tools need but can't create, by tool.
 var usual = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn": "yarn", "node": "node", "npx": "ms-playwright", "golangci-lint": "golangci-lint"}
 
-// cache lays out the folder of caches. Those of tools in it can be written. What is made anew in it is gone afterwards, so that nothing
-// can be put where a shell looks for it.
+// cache lays out the cache folder. The folders of tools in it can be written. New entries are discarded afterwards, so that a
+// program can't put a file where a shell looks for it.
 func (b *Box) cache(l *layout) {
 	dir := cmp.Or(b.getenv("XDG_CACHE_HOME"), b.home(".cache"))
 	if !filepath.IsAbs(dir) || os.MkdirAll(dir, 0o755) != nil || len(b.allowed([]string{dir})) == 0 {
@@ -236,7 +237,7 @@ func (b *Box) cache(l *layout) {
 	}
 	for tool, name := range usual {
 		if b.has(tool) {
-			_ = os.MkdirAll(filepath.Join(dir, name), 0o755) // the tool then has one for the while
+			_ = os.MkdirAll(filepath.Join(dir, name), 0o755) // if it fails, the tool gets a temporary one
 		}
 	}
 	l.set(hide, dir)
@@ -252,8 +253,8 @@ func isFolder(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// caches are the other folders where tools keep what they fetched or made, for all projects.
-// One that is not there is made when the tool is: a tool can't make it itself.
+// caches returns the other folders in which tools keep what they downloaded or built, for all projects. A missing folder is
+// created if the tool is installed, since the tool can't create it inside the sandbox.
 func (b *Box) caches() (paths []string) {
 	for _, c := range []struct{ variable, below, usual, tool string }{
 		{"GOCACHE", "", "", "go"},
@@ -288,7 +289,7 @@ func (b *Box) caches() (paths []string) {
 			continue
 		}
 		if resolve(path) == "" && filepath.IsAbs(path) && (c.tool == "" || b.has(c.tool)) {
-			if os.MkdirAll(path, 0o755) != nil { // the tool then says that it can't write it
+			if os.MkdirAll(path, 0o755) != nil { // the tool itself reports what it can't write
 				continue
 			}
 		}
@@ -302,7 +303,8 @@ func (b *Box) caches() (paths []string) {
 	return paths
 }
 
-// stores are folders of the same kind that are never made for a tool: some go by whether theirs is there. None holds an account.
+// stores are further such folders. They are never created for a tool, because some tools depend on whether theirs exists. None
+// holds an account.
 var stores = strings.Fields(`
 	.yarn/berry .conan2/p .conan/data .platformio/.cache .cabal/store .cabal/packages .local/state/cabal/store .stack/pantry .stack/snapshots .stack/setup-exe-cache .gradle/native .gradle/notifications
 	.ivy2/cache .ivy2/local .sbt/boot .coursier/cache .composer/cache .hex/packages .nuget/packages .local/share/NuGet/http-cache .local/share/NuGet/v3-cache .local/share/NuGet/plugins-cache .pub-cache/hosted .pub-cache/hosted-hashes .pub-cache/git

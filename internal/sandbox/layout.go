@@ -12,23 +12,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// kind is what may be done with a path and all below it that has no kind of its own.
+// kind is the access to a path and to everything below it without a kind of its own.
 type kind int
 
 const (
-	show   kind = iota // read
-	hide               // nothing: it is empty there
+	show   kind = iota // read only
+	hide               // no access: it appears empty
 	write              // read and write
-	pinned             // as write, and it can't be moved away with what is fixed in it
-	fixed              // read, whatever else is said of it
+	pinned             // like write, but it can't be moved away together with fixed paths in it
+	fixed              // read only, regardless of other settings
 )
 
-// layout is what a program sees.
+// layout is the file system as a program sees it.
 type layout struct {
-	at    map[string]kind   // by path, of those that are there, without links
-	links map[string]string // links on the way to them, and where they lead
-	empty []string          // folders that are there in what is hidden, without links
-	over  []git.Mount       // what is laid over them
+	at    map[string]kind   // by existing path without symbolic links
+	links map[string]string // symbolic links on the way to those paths, with their targets
+	empty []string          // folders, without symbolic links, that are created empty in hidden ones
+	over  []git.Mount       // mounts on top of those paths
 }
 
 func (l *layout) set(k kind, paths ...string) {
@@ -44,7 +44,7 @@ func (l *layout) set(k kind, paths ...string) {
 	}
 }
 
-// keep sees to it that a folder is there, empty, which programs expect to be.
+// keep adds hidden folders that programs expect to exist. They appear empty.
 func (l *layout) keep(dirs ...string) {
 	for _, named := range dirs {
 		dir := resolve(named)
@@ -58,9 +58,9 @@ func (l *layout) keep(dirs ...string) {
 	}
 }
 
-// follow notes the links that a path leads through. The path is there.
+// follow records the symbolic links that an existing path leads through.
 func (l *layout) follow(path string) {
-	const most = 40 // as the kernel says
+	const most = 40 // the limit of the kernel
 	for range most {
 		link, rest := firstLink(path)
 		if link == "" {
@@ -78,7 +78,7 @@ func (l *layout) follow(path string) {
 	}
 }
 
-// firstLink is the first part of a path that is a link, and what comes after it.
+// firstLink returns the shortest prefix of a path that is a symbolic link, and the rest of the path.
 func firstLink(path string) (link, rest string) {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
@@ -91,7 +91,7 @@ func firstLink(path string) (link, rest string) {
 	return "", ""
 }
 
-// resolve gives a path without links, "" when it is not there.
+// resolve returns path without symbolic links, or "" if path is not absolute or does not exist.
 func resolve(path string) string {
 	if !filepath.IsAbs(path) {
 		return ""
@@ -103,7 +103,7 @@ func resolve(path string) string {
 	return p
 }
 
-// kindOf is what may be done with a path: what is said of it, or of the nearest folder above it.
+// kindOf returns the kind of a path: its own, or that of the nearest folder above it that has one.
 func (l *layout) kindOf(path string) kind {
 	for ; path != "" && path != "/" && path != "."; path = filepath.Dir(path) {
 		if k, ok := l.at[path]; ok {
@@ -113,7 +113,7 @@ func (l *layout) kindOf(path string) kind {
 	return show
 }
 
-// mounts are bubblewrap's arguments, folders before what is in them.
+// mounts returns bubblewrap's arguments, each folder before the paths in it.
 func (l *layout) mounts() []string {
 	args := []string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"}
 	for _, path := range slices.Sorted(maps.Keys(l.at)) {
@@ -153,7 +153,7 @@ func (l *layout) mounts() []string {
 	return args
 }
 
-// layout is what a program of this project sees. It fails where it can't be told what of it nobody may change.
+// layout returns the layout for a program. It fails if it can't determine which paths must not be changed.
 func (b *Box) layout(n Need) (*layout, error) {
 	l := &layout{at: map[string]kind{}, links: map[string]string{}}
 	l.set(hide, "/tmp", "/var/tmp", "/run", b.getenv("TMPDIR"))
@@ -206,7 +206,7 @@ func (b *Box) layout(n Need) (*layout, error) {
 	return l, nil
 }
 
-// below are paths that the project names, absolute.
+// below returns paths that the project names as absolute paths.
 func (b *Box) below(names []string) (paths []string) {
 	for _, path := range names {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -217,8 +217,8 @@ func (b *Box) below(names []string) (paths []string) {
 	return paths
 }
 
-// named shows what the project names, and hides what is secret wherever it is, but for what is named itself or lies in what
-// is secret.
+// named shows the paths that the project names and hides the secret ones. A path that is secret, or in a secret folder, is shown
+// if the project names it.
 func (b *Box) named(l *layout) {
 	paths := b.allowed(b.below(b.Home))
 	l.set(show, paths...)
@@ -230,7 +230,7 @@ func (b *Box) named(l *layout) {
 	}
 }
 
-// borrowed are the folders of objects that the repository takes from others.
+// borrowed returns the object folders of other repositories that the repository uses.
 func (b *Box) borrowed() (paths []string) {
 	data, err := durable.Read(filepath.Join(b.Repo.Common, "objects", "info", "alternates"), 1<<20)
 	if err != nil {
@@ -248,7 +248,7 @@ func (b *Box) borrowed() (paths []string) {
 	return paths
 }
 
-// lead are the paths that lead git, and trellis itself, to programs.
+// lead returns the paths that make git, or trellis itself, run programs.
 func (b *Box) lead() (paths []string) {
 	for _, name := range []string{"hooks", "config", "info"} {
 		paths = append(paths, filepath.Join(b.Repo.Common, name))
@@ -259,7 +259,7 @@ func (b *Box) lead() (paths []string) {
 	return paths
 }
 
-// checkout is the top of the checkout that a folder is in, else the folder.
+// checkout returns the top folder of the checkout that contains dir, or else dir.
 func checkout(dir string) string {
 	for up := dir; ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
@@ -271,8 +271,8 @@ func checkout(dir string) string {
 	}
 }
 
-// store is what git keeps of a checkout. Of one that is not of this project's repository nothing can be written, nor what leads
-// git to programs in the worktree of the repository that it lies in: a program may have made it there.
+// store returns the git files of a checkout. If top does not belong to this project's repository, nothing of it can be written,
+// nor the files that make git run programs in the worktree around it: a program may have created top there.
 func (b *Box) store(top string) (s git.Store, err error) {
 	s.Fixed = []string{filepath.Join(top, ".git")}
 	for at := top; b.Repo != nil && at != filepath.Dir(at); at = filepath.Dir(at) {
@@ -292,7 +292,7 @@ func (b *Box) store(top string) (s git.Store, err error) {
 	return s, nil
 }
 
-// pin holds the folders between one to write and what is fixed in it: whoever moves one away could lay another there.
+// pin prevents the folders between a writable one and a fixed path in it from being moved, so that no other can take their place.
 func (l *layout) pin() {
 	for _, path := range slices.Sorted(maps.Keys(l.at)) {
 		for up := filepath.Dir(path); l.at[path] == fixed && l.kindOf(up) >= write; up = filepath.Dir(up) {
@@ -304,7 +304,7 @@ func (l *layout) pin() {
 	}
 }
 
-// allowed are paths without those that hold the home folder or the repository.
+// allowed returns paths without those that contain the home folder or the repository.
 func (b *Box) allowed(paths []string) []string {
 	guarded := []string{resolve(b.getenv("HOME"))}
 	if b.Repo != nil {

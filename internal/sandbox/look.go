@@ -12,23 +12,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Found is the sandbox that a machine has.
+// Found describes the sandbox of a machine.
 type Found struct {
-	Path    string `json:"path"` // of bwrap, "" when it is not there
+	Path    string `json:"path"` // path of bwrap, "" if it is not installed
 	Version string `json:"version"`
-	Why     string `json:"why"`  // it can't be used, "" when it can
-	Hint    string `json:"hint"` // how to change that
+	Why     string `json:"why"`  // why it can't be used, "" if it can
+	Hint    string `json:"hint"` // how to make it usable
 }
 
-// OK reports whether it can be used.
+// OK reports whether the sandbox can be used.
 func (f Found) OK() bool { return f.Why == "" }
 
 func (f Found) String() string { return strings.TrimSpace("bubblewrap " + f.Version) }
 
-// patience is how long bubblewrap may take to begin; 5 ms is usual, and a machine that stalls takes its time.
+// patience is how long bubblewrap may take to start. 5 ms is usual; a machine under load needs longer.
 const patience = 30 * time.Second
 
-// Look finds out what the machine can do, by doing it.
+// Look determines whether the machine has a sandbox that works, by trying it.
 func Look(ctx context.Context, env []string) (f Found) {
 	if runtime.GOOS != "linux" {
 		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, in a container say"
@@ -49,8 +49,8 @@ func Look(ctx context.Context, env []string) (f Found) {
 	return f
 }
 
-// apart is what a program shares with no other, and what it may do. As root it keeps what its own sandbox needs to make
-// another user namespace; beyond this one that is worth nothing.
+// apart returns the arguments that isolate a program and drop its capabilities. As root the program keeps the capability that its
+// own sandbox needs to create another user namespace; outside of its namespace that is worthless.
 func apart() []string {
 	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
@@ -59,7 +59,7 @@ func apart() []string {
 	return args
 }
 
-// try starts a program that does nothing.
+// try runs a program that does nothing with the launcher.
 func (f Found) try(ctx context.Context, env, launcher []string) error {
 	_, err := ask(ctx, env, append(launcher[:len(launcher):len(launcher)], f.Path, "--version"))
 	return err
@@ -80,10 +80,10 @@ func ask(ctx context.Context, env, argv []string) (string, error) {
 	return "", errors.New("bubblewrap can't be used here: " + strings.ReplaceAll(said, "\n", "; "))
 }
 
-// Hint is what helps against an error of Try.
+// Hint returns what helps against an error of Try.
 func Hint(err error) string { return hint(err.Error()) }
 
-// hint is what helps, by what bubblewrap says.
+// hint returns what helps against an error message of bubblewrap.
 func hint(said string) string {
 	switch {
 	case strings.Contains(said, "mount proc"):

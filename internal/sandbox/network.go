@@ -8,25 +8,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// offline reports whether a kind of programs has no network: what decides and steps have one only where the project says so,
-// since what agents wrote would send what it finds.
+// offline reports whether programs of a kind have no network. Check commands and steps have one only if the project says so: code
+// that agents wrote could send out what it finds.
 func (b *Box) offline(kind string) bool {
 	asks := kind == Verify || kind == Steps
 	return slices.Contains(b.Offline, kind) || asks && !slices.Contains(b.Network, kind)
 }
 
-// Narrow reports whether a program reaches a few hosts alone: agents, and the setup of what they wrote, where a sandbox is required
-// or hosts are named, unless the project gives its kind the machine's network.
+// Narrow reports whether the network of a program is restricted to a few hosts. That holds for agents and for the setup of what
+// they wrote, if a sandbox is required or hosts are configured, unless the project gives the kind the machine's network.
 func (b *Box) Narrow(n Need) bool {
 	asked := b.Mode == Require || b.Mode == Auto && b.Hosts != nil
 	command := slices.Contains(CommandKinds(), n.Kind) && !(n.Kind == Setup && n.Agents)
 	return asked && !command && !b.offline(n.Kind) && !slices.Contains(b.Network, n.Kind)
 }
 
-// CommandKinds are the kinds of the project's own commands.
+// CommandKinds returns the kinds of the project's own commands.
 func CommandKinds() []string { return []string{Verify, Steps, Setup} }
 
-// Unconnected are the kinds of commands that have no network on this machine.
+// Unconnected returns the kinds of commands that have no network on this machine.
 func (b *Box) Unconnected(ctx context.Context) []string {
 	if !b.on() || !b.look(ctx).OK() {
 		return nil
@@ -34,7 +34,7 @@ func (b *Box) Unconnected(ctx context.Context) []string {
 	return slices.DeleteFunc(CommandKinds(), func(kind string) bool { return !b.offline(kind) })
 }
 
-// unreached is how programs say that there is no network, and refused how they say that nobody listens on this machine.
+// unreached matches messages that there is no network, and refused messages that no program listens on this machine.
 var (
 	unreached = trellis.Pattern(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
 		`temporary failure (?:in name resolution|resolving)|name or service not known|no such host|server misbehaving|failed to lookup address|nodename nor servname|UnknownHostException|NameResolutionError|dns error|` +
@@ -42,7 +42,8 @@ var (
 	refused = trellis.Pattern(`(?i)connection refused|ECONNREFUSED`)
 )
 
-// Explain is what people are to be told of a program that failed in this place and said this, "" when it is nothing.
+// Explain explains to people why a program with this exit code and output failed in the cell; "" unless the lack of network did
+// it.
 func (c Cell) Explain(code int, said []byte) string {
 	if c.Offline == "" || code == 0 {
 		return ""
@@ -56,7 +57,7 @@ func (c Cell) Explain(code int, said []byte) string {
 	return ""
 }
 
-// NetworkHint is what to do where a kind of programs lacks the network.
+// NetworkHint returns what to do if programs of a kind lack the network.
 func NetworkHint(kind string) string {
 	if kind != Verify && kind != Steps {
 		return fmt.Sprintf("take %s out of sandbox_offline in .trellis/config.yaml", kind)

@@ -1,9 +1,9 @@
-// Package sandbox keeps programs to the folders that they work in: it starts them in a sandbox of the operating
-// system, which is bubblewrap's on Linux.
+// Package sandbox restricts programs to the folders that they work in. It starts them in a sandbox of the operating system, which
+// is bubblewrap on Linux.
 //
-// In it the files of the machine are there to read, and few of them to write: the program's folder with what git add
-// needs, its own state, caches, and folders for temporary files that nobody else sees. Keys and accounts of the home folder,
-// and sockets of other programs, are hidden. What leads git to hooks and settings can't be written.
+// In the sandbox the files of the machine can be read, and a few can be written: the program's folder with what git add needs,
+// the program's state, caches, and folders for temporary files that no other program sees. Keys and accounts in the home folder
+// and sockets of other programs are hidden. Files that lead git to hooks and settings can't be written.
 package sandbox
 
 import (
@@ -21,74 +21,74 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// When programs are started in a sandbox.
+// Values of Box.Mode: when programs are started in a sandbox.
 const (
 	Off     = "off"
-	Auto    = "auto"    // where the machine has one
-	Require = "require" // or not at all
+	Auto    = "auto"    // if the machine has one
+	Require = "require" // always; without a sandbox programs are not started
 )
 
-// Kinds of programs, besides the roles of agents.
+// Kinds of programs, in addition to the roles of agents.
 const (
-	Verify = "verify" // what decides: check commands, criteria, preconditions
+	Verify = "verify" // check commands, criteria, preconditions
 	Steps  = "steps"  // the commands of a plan's steps
 	Setup  = "setup"  // worktree.setup
 )
 
-// Box is the sandbox of a project. A nil one is off. Its methods may be called by several goroutines at once.
+// Box is the sandbox of a project. A nil Box is off. Its methods may be called concurrently.
 type Box struct {
 	Mode    string
-	Environ []string  // in whose PATH bubblewrap is looked for, and whose home folder and caches count
-	Repo    *git.Repo // which checkouts there are; nil: none
-	Write   []string  // more to write: absolute, or below ~/
-	Home    []string  // more to read of what is hidden: absolute, or below ~/
-	Network []string  // Verify, Steps and roles, where these have a network, the machine's
-	Offline []string  // kinds of programs, and roles, that have none
-	Hosts   []string  // what agents reach where their network is narrow, see gateway.ParseHost; with Auto it is where this is not nil
-	Program string    // one that calls Entered first thing, without which no network can be narrow
-	// How hosts are found and reached, see gateway.Options. Nil: as this machine does.
+	Environ []string  // environment with the PATH for bubblewrap, the home folder and the caches
+	Repo    *git.Repo // the repository with its checkouts; nil: none
+	Write   []string  // further paths that can be written: absolute, or below ~/
+	Home    []string  // hidden paths that can be read nevertheless: absolute, or below ~/
+	Network []string  // kinds (Verify, Steps) and roles that have the machine's network
+	Offline []string  // kinds of programs, and roles, that have no network
+	Hosts   []string  // hosts that agents reach if their network is restricted, see gateway.ParseHost; with Auto it is restricted if this is not nil
+	Program string    // path of a program that calls Entered first; required for restricting a network
+	// How hosts are resolved and dialled, see gateway.Options. Nil: as this machine does it.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	Dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	Env    []string // names of variables that commands get besides the usual ones
-	Keys   []string // names of variables that agents of the project's own get
+	Env    []string // names of the variables that commands get in addition to the usual ones
+	Keys   []string // names of the variables that the project's own agents get
 
 	once  sync.Once
 	found Found
-	good  sync.Map // launchers that were tried out
+	good  sync.Map // launchers that were tried and work
 }
 
-// Need is what a program needs.
+// Need describes what a program needs.
 type Need struct {
 	Kind string // Verify, Steps, Setup, or a role
-	Dir  string // where it works, absolute
-	Edit bool   // it writes there
-	// Agents says that Setup runs what an agent wrote, and so has no more of a network than agents have.
+	Dir  string // absolute path of its working directory
+	Edit bool   // it may write there
+	// Agents means that Setup runs code that an agent wrote, and so gets no more of a network than agents.
 	Agents bool
 	Own    Own
 }
 
-// Own are paths of a program's own, absolute. Those that are not there don't count.
+// Own lists the paths and hosts of a program itself. Paths are absolute; those that do not exist are ignored.
 type Own struct {
-	Write   []string // its state
-	Fixed   []string // what in that it may only read: settings that make it run other programs
-	Private []string // folders in that which are empty for each run, and gone with it
-	Read    []string // what is hidden from others
-	Hosts   []string // what it reaches where its network is narrow, see gateway.ParseHost
-	Servers []string // host:port of servers that a person set up for it, on this machine or its networks too
+	Write   []string // the program's state
+	Fixed   []string // read-only parts of Write: settings that make it run other programs
+	Private []string // folders in Write that are empty for each run and discarded after it
+	Read    []string // paths that it may read, which are hidden from other programs
+	Hosts   []string // hosts that it reaches if its network is restricted, see gateway.ParseHost
+	Servers []string // host:port of servers that a person configured for it, also on this machine or its networks
 }
 
-// Cell is a place in the sandbox for one program. The zero value is none: the program runs as it is.
+// Cell is a sandbox for one program. The zero value is no sandbox: the program runs directly.
 type Cell struct {
 	Launcher []string   // see proc.Command
-	Name     string     // of the sandbox and its version
-	Offline  string     // the kind of the program, when it has no network
+	Name     string     // name and version of the sandbox
+	Offline  string     // the kind of the program, if it has no network
 	Files    []*os.File // see proc.Command
-	Env      []string   // of the launcher, in the place of what the program's says
+	Env      []string   // variables for the launcher, overriding those of the program
 
-	way *way // out, where the network is narrow
+	way *way // connection to the outside, if the network is restricted
 }
 
-// Ready says what is missing when a sandbox is required and the machine has none: a *flow.Failure agent_missing.
+// Ready returns a *flow.Failure agent_missing if a sandbox is required and the machine has none.
 func (b *Box) Ready(ctx context.Context) error {
 	if b == nil || b.Mode != Require {
 		return nil
@@ -103,7 +103,7 @@ func missing(why string) error {
 	return flow.Fail(string(trellis.AgentMissing), "sandbox: require, but %s", why)
 }
 
-// Lacking says why programs run without the sandbox that was asked for with auto, "" when they don't.
+// Lacking returns why programs run without the sandbox that auto asks for, or "" if they run in it.
 func (b *Box) Lacking(ctx context.Context) string {
 	if b == nil || b.Mode != Auto {
 		return ""
@@ -111,9 +111,9 @@ func (b *Box) Lacking(ctx context.Context) string {
 	return b.look(ctx).Why
 }
 
-// Enter is a place for a program. It is tried out the first time, so that what goes wrong later is the program's own doing. On a
-// machine without a sandbox the place is none with auto, and a *flow.Failure agent_missing with require. On one that has
-// a sandbox nothing runs outside of it, whatever keeps this place from being set up: an earlier program can be the cause.
+// Enter returns a Cell for a program. A launcher is tried before its first use, so that later errors are the program's own. On a
+// machine without a sandbox, Enter returns no sandbox with auto, and a *flow.Failure agent_missing with require. On a machine
+// that has a sandbox, nothing runs outside of it, even if this Cell can't be set up: an earlier program may be the cause.
 func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	if !b.on() {
 		return Cell{}, nil
@@ -142,7 +142,7 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	return c, nil
 }
 
-// place is a launcher that works. What others remove while it is looked for is not there the second time.
+// place returns a launcher that works. It tries twice, in case another process removes files in the meantime.
 func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, err error) {
 	for range 2 {
 		if launcher, err = b.arguments(f, n); err == nil {
@@ -155,7 +155,7 @@ func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, er
 	return launcher, err
 }
 
-// Words are what an agent with this role, that edits in dir, is told of the sandbox, "" when it runs in none.
+// Words returns what an agent in this role that edits in dir is told about the sandbox, or "" if it runs in none.
 func (b *Box) Words(ctx context.Context, role, dir string) string {
 	if !b.on() || !b.look(ctx).OK() {
 		return ""
@@ -163,7 +163,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	text := "Only this folder, caches and the folder for temporary files can be written; the home folder is another one, with tools and without accounts, and is gone afterwards. "
 	if top := checkout(resolve(dir)); b.Repo == nil || top != b.Repo.Main {
 		text += "git can add, and can't commit, stash, or make or move branches."
-	} else { // whose index is beside the settings
+	} else { // the index of the main checkout is next to the settings
 		text += "git can't add, commit, stash, or make or move branches; it can show what changed."
 	}
 	switch {
@@ -177,7 +177,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	return text
 }
 
-// Try says what keeps this machine's sandbox from being used for a checkout.
+// Try returns an error if this machine's sandbox can't be used for a checkout.
 func (b *Box) Try(ctx context.Context, dir string) error {
 	f := b.look(ctx)
 	if !f.OK() {
@@ -190,7 +190,7 @@ func (b *Box) Try(ctx context.Context, dir string) error {
 	return f.try(ctx, b.Environ, launcher)
 }
 
-// tryOnce tries a launcher that did not work before.
+// tryOnce tries a launcher, unless it has worked before.
 func (b *Box) tryOnce(ctx context.Context, f Found, launcher []string) error {
 	key := strings.Join(launcher, "\x00")
 	if _, known := b.good.Load(key); known {
@@ -208,7 +208,7 @@ func (b *Box) look(ctx context.Context) Found {
 	return b.found
 }
 
-// arguments are the launcher of a program.
+// arguments returns the launcher of a program.
 func (b *Box) arguments(f Found, n Need) ([]string, error) {
 	l, err := b.layout(n)
 	if err != nil {
@@ -226,5 +226,5 @@ func (b *Box) getenv(name string) string {
 	return value
 }
 
-// environ is what bubblewrap itself is tried with.
+// environ returns the environment for trying bubblewrap itself.
 func environ(env []string) []string { return proc.Environ(env, []string{"PATH", "LANG"}, "LC_ALL=C") }

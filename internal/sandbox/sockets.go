@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// shut hides the sockets that other programs listen on, wherever they are: who may only read a folder can still speak
-// to what listens in it. Those below open are left.
+// shut hides the sockets on which other programs listen, wherever they are: a program that may only read a folder can still talk
+// to a socket in it. Sockets below open stay visible.
 func (l *layout) shut(open []string) error {
 	for i, path := range open {
 		open[i] = resolve(path)
@@ -32,7 +32,7 @@ func (l *layout) shut(open []string) error {
 	return nil
 }
 
-// sockets are the files of this machine that somebody listens on. /dev is another one in the sandbox.
+// sockets returns the paths of the sockets on which programs of this machine listen, except in /dev: the sandbox has its own.
 func sockets() (paths []string, err error) {
 	f, err := os.Open("/proc/net/unix")
 	if errors.Is(err, fs.ErrNotExist) {

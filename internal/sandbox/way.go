@@ -15,25 +15,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// way is the way out of a cell whose network is narrow. In it the entrance listens on the cell's own loopback and hands its
-// listeners over, on which the gateway then serves out here.
+// way connects a cell whose network is restricted to the outside. Inside, the entrance listens on the cell's loopback and passes
+// its listeners out; outside, the gateway serves on them.
 type way struct {
 	gateway *gateway.Gateway
-	from    *net.UnixConn // the entrance
-	taken   chan error    // that its listeners were, or why not
+	from    *net.UnixConn // connection to the entrance
+	taken   chan error    // receives nil once the listeners were received, or the error
 }
 
-// Files of a launcher whose network is narrow, besides its three streams.
+// File descriptors of a launcher whose network is restricted, after its three streams.
 const (
-	entranceFile = 3 + iota // where the entrance hands its listeners over
-	programFile             // the program that it is
+	entranceFile = 3 + iota // connection on which the entrance passes its listeners
+	programFile             // the program that plays the entrance
 )
 
-// lateListeners is how long listeners may still come after their program has ended. With the last end of the connection it is over
-// at once.
+// lateListeners is how long listeners may still arrive after their program has ended. It is not used up once the other end of the
+// connection is closed everywhere.
 const lateListeners = 10 * time.Second
 
-// narrowed is a cell with a way out.
+// narrowed returns c with its network restricted to what the gateway lets through.
 func (b *Box) narrowed(c Cell, n Need) (Cell, error) {
 	c, err := b.narrowCell(c, n)
 	if err != nil {
@@ -58,16 +58,16 @@ func (b *Box) narrowCell(c Cell, n Need) (Cell, error) {
 	g := gateway.New(gateway.Options{Hosts: slices.Concat(b.Hosts, n.Own.Hosts), Servers: n.Own.Servers, Environ: b.Environ, Lookup: b.Lookup, Dial: b.Dial})
 	c.Files, c.way = []*os.File{theirs, program}, &way{gateway: g, from: ours, taken: make(chan error, 1)}
 	c.Launcher = slices.Concat(c.Launcher, []string{fmt.Sprintf("/proc/self/fd/%d", programFile), entrance}, g.Addresses(), []string{"--"})
-	for _, name := range proxyVariables { // the person's own may hold an account
+	for _, name := range proxyVariables { // the person's own values may hold an account
 		c.Env = append(c.Env, name+"=", strings.ToUpper(name)+"=")
 	}
 	go c.way.take()
 	return c, nil
 }
 
-// Leave ends what the cell needed. It is called once, after the program has ended or could not be started, and returns what the
-// program asked for and was not let through to, each as the end of a sentence. Its error says that the program never
-// began, since its network could not be set up.
+// Leave releases the resources of the cell. It is called once, after the program has ended or could not be started. It returns
+// what the program asked for and was denied, each as the end of a sentence, and an error if the program never began because its
+// network could not be set up.
 func (c Cell) Leave() (refused []string, err error) {
 	if c.way == nil {
 		return nil, nil
@@ -75,7 +75,7 @@ func (c Cell) Leave() (refused []string, err error) {
 	for _, f := range c.Files {
 		f.Close()
 	}
-	_ = c.way.from.SetReadDeadline(time.Now().Add(lateListeners)) // what came is taken, also by who gets to it late
+	_ = c.way.from.SetReadDeadline(time.Now().Add(lateListeners)) // listeners that have arrived are still received
 	err = <-c.way.taken
 	c.way.from.Close()
 	c.way.gateway.Close()
@@ -85,7 +85,7 @@ func (c Cell) Leave() (refused []string, err error) {
 	return c.way.gateway.Refused(), nil
 }
 
-// take waits for the listeners, and serves on them.
+// take waits for the listeners and serves on them.
 func (w *way) take() {
 	listeners, err := received(w.from, len(w.gateway.Addresses()))
 	if err == nil {
@@ -94,7 +94,7 @@ func (w *way) take() {
 	w.taken <- err
 }
 
-// connected are the two ends of a connection, of which the second is for a program.
+// connected returns the two ends of a connection, of which the second is for a program.
 func connected() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -113,7 +113,7 @@ func connected() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// unixConn takes a file for the socket that it is.
+// unixConn returns the connection of a file that is a socket.
 func unixConn(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)
@@ -127,7 +127,7 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 	return nil, errors.New("taking a file for a socket: it is none of this system")
 }
 
-// received are n listeners that come by a connection.
+// received returns n listeners that arrive on a connection.
 func received(from *net.UnixConn, n int) (listeners []net.Listener, err error) {
 	rights := make([]byte, syscall.CmsgSpace(4*n))
 	_, many, _, _, err := from.ReadMsgUnix(make([]byte, 1), rights)
