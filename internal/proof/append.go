@@ -13,26 +13,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Chain adds records to the proofs.jsonl of one directory. Between calls it remembers what it has read,
-// so that a long run does not read everything for every step. Its methods may be called by several goroutines at once;
-// of several processes each waits for the others.
+// Chain adds records to the proofs.jsonl of one directory. It caches what it has read, so that a long run does not read
+// everything again for every step. Its methods may be called concurrently, and several processes take turns by a lock.
 type Chain struct {
-	Disk *durable.Disk // nil: the real one
-	Dir  string        // of the task or run
+	Disk *durable.Disk // nil: the real disk
+	Dir  string        // directory of the task or run
 
 	mu    sync.Mutex
-	chain *chain      // as of info; nil: to be read
-	info  os.FileInfo // nil: there was no file
-	safe  bool        // all of it survives a power cut
+	chain *chain      // the content as of info; nil: has to be read
+	info  os.FileInfo // nil: there is no file
+	safe  bool        // the whole file survives a power cut
 }
 
-// Append adds records, gives them their place in the chain, and returns them as they are in the file. They
-// are on disk when Append returns, with one sync for all of them. Of a run and activity there is one
-// record: when it is there already, from before a crash, it is the one returned, and nothing is added.
+// Append adds records, gives them their place in the chain, and returns them as they are in the file. They are synced to disk
+// when Append returns, with a single sync for all. There is one record per run and activity: if it exists already, from before a
+// crash, it is returned and nothing is added.
 //
-// What a power cut left of a last line is removed first. Every other fault of the file is an ErrChain,
-// and so are a record of another task, and one of a run that another has followed. After an error none of the records
-// was added, or, when only the folder could not be synced, all of them: Append again tells.
+// The rest of a last line that a power cut interrupted is removed first. Any other fault of the file is an ErrChain, and so is a
+// record of another task, or one of a run that another run has followed. After an error none of the records was added, except
+// that all may have been if only the folder could not be synced; calling Append again tells.
 func (c *Chain) Append(list ...Proof) ([]Proof, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +41,7 @@ func (c *Chain) Append(list ...Proof) ([]Proof, error) {
 			written, err = c.add(list)
 		}
 		if err != nil {
-			c.chain = nil // what is on disk now is for the next call to find out
+			c.chain = nil // the next call finds out what is on disk
 		}
 		return err
 	})
@@ -52,8 +51,8 @@ func (c *Chain) Append(list ...Proof) ([]Proof, error) {
 	return written, nil
 }
 
-// List returns the records of the file, nil when there is none. As before Append, what a power cut left of a last line is removed
-// first, and every other fault is an ErrChain.
+// List returns the records of the file, nil if there is no file. As in Append, the rest of an interrupted last line is removed
+// first, and any other fault is an ErrChain.
 func (c *Chain) List() (list []Proof, err error) {
 	if !durable.Exists(c.path()) {
 		return nil, nil
@@ -76,7 +75,7 @@ func (c *Chain) List() (list []Proof, err error) {
 
 func (c *Chain) path() string { return filepath.Join(c.Dir, ProofsFile) }
 
-// load reads the file, unless it is as this Chain left it.
+// load reads the file, unless it is unchanged since this Chain last read or wrote it.
 func (c *Chain) load() error {
 	info, err := os.Lstat(c.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +102,7 @@ func (c *Chain) load() error {
 	return c.remember()
 }
 
-// remember remembers what the file is like.
+// remember stores the current state of the file, by which load detects changes.
 func (c *Chain) remember() (err error) {
 	if c.info, err = os.Lstat(c.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -118,8 +117,8 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// withoutTornEnd is data without what a power cut left of its last line: a part of it, or pages that never
-// reached the disk and read as zeros. A record that lacks only its newline gets it.
+// withoutTornEnd returns data without the rest of a last line that a power cut interrupted: a part of the line, or pages that
+// never reached the disk and read as zeros. If only the newline is missing, it is added.
 func withoutTornEnd(data []byte) []byte {
 	begin := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
 	last := data[begin:]
@@ -159,7 +158,7 @@ func (c *Chain) add(list []Proof) (written []Proof, err error) {
 	return written, c.remember()
 }
 
-// extend puts p at the end of the chain, and returns its line.
+// extend adds p to the end of the chain and returns its line.
 func (c *chain) extend(p Proof) ([]byte, error) {
 	p, line, err := p.sealed(c.head())
 	if err != nil {
@@ -180,7 +179,7 @@ func (c *chain) extend(p Proof) ([]byte, error) {
 	return line, nil
 }
 
-// sameWork says why the record of an activity can't be that of p, apart from when and how it went.
+// sameWork returns an error if an existing record can't be that of p. Times and results may differ.
 func sameWork(old, p Proof) error {
 	if old.Task == p.Task && old.Step == p.Step && old.StepHash == p.StepHash && old.Kind == p.Kind {
 		return nil
@@ -188,8 +187,7 @@ func sameWork(old, p Proof) error {
 	return fmt.Errorf("%w: line %d is another record of %s in run %s", ErrChain, old.Line, p.Activity, p.Run)
 }
 
-// secure makes sure that records which were found survive a power cut: whoever wrote them may have
-// died before its sync.
+// secure makes sure that existing records survive a power cut: the process that wrote them may have died before its sync.
 func (c *Chain) secure() error {
 	if c.safe || c.info == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package proof keeps what speaks for a task. approvals.jsonl has what people decided, each line bound to
-// the hash of what was decided on. proofs.jsonl has what was checked, in a chain of hashes: whoever changes a
-// record, deletes, adds or moves one, or changes what it was about, is found out by Verify.
+// Package proof keeps the evidence about a task. approvals.jsonl holds the decisions of people, each bound to the hash of its
+// subject. proofs.jsonl holds the results of checks, in a hash chain: Verify detects records that were changed, deleted, added or
+// moved, and changes of what they are about.
 package proof
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// ApprovalsFile is the file's name in a task directory.
+	// ApprovalsFile is the name of the file in a task directory.
 	ApprovalsFile = "approvals.jsonl"
 	runDir        = "run"
 	writeLock     = "write.lock"
@@ -30,7 +30,7 @@ const (
 	bom           = "\ufeff"
 )
 
-// Decision is what a person said.
+// Decision is the decision of a person.
 type Decision string
 
 const (
@@ -40,22 +40,22 @@ const (
 
 // Approval is one decision: a line of approvals.jsonl.
 type Approval struct {
-	Step      string // id of a step of the plan; "" is the plan itself
+	Step      string // id of a step of the plan; "" means the plan itself
 	Decision  Decision
 	By        string
 	Reason    string
-	At        time.Time // zero when a line written by hand does not say
-	Hash      string    // of what was decided on; "" on a line by hand until Bind
+	At        time.Time // zero if a line written by hand has no time
+	Hash      string    // hash of the subject; "" on a line written by hand until Bind
 	ExpiresAt time.Time // zero: never
-	Account   string    // that it was said with, as USER@HOST; "" on a line by hand
-	Key       string    // that it is signed with, see Sign; "": none
+	Account   string    // account of the person, as USER@HOST; "" on a line written by hand
+	Key       string    // name of the key that signed it, see Sign; "": not signed
 	Sig       []byte
-	Line      int    // in the file, from 1
-	Text      string // of that line
-	Voter     string // whose it is for who counts people; "": that of Account or By
+	Line      int    // line number in the file, from 1
+	Text      string // text of that line
+	Voter     string // the person that the decision counts for; "": the one of Account or By
 }
 
-// record is an Approval as the file spells it.
+// record is an Approval as stored in the file.
 type record struct {
 	Step      string     `json:"step"`
 	Decision  Decision   `json:"decision"`
@@ -69,8 +69,8 @@ type record struct {
 	Sig       []byte     `json:"sig,omitempty"` // base64
 }
 
-// Read returns the decisions about the task in dir, in the order in which they were written. A line that
-// is no decision is a problem and does not count. No file is no decision.
+// Read returns the decisions about the task in dir, in the order of the file. An invalid line is returned as a problem and does
+// not count. Without a file there are no decisions.
 func Read(dir string) ([]Approval, []trellis.Problem, error) {
 	data, err := durable.ReadRecords(dir, ApprovalsFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func (a Approval) check() error {
 	return nil
 }
 
-// encode is the decision as a line of the file, with its newline.
+// encode returns the decision as a line of the file, with its newline.
 func (a Approval) encode() ([]byte, error) {
 	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: stamp(a.At), ExpiresAt: stamp(a.ExpiresAt),
 		Account: a.Account, Key: a.Key, Sig: a.Sig}
@@ -148,9 +148,8 @@ func stamp(t time.Time) *time.Time {
 	return &t
 }
 
-// Append adds a decision to the task in dir. It is on disk when Append returns. Of several processes
-// that append at once the first one to write stands first. Behind a line that is no decision nothing is
-// added: the error is its *trellis.Problem.
+// Append adds a decision to the task in dir. It is on disk when Append returns. If several processes append at once, the order is
+// that of their writes. If the file has an invalid line, nothing is added, and the error is the *trellis.Problem of that line.
 func Append(disk *durable.Disk, dir string, a Approval) error {
 	a.By = strings.TrimSpace(a.By)
 	if err := a.check(); err != nil {
@@ -173,19 +172,19 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 	})
 }
 
-// whole is data without a last line whose write was cut off, which the next one takes the place of.
+// whole returns data without a last line whose write was interrupted, which the next line replaces.
 func whole(data []byte) []byte {
 	begin := bytes.LastIndexByte(data, '\n') + 1
 	err := json.NewDecoder(bytes.NewReader(data[begin:])).Decode(new(any))
-	if errors.Is(err, io.ErrUnexpectedEOF) || bytes.IndexByte(data[begin:], 0) >= 0 { // which is what a power cut leaves
+	if errors.Is(err, io.ErrUnexpectedEOF) || bytes.IndexByte(data[begin:], 0) >= 0 { // as a power cut leaves it
 		return data[:begin]
 	}
 	return data
 }
 
-// Bind gives every line that has no hash, as people write them, the one that hash returns for it, unless
-// that is "", and reports how many lines got one. What else such a line says stays as it is; other lines keep
-// their bytes. An error of hash leaves the file as it was.
+// Bind adds a hash to every line without one, as people write them: the result of hash for that line, unless it is "". It returns
+// how many lines got one. Other contents of such a line, and all other lines, are kept unchanged. If hash returns an error, the
+// file is not changed.
 func Bind(disk *durable.Disk, dir string, hash func(Approval) (string, error)) (bound int, err error) {
 	err = locked(disk, dir, func() error {
 		return disk.Edit(filepath.Join(dir, ApprovalsFile), func(data []byte) (out []byte, err error) {
@@ -217,9 +216,9 @@ func bind(data []byte, hash func(Approval) (string, error)) (out []byte, bound i
 	return out, bound, nil
 }
 
-// bindLine gives the object on a line its hash: in the place of an empty one, or at its end.
+// bindLine adds the hash to the object on a line, in place of an empty one or at the end.
 func bindLine(line []byte, hash string) []byte {
-	value, _ := json.Marshal(hash) // a string has a JSON form
+	value, _ := json.Marshal(hash) // a string can always be encoded
 	begin, end := emptyHash(line)
 	if begin == end {
 		value = append([]byte(`, "hash": `), value...)
@@ -227,12 +226,12 @@ func bindLine(line []byte, hash string) []byte {
 	return slices.Concat(line[:begin], value, line[end:])
 }
 
-// emptyHash is where the value of "hash" stands on a line; begin and end are the end of the object
-// when there is none.
+// emptyHash returns the position of the value of "hash" on a line. If there is none, begin and end are both the end of the
+// object.
 func emptyHash(line []byte) (begin, end int) {
 	mark := len(line) - len(bytes.TrimPrefix(line, []byte(bom)))
 	d := json.NewDecoder(bytes.NewReader(line[mark:]))
-	d.Token() // the line was parsed before, so that there are no errors to look for
+	d.Token() // the line has been parsed before, so there are no errors
 	for d.More() {
 		key, _ := d.Token()
 		var value json.RawMessage
@@ -248,13 +247,13 @@ func emptyHash(line []byte) (begin, end int) {
 	return begin, end
 }
 
-// locked runs do under the task's write lock, which all who change the task's files take.
+// locked runs do while holding the task's write lock, which every writer of the task's files takes.
 func locked(disk *durable.Disk, dir string, do func() error) error {
 	run := filepath.Join(dir, runDir)
 	if err := durable.RealFolder(run); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Not MkdirAll: a task directory that is gone must not come back.
+	// Not MkdirAll: a task directory that was removed must not come back.
 	if err := disk.Mkdir(run, 0o700); err == nil {
 		if err := disk.WriteFile(filepath.Join(run, ".gitignore"), []byte("*\n"), 0o600); err != nil {
 			return err

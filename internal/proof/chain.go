@@ -13,23 +13,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ErrChain says that a proofs.jsonl is not as it was written, or belongs to another task. The
-// message has file and line. Nothing is added to it.
+// ErrChain means that a proofs.jsonl was changed after it was written, or belongs to another task. The message has file and line.
+// Nothing is added to such a file.
 var ErrChain = errors.New("chain of proofs damaged")
 
-// Fault is what is wrong with a record, or with what was to be proven.
+// Fault is the kind of a Finding.
 type Fault string
 
 const (
-	Damaged  Fault = "damaged"  // bytes of a record are not those that were written
+	Damaged  Fault = "damaged"  // a record was changed
 	Broken   Fault = "broken"   // records were deleted, added or moved
-	Replayed Fault = "replayed" // a record of another task or run, or one that was there before
-	Stale    Fault = "stale"    // what was proven is not what is there now
-	Missing  Fault = "missing"  // something must be proven and is not
-	Changed  Fault = "changed"  // output that was kept is not what was recorded, or is gone
+	Replayed Fault = "replayed" // a record is of another task or run, or repeats an earlier one
+	Stale    Fault = "stale"    // what was proven has changed since
+	Missing  Fault = "missing"  // a required proof is missing
+	Changed  Fault = "changed"  // kept output differs from the record, or was removed
 )
 
-// Finding is one thing that is wrong, with the line of the record where there is one.
+// Finding is a fault that was found, with the line of the record if there is one.
 type Finding struct {
 	trellis.Problem
 	Fault Fault  `json:"fault"`
@@ -39,20 +39,20 @@ type Finding struct {
 // entry is one line of the file.
 type entry struct {
 	proof Proof
-	sum   string   // hash of what stands there now; "" if it can't be read
-	bad   *Finding // nil: as it was written, and where it was written
+	sum   string   // hash of the current content; "" if the line can't be read
+	bad   *Finding // nil: the record is unchanged and in its place
 }
 
-// chain is what stands in a proofs.jsonl.
+// chain is the content of a proofs.jsonl.
 type chain struct {
 	entries []entry
 	keys    map[[2]string]int // index of each run and activity
-	hashes  map[string]int    // index of each record, by what it says its hash is
+	hashes  map[string]int    // index of each record, by the hash that it states
 	runs    map[string]int    // index of each run's last record
 }
 
-// readChain reads the records of task and judges each by itself and by its place. task "" is that of the
-// first record; runs are those that can be in it, nil when that is not known.
+// readChain reads the records of task and checks each by itself and by its position. If task is "", that of the first record is
+// used. runs are the runs of the task, nil if they are not known.
 func readChain(data []byte, task string, runs []string) *chain {
 	c := &chain{keys: map[[2]string]int{}, hashes: map[string]int{}, runs: map[string]int{}}
 	for line := range bytes.Lines(data) {
@@ -91,7 +91,7 @@ func readEntry(line []byte, n int) entry {
 	if err != nil {
 		e.bad = finding(Damaged, p, "%v", err)
 	}
-	e.sum, _ = p.sum() // a record with a hash that can't be is a broken one anyway
+	e.sum, _ = p.sum() // if the hash can't be computed, the record is damaged anyway
 	if p.Hash == "" {
 		e.sum = ""
 	}
@@ -102,7 +102,7 @@ func finding(f Fault, p Proof, format string, args ...any) *Finding {
 	return &Finding{Problem: trellis.Problem{Line: p.Line, Message: fmt.Sprintf(format, args...)}, Fault: f, Step: p.Step}
 }
 
-// count takes a record into account for those that follow.
+// count makes a record known to the checks of later records.
 func (c *chain) count(i int) {
 	p := c.entries[i].proof
 	if _, there := c.keys[p.key()]; !there {
@@ -113,7 +113,7 @@ func (c *chain) count(i int) {
 
 func (p Proof) key() [2]string { return [2]string{p.Run, p.Activity} }
 
-// misplaced says why the record i, which is as it was written, does not belong where it stands.
+// misplaced returns a finding if the record i, which is unchanged, does not belong at its position, and nil otherwise.
 func (c *chain) misplaced(i int, task string, runs []string) *Finding {
 	p := c.entries[i].proof
 	if p.Task != task {
@@ -134,7 +134,7 @@ func (c *chain) misplaced(i int, task string, runs []string) *Finding {
 	return nil
 }
 
-// outOfOrder says why the record i does not follow the one before it.
+// outOfOrder returns a finding if the record i does not follow the record before it, and nil otherwise.
 func (c *chain) outOfOrder(i int) *Finding {
 	p := c.entries[i].proof
 	if i == 0 && p.Previous == "" || i > 0 && (p.Previous == c.entries[i-1].proof.Hash || p.Previous == c.entries[i-1].sum) {
@@ -151,7 +151,7 @@ func (c *chain) outOfOrder(i int) *Finding {
 	case i == 0:
 		return finding(Broken, p, "it is not the first record of its chain: those before it were deleted")
 	case c.entries[i-1].bad != nil && c.entries[i-1].bad.Fault == Damaged:
-		return nil // it follows what stood there
+		return nil // it follows the original of the damaged record
 	}
 	return finding(Broken, p, "it does not follow line %d: a record between them was deleted, or that one was replaced", i)
 }
@@ -165,7 +165,7 @@ func (c *chain) findings() (list []Finding) {
 	return list
 }
 
-// valid are the records that can be believed.
+// valid returns the records without a fault.
 func (c *chain) valid() (list []Proof) {
 	for _, e := range c.entries {
 		if e.bad == nil {
@@ -175,7 +175,7 @@ func (c *chain) valid() (list []Proof) {
 	return list
 }
 
-// head is the hash of the last record, "" when there is none.
+// head returns the hash of the last record, or "" if there is none.
 func (c *chain) head() string {
 	if len(c.entries) == 0 {
 		return ""
@@ -183,8 +183,8 @@ func (c *chain) head() string {
 	return c.entries[len(c.entries)-1].proof.Hash
 }
 
-// ReadProofs returns the records of dir that can be believed by themselves, in order, and a problem for
-// each of the others. Whether they prove what is there now is what Verify tells. No file is no record.
+// ReadProofs returns the records of dir that have no fault in themselves, in order, and a problem for each of the others. Verify
+// tells whether they prove the current state. Without a file there are no records.
 func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
 	data, err := readProofs(dir)
 	if err != nil {
@@ -199,15 +199,15 @@ func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
 	return c.valid(), problems, nil
 }
 
-// writerWait bounds how long a reader waits for a record that is being written, which takes milliseconds on a machine with time.
+// writerWait limits how long a reader waits for a record that is being written, which usually takes milliseconds.
 const writerWait = 10 * time.Second
 
-// readProofs reads the file. While its last line has no end it may be one that is being written: that is waited for.
+// readProofs reads the file. If the last line has no newline, it may be being written, and readProofs waits for the rest.
 func readProofs(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProofsFile)
 	var before []byte
 	for end := time.Now().Add(writerWait); ; time.Sleep(time.Millisecond) {
-		written := durable.Held(path) // before the file is read: the writer may end behind that
+		written := durable.Held(path) // checked before the file is read: the writer may finish in between
 		data, err := durable.ReadRecords(dir, ProofsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil

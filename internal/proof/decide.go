@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is what the decisions about one thing add up to.
+// State is the result of all decisions about one subject.
 type State string
 
 const (
@@ -19,20 +19,19 @@ const (
 // ApprovalState is the state of one step, or of the plan.
 type ApprovalState struct {
 	State   State
-	By      []string   // who approved, each once, in order; of a rejection, who rejected
-	Reason  string     // of a rejection, or of the approval that decided
-	At      time.Time  // of the line that decided
-	Missing int        // approvals that are still wanted
-	Unbound []Approval // lines of this step without a hash: they count once Bind gave them one
+	By      []string   // the people who approved, each once, in order; after a rejection, who rejected
+	Reason  string     // reason of the rejection, or of the decisive approval
+	At      time.Time  // time of the decisive line
+	Missing int        // number of approvals still needed
+	Unbound []Approval // lines of this step without a hash: they count after Bind has added one
 
 	voters []string
 }
 
-// Decide says where the list of decisions leaves step ("" is the plan), whose content has that hash
-// now. Only decisions on that content count, and none that has expired. The first of a rejection and the
-// last approval wanted decides; what is written later changes nothing. approvers is how many different people must
-// approve, at least one. A new request about the same content is decided by the part of list that
-// came after it.
+// Decide returns the state of step ("" means the plan), whose current content has the given hash. Only decisions about that
+// content count, unless they have expired. The first rejection or the last needed approval decides, whichever comes first; later
+// lines change nothing. approvers is the number of different people who must approve, at least one. For a new request about the
+// same content, pass the part of the list that came after the request.
 func Decide(list []Approval, step, hash string, approvers int, now time.Time) ApprovalState {
 	v := ApprovalState{State: Pending, Missing: max(approvers, 1)}
 	for _, a := range list {
@@ -60,10 +59,10 @@ func (v *ApprovalState) approve(a Approval) {
 	}
 }
 
-// voter is who is counted: the key that signed it, or else the account that it was said with, whatever name was given.
+// voter returns who is counted: the name of the signing key, if a Filter has set it, else the account, else the name in By.
 func (a Approval) voter() string { return cmp.Or(a.Voter, a.Account, a.By) }
 
-// contains compares names as people do: Ann and ann are one person.
+// contains reports whether list has name. It ignores case: Ann and ann are one person.
 func contains(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }

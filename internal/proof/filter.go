@@ -2,19 +2,19 @@ package proof
 
 import "slices"
 
-// Filter says which of the decisions in a task directory count, and whose each is. Nil: all of them do.
+// Filter returns those of the decisions in a task directory that count, with their Voter set. A nil Filter keeps all.
 type Filter func(dir string, list []Approval) ([]Approval, error)
 
-// Read is Read of the decisions that count.
+// Read is like the function Read, but returns only the decisions that count.
 func (c Filter) Read(dir string) ([]Approval, error) {
-	list, _, err := Read(dir) // a broken line is no decision; validate names it
+	list, _, err := Read(dir) // an invalid line is not a decision; validate reports it
 	if err != nil || c == nil || len(list) == 0 {
 		return list, err
 	}
 	return c(dir, list)
 }
 
-// OnlyThese is hash for Bind, for the lines of list alone.
+// OnlyThese wraps hash, for Bind, so that only the lines in list are bound.
 func OnlyThese(list []Approval, hash func(step string) string) func(Approval) (string, error) {
 	return func(a Approval) (string, error) {
 		if !slices.ContainsFunc(list, func(counts Approval) bool { return counts.Text == a.Text }) {

@@ -17,49 +17,48 @@ import (
 )
 
 const (
-	// ProofsFile is the file's name in a task directory.
+	// ProofsFile is the name of the file in a task directory.
 	ProofsFile = "proofs.jsonl"
-	// Final is the kind of the record that ends a delivery: what held on the committed tree.
+	// Final is the kind of the record that ends a delivery: the results on the committed tree.
 	Final = "final"
 
 	proofVersion = 1
 	hashPrefix   = "sha256:"
 )
 
-// proofKinds are those of docs/reference/proofs.md.
+// proofKinds are the kinds listed in docs/reference/proofs.md.
 var proofKinds = []string{"script", "test", "lint", "build", "file", "manual", "composite", Final}
 
-// Proof is one record of proofs.jsonl: that a step was checked, and what came of it. A record with an exit
-// code other than 0 is kept and proves nothing. Fields stand in the order of their keys, which is the
-// canonical one.
+// Proof is one record of proofs.jsonl: the check of a step and its result. A record with an exit code other than 0 is kept but
+// proves nothing. The fields are in the order of their keys, which is the canonical order.
 type Proof struct {
-	Activity string    `json:"activity"` // with Run the key of the record: there is one of each
+	Activity string    `json:"activity"` // unique together with Run, which is the key of the record
 	Began    time.Time `json:"began"`
 	By       []string  `json:"by,omitempty"`      // manual: who approved
-	Checks   []Check   `json:"checks,omitempty"`  // composite: its parts; final: the commands
-	Command  string    `json:"command,omitempty"` // as it was run
-	Commit   string    `json:"commit,omitempty"`  // of the worktree
+	Checks   []Check   `json:"checks,omitempty"`  // composite: its parts; final: its commands
+	Command  string    `json:"command,omitempty"` // the command as it was run
+	Commit   string    `json:"commit,omitempty"`  // commit of the worktree
 	Ended    time.Time `json:"ended"`
 	Exit     int       `json:"exit"`
-	File     Digest    `json:"file,omitzero"` // file: what was found at that path of the worktree
+	File     Digest    `json:"file,omitzero"` // file: digest of the file at that path of the worktree
 	Hash     string    `json:"hash,omitempty"`
 	Kind     string    `json:"kind"`
 	PlanHash string    `json:"plan_hash,omitempty"`
-	Previous string    `json:"previous"` // Hash of the record before, "" in the first
+	Previous string    `json:"previous"` // Hash of the previous record, "" in the first
 	Run      string    `json:"run"`
-	Session  string    `json:"session,omitempty"` // of the agent
+	Session  string    `json:"session,omitempty"` // session of the agent
 	Stderr   Digest    `json:"stderr,omitzero"`
 	Stdout   Digest    `json:"stdout,omitzero"`
-	Step     string    `json:"step,omitempty"` // path of ids, as in "build" or "each/item-2/build"; "" of a final
+	Step     string    `json:"step,omitempty"` // path of ids, such as "build" or "each/item-2/build"; "" for a final
 	StepHash string    `json:"step_hash,omitempty"`
 	Task     string    `json:"task"`
-	Tree     string    `json:"tree,omitempty"` // of everything in the worktree
+	Tree     string    `json:"tree,omitempty"` // tree of everything in the worktree
 	Version  int       `json:"v"`
 
-	Line int `json:"-"` // in the file, from 1
+	Line int `json:"-"` // line number in the file, from 1
 }
 
-// Check is one part of a composite proof, or one command of a final.
+// Check is one part of a composite proof, or one command of a final one.
 type Check struct {
 	Command string `json:"command,omitempty"`
 	Exit    int    `json:"exit"`
@@ -71,18 +70,18 @@ type Check struct {
 // Digest names the content of a file.
 type Digest struct {
 	Bytes  int64  `json:"bytes"`
-	Path   string `json:"path,omitempty"` // below run/ for output; "" when it was not kept
+	Path   string `json:"path,omitempty"` // below run/ for output; "" if it was not kept
 	SHA256 string `json:"sha256"`
 }
 
-// canonical is v as the JSON Canonicalization Scheme (RFC 8785) spells it, given that keys are declared in
-// their order and texts are valid UTF-8.
+// canonical encodes v by the JSON Canonicalization Scheme (RFC 8785). It relies on keys being declared in order and on strings
+// being valid UTF-8.
 func canonical(v any) ([]byte, error) {
 	raw, err := text.JSON(v)
 	return plainSeparators(raw), err
 }
 
-// plainSeparators undoes what encoding/json does for JavaScript's sake: it always escapes U+2028 and U+2029.
+// plainSeparators unescapes U+2028 and U+2029, which encoding/json always escapes for the sake of JavaScript.
 func plainSeparators(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u202`)) {
 		return text
@@ -103,7 +102,7 @@ func plainSeparators(text []byte) []byte {
 	return out
 }
 
-// sum is the hash of every field but Hash.
+// sum returns the hash of all fields except Hash.
 func (p Proof) sum() (string, error) {
 	p.Hash = ""
 	text, err := canonical(p)
@@ -114,7 +113,7 @@ func (p Proof) sum() (string, error) {
 	return hashPrefix + hex.EncodeToString(sum[:]), nil
 }
 
-// sealed is p as it will be read back, with its place in the chain, and its line of the file.
+// sealed returns p as it will be read back, with its place in the chain, and the line for the file.
 func (p Proof) sealed(previous string) (Proof, []byte, error) {
 	p.Previous, p.Hash, p.Version = previous, "", proofVersion
 	p.Began, p.Ended = stamped(p.Began), stamped(p.Ended)
@@ -122,7 +121,7 @@ func (p Proof) sealed(previous string) (Proof, []byte, error) {
 	if err != nil {
 		return p, nil, err
 	}
-	var read Proof // its texts are valid UTF-8 then
+	var read Proof // now its strings are valid UTF-8
 	if err := json.Unmarshal(text, &read); err != nil {
 		return p, nil, err
 	}
@@ -136,11 +135,11 @@ func (p Proof) sealed(previous string) (Proof, []byte, error) {
 	return read, append(line, '\n'), err
 }
 
-// stamped is t as records spell it.
+// stamped returns t as records store it.
 func stamped(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parseProof reads a line, without its newline. Only the very bytes that were written are accepted; with an
-// error the record is what could be read, for nothing but to say where it belongs.
+// parseProof parses a line, without its newline. Only the exact bytes that were written are accepted. With an error it returns as
+// much of the record as could be read, which is good only for finding out where the record belongs.
 func parseProof(line []byte) (Proof, error) {
 	var p Proof
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -155,7 +154,7 @@ func parseProof(line []byte) (Proof, error) {
 	return p, explain(line, err)
 }
 
-// verifyHash says why a record that is spelled well is not as it was written.
+// verifyHash returns an error if the content of a canonical record was changed.
 func (p Proof) verifyHash() error {
 	if p.Version != proofVersion {
 		return fmt.Errorf("its version is %d, this trellis knows %d", p.Version, proofVersion)
@@ -170,7 +169,7 @@ func (p Proof) verifyHash() error {
 	return p.check()
 }
 
-// explain says what is wrong with a line that is not canonical; err is what reading it gave.
+// explain returns what is wrong with a line that is not canonical; err is the error of decoding it.
 func explain(line []byte, err error) error {
 	var loose struct {
 		V int `json:"v"`
@@ -190,7 +189,7 @@ func explain(line []byte, err error) error {
 	return errors.New("it was changed: it is not spelled as it was written, in the canonical form")
 }
 
-// duplicateKey is a key that the next value of d has twice in one object, or "". The value is valid JSON.
+// duplicateKey returns a key that occurs twice in an object within the next value of d, or "". The value is valid JSON.
 func duplicateKey(d *json.Decoder) string {
 	open, _ := d.Token()
 	if open != json.Delim('{') && open != json.Delim('[') {
@@ -214,7 +213,7 @@ func duplicateKey(d *json.Decoder) string {
 	return ""
 }
 
-// check says what a record lacks.
+// check returns an error for a record with missing or invalid fields.
 func (p Proof) check() error {
 	switch {
 	case !slices.Contains(proofKinds, p.Kind):
@@ -256,7 +255,7 @@ func (d Digest) check() error {
 	return nil
 }
 
-// isSHA256 reports whether s is such a hash as we spell it.
+// isSHA256 reports whether s is a SHA-256 hash in the form used here, lower-case hex.
 func isSHA256(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -18,20 +18,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// SignaturesFile is the file's name, next to ProofsFile. Each key has one line in it.
+// SignaturesFile is the name of the file with the signatures, next to ProofsFile. It has one line per key.
 const SignaturesFile = "proofs.sig"
 
-// signedText goes before the head that is signed, so that no other text can pass for it.
+// signedText precedes the head in the signed text, so that no other text can be mistaken for it.
 const signedText = "trellis proofs 1 "
 
 var (
-	// ErrUnsigned says that nobody has signed.
+	// ErrUnsigned means that there is no signature.
 	ErrUnsigned = errors.New("the chain of proofs is not signed")
-	// ErrOtherKey says that somebody has signed, but not with this key.
+	// ErrOtherKey means that there is a signature, but not with this key.
 	ErrOtherKey = errors.New("the chain of proofs is signed with another key")
-	// ErrOtherHead says that this key has signed other proofs: before some were added, cut off or replaced.
+	// ErrOtherHead means that this key signed other proofs: before some were added, cut off or replaced.
 	ErrOtherHead = errors.New("the signature is for another head")
-	// ErrSignature says that a signature which claims this key and head is not by this key.
+	// ErrSignature means that a signature for this key and head was not made with this key.
 	ErrSignature = errors.New("the signature is false")
 )
 
@@ -42,7 +42,7 @@ type signature struct {
 	Sig  []byte `json:"sig"` // base64
 }
 
-// Sign signs the head of the chain in dir, a Report's Overall, in the place of what this key signed before.
+// Sign signs the head of the chain in dir, which is a Report's Overall. It replaces an earlier signature with the same key.
 func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 	if hash, ok := strings.CutPrefix(head, hashPrefix); !ok || !isSHA256(hash) {
 		return fmt.Errorf("signing proofs: %q is not the head of a chain", head)
@@ -66,7 +66,7 @@ func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 	return nil
 }
 
-// signaturesOfOthers is the file without the lines of one key, what can't be read included.
+// signaturesOfOthers returns the file without the lines of one key. Lines that can't be parsed are kept.
 func signaturesOfOthers(data []byte, name string) (out []byte) {
 	for line := range bytes.Lines(data) {
 		var s signature
@@ -77,8 +77,8 @@ func signaturesOfOthers(data []byte, name string) (out []byte) {
 	return out
 }
 
-// VerifySignature checks that the owner of key signed head. It says ErrUnsigned, ErrOtherKey, ErrOtherHead
-// or ErrSignature when not.
+// VerifySignature returns nil if the owner of key signed head, and ErrUnsigned, ErrOtherKey, ErrOtherHead or ErrSignature
+// otherwise.
 func VerifySignature(dir, head string, key ed25519.PublicKey) error {
 	name, err := keyName(key)
 	if err != nil {
@@ -101,7 +101,7 @@ func VerifySignature(dir, head string, key ed25519.PublicKey) error {
 	return fmt.Errorf("%s: %w", path, verdict)
 }
 
-// judgeSignature says why a line does not show that the owner of key, which has that name, signed head.
+// judgeSignature returns an error unless line shows that the owner of key, whose name is given, signed head.
 func judgeSignature(line []byte, name, head string, key ed25519.PublicKey) error {
 	var s signature
 	if err := json.Unmarshal(line, &s); err != nil {
@@ -121,10 +121,10 @@ func judgeSignature(line []byte, name, head string, key ed25519.PublicKey) error
 	return nil
 }
 
-// signedApproval goes before a decision that is signed.
+// signedApproval precedes a decision in the signed text.
 const signedApproval = "trellis approval 1 "
 
-// Sign signs a decision with its hash. Whose trust.keys have the key counts it, however it came to them.
+// Sign signs a decision with its hash. It counts wherever trust.keys contain the key, no matter how the decision got there.
 func (a Approval) Sign(key ed25519.PrivateKey) (Approval, error) {
 	name, err := keyName(key.Public())
 	if err != nil {
@@ -142,7 +142,7 @@ func (a Approval) Sign(key ed25519.PrivateKey) (Approval, error) {
 	return a, nil
 }
 
-// SignedBy is the name of the key among those given that signed a decision as it is, "" when none did.
+// SignedBy returns the name of the key in keys with which the decision, unchanged, was signed, or "".
 func (a Approval) SignedBy(keys []ed25519.PublicKey) string {
 	said := a
 	said.Sig = nil
@@ -158,7 +158,7 @@ func (a Approval) SignedBy(keys []ed25519.PublicKey) string {
 	return ""
 }
 
-// keyName is how proofs.sig names a public key.
+// keyName returns the name of a public key in proofs.sig.
 func keyName(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -168,12 +168,12 @@ func keyName(key crypto.PublicKey) (string, error) {
 	return hashPrefix + hex.EncodeToString(sum[:]), nil
 }
 
-// ParsePrivateKey reads an Ed25519 key in PEM, as `openssl genpkey -algorithm ed25519` writes it.
+// ParsePrivateKey parses an Ed25519 key in PEM, as written by `openssl genpkey -algorithm ed25519`.
 func ParsePrivateKey(data []byte) (ed25519.PrivateKey, error) {
 	return parseKey[ed25519.PrivateKey](data, "private", "PKCS #8", x509.ParsePKCS8PrivateKey)
 }
 
-// ParsePublicKey reads an Ed25519 key in PEM, as `openssl pkey -pubout` writes it.
+// ParsePublicKey parses an Ed25519 key in PEM, as written by `openssl pkey -pubout`.
 func ParsePublicKey(data []byte) (ed25519.PublicKey, error) {
 	return parseKey[ed25519.PublicKey](data, "public", "PKIX", x509.ParsePKIXPublicKey)
 }

@@ -9,46 +9,46 @@ import (
 	"strings"
 )
 
-// ExpectedState is what there is now, for proofs to be compared with. The caller has read it; Verify itself
-// reads nothing but proofs.jsonl and Run.
+// ExpectedState is the current state, for proofs to be compared with. The caller provides it; Verify itself reads only
+// proofs.jsonl and Run.
 type ExpectedState struct {
-	Task      string   // whose proofs they must be
+	Task      string   // the task that the proofs must belong to
 	Runs      []string // runs of the task; nil: not known
-	Plan      string   // hash of the plan; "" when there is none
-	Steps     []Step   // all of the plan
-	Commit    string   // that the branch points at; "": not known, or the work is not committed yet
-	Tree      string   // of that commit; "" likewise
-	Run       fs.FS    // the folder run/; nil: it is gone
-	Head      string   // of the chain, as a report names it; "": none does
-	Delivered bool     // somebody was told that all is proven
+	Plan      string   // hash of the plan; "" if there is none
+	Steps     []Step   // all steps of the plan
+	Commit    string   // commit of the branch; "": not known, or the work is not committed yet
+	Tree      string   // tree of that commit; "" likewise
+	Run       fs.FS    // the folder run/; nil: it was removed
+	Head      string   // head of the chain as stated in a report; "": not stated
+	Delivered bool     // the task was reported as completely proven
 }
 
-// Step is a step of the plan as it is now.
+// Step is a step of the current plan.
 type Step struct {
-	Path  string // of ids; a step in a loop is named without the loop's items: "each/build"
+	Path  string // path of ids; in a loop without the items of the loop: "each/build"
 	Hash  string
-	Check bool // there is something to prove
-	Loop  bool // it is done once for each item, of which only the run knew how many
+	Check bool // the step has something to prove
+	Loop  bool // the step is repeated for each item; only the run knew their number
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
-	Nothing      bool      // there is no plan, and nothing was to be proven
-	Overall      string    // head of the chain, when all that has a check is proven and nothing is wrong
-	Records      []Proof   // that can be believed
-	Proven       []string  // paths of steps
-	Unchecked    []string  // steps without a check, or in a loop without items: never proven
-	Unproven     []Finding // steps; when stale, or in a task that was delivered, mostly Findings, too
+	Nothing      bool      // there is no plan, and nothing had to be proven
+	Overall      string    // head of the chain, set if every step with a check is proven and nothing is wrong
+	Records      []Proof   // records without a fault
+	Proven       []string  // paths of proven steps
+	Unchecked    []string  // steps without a check, or in a loop without items; they are never proven
+	Unproven     []Finding // steps without a proof; stale ones, and all in a delivered task, are usually in Findings too
 	Findings     []Finding
-	NotRechecked int // outputs that are not kept here any more
+	NotRechecked int // number of outputs that are no longer kept here
 }
 
-// OK reports whether nothing is wrong. Before the delivery something may still be unproven.
+// OK reports whether nothing is wrong. Before delivery some steps may still be unproven.
 func (a *Report) OK() bool { return len(a.Findings) == 0 }
 
-// Verify compares the records of dir with themselves, each other, the output that was kept, and
-// w. docs/reference/proofs.md says what it sees and what no such comparison can see. An error means that
-// something could not be read; nothing is changed.
+// Verify compares the records of dir with themselves, with each other, with the output that was kept, and with w.
+// docs/reference/proofs.md says what that detects and what no such comparison can detect. An error means that something could not
+// be read; nothing is changed.
 func Verify(dir string, w ExpectedState) (*Report, error) {
 	data, err := readProofs(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func Verify(dir string, w ExpectedState) (*Report, error) {
 	return a, nil
 }
 
-// sort puts findings in the order of lines, those without one at the end, and names the file.
+// sort sorts findings by line, those without one last, and sets their file.
 func (a *Report) sort(file string) {
 	for _, list := range [][]Finding{a.Findings, a.Unproven} {
 		slices.SortStableFunc(list, func(x, y Finding) int {
@@ -94,7 +94,7 @@ func (a *Report) sort(file string) {
 
 func (a *Report) add(f *Finding) { a.Findings = append(a.Findings, *f) }
 
-// last is the last record that can be believed, or a zero one.
+// last returns the last record without a fault, or a zero Proof.
 func (a *Report) last() Proof {
 	if len(a.Records) == 0 {
 		return Proof{}
@@ -102,10 +102,10 @@ func (a *Report) last() Proof {
 	return a.Records[len(a.Records)-1]
 }
 
-// concludes reports whether p is a final that says yes.
+// concludes reports whether p is a final record with exit code 0.
 func (p Proof) concludes() bool { return p.Kind == Final && p.Exit == 0 }
 
-// checkOutputs compares what was kept of a command's output with the record.
+// checkOutputs compares the kept output of commands with the record.
 func (a *Report) checkOutputs(run fs.FS, p Proof) error {
 	for _, d := range p.Outputs() {
 		if d == (Digest{}) {
@@ -128,8 +128,8 @@ func (a *Report) checkOutputs(run fs.FS, p Proof) error {
 	return nil
 }
 
-// missing reports whether output is not kept at all: never, or its run's folder is gone. A file that alone
-// is missing is another matter.
+// missing reports whether output is not kept at all: it never was, or the folder of its run was removed. It returns false if only
+// the file is missing.
 func missing(run fs.FS, path string) (bool, error) {
 	folder, _, inFolder := strings.Cut(path, "/")
 	if run == nil || path == "" {
@@ -145,7 +145,7 @@ func missing(run fs.FS, path string) (bool, error) {
 	return false, err
 }
 
-// differs says how the file in run is not the one that d was made of.
+// differs returns how the file in run differs from the recorded one, or "".
 func (d Digest) differs(run fs.FS) (string, error) {
 	info, err := fs.Stat(run, d.Path)
 	switch {
@@ -170,8 +170,8 @@ func (d Digest) differs(run fs.FS) (string, error) {
 	return "was changed: it has another sha256 than was recorded", nil
 }
 
-// checkSteps compares records with the steps of the plan. In a chain that was changed, what a step lacks is no
-// finding of its own.
+// checkSteps compares records with the steps of the plan. If the chain was changed, missing proofs are not reported as separate
+// findings.
 func (a *Report) checkSteps(w ExpectedState, whole bool) {
 	records := map[string][]Proof{}
 	for _, p := range a.Records {
@@ -203,7 +203,7 @@ func (a *Report) checkSteps(w ExpectedState, whole bool) {
 	}
 }
 
-// planPath is the path of the plan's step that a record with the path names.
+// planPath returns the path, in the plan, of the step that a record's path names, and whether the plan has it.
 func (w ExpectedState) planPath(path string) (string, bool) {
 	for _, s := range w.Steps {
 		if s.Path == path {
@@ -214,7 +214,7 @@ func (w ExpectedState) planPath(path string) (string, bool) {
 	return loop, slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Loop && s.Path == loop })
 }
 
-// withoutItems is "each/build" of "each/item-2/build".
+// withoutItems returns "each/build" for "each/item-2/build".
 func withoutItems(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(path, "/"), isItem), "/")
 }
@@ -224,8 +224,8 @@ func isItem(part string) bool {
 	return ok && n != "" && strings.Trim(n, "0123456789") == ""
 }
 
-// unproven says why a step is not proven. Records of an earlier definition do no harm once there is one of
-// the present; of one path the last counts, so each item of a loop must hold.
+// unproven returns a finding if a step is not proven. Records of an earlier definition are ignored once there is one of the
+// current definition. For each path the last record counts, so each item of a loop must be proven.
 func unproven(s Step, list []Proof) *Finding {
 	if len(list) == 0 {
 		return finding(Missing, Proof{}, "step %s has no proof", s.Path)
@@ -247,7 +247,7 @@ func unproven(s Step, list []Proof) *Finding {
 	return nil
 }
 
-// checkTip compares the last record with the plan and the branch, and with what must end a chain.
+// checkTip compares the last record with the plan and the branch, and checks that it is one that may end a chain.
 func (a *Report) checkTip(w ExpectedState) {
 	p := a.last()
 	switch {
@@ -286,8 +286,7 @@ func snapshot(commit, tree string) string {
 	return fmt.Sprintf("tree %s in commit %s", short(tree), short(commit))
 }
 
-// checkHead compares the chain's end with the one that was reported. Before the delivery it may have grown
-// since.
+// checkHead compares the end of the chain with the reported head. Before delivery the chain may have grown since the report.
 func (a *Report) checkHead(c *chain, w ExpectedState) {
 	i, there := c.hashes[w.Head]
 	switch {
