@@ -1,5 +1,5 @@
-// Package gateway lets a program that has no network of its own reach a few hosts: on listeners that stand where the program
-// is it serves an HTTP proxy, and servers of this machine that are named.
+// Package gateway lets a program without a network reach a few hosts. On listeners inside the program's network it serves an HTTP
+// proxy and the configured servers of this machine.
 package gateway
 
 import (
@@ -19,27 +19,27 @@ import (
 	"time"
 )
 
-// Options say what can be reached.
+// Options say which hosts can be reached.
 type Options struct {
-	Hosts []string // entries as ParseHost reads them; others count for nothing
-	// Servers are host:port of servers that a person set up for the program. They alone may be on networks of this place by
-	// their name; those on a loopback are also reached without the proxy.
+	Hosts []string // entries in the form of ParseHost; invalid ones are ignored
+	// Servers are host:port of servers that a person configured for the program. Only their names may resolve to this machine or
+	// its networks; servers on a loopback are also reached without the proxy.
 	Servers []string
-	Environ []string                                                       // whose proxy variables say how hosts are reached from here
-	Lookup  func(ctx context.Context, name string) ([]netip.Addr, error)   // nil: as this machine does
-	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error) // nil: as this machine does
+	Environ []string                                                       // its proxy variables say how hosts are reached from here
+	Lookup  func(ctx context.Context, name string) ([]netip.Addr, error)   // nil: as this machine does it
+	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error) // nil: as this machine does it
 }
 
-// Gateway is the way out for one program. Its methods may be called by several goroutines at once.
+// Gateway is the connection of one program to the outside. Its methods may be called concurrently.
 type Gateway struct {
 	o        Options
 	hosts    []Host
-	forwards []Host // those that are reached without the proxy
+	forwards []Host // entries on this machine that are reached without the proxy
 	direct   *http.Transport
 	chained  *http.Transport
-	ctx      context.Context // until Close
+	ctx      context.Context // ends at Close
 	end      context.CancelFunc
-	slots    chan struct{} // one for each connection
+	slots    chan struct{} // one element per connection
 	running  sync.WaitGroup
 	mu       sync.Mutex
 	refused  []string
@@ -47,13 +47,13 @@ type Gateway struct {
 
 const (
 	maxConnections = 256
-	maxHeader      = 64 << 10 // bytes, of each: a program may fill all connections with them
-	maxIdle        = 16       // connections to servers that are kept for the next request
+	maxHeader      = 64 << 10 // bytes of the headers of each connection: a program may fill all connections with headers
+	maxIdle        = 16       // idle connections to servers that are kept for the next request
 	idle           = 90 * time.Second
-	maxRefused     = 20 // of which people are told
+	maxRefused     = 20 // refusals that are reported to people
 )
 
-// New is a gateway that serves nobody yet.
+// New returns a gateway that does not serve yet.
 func New(o Options) *Gateway {
 	g := &Gateway{o: o, slots: make(chan struct{}, maxConnections)}
 	g.ctx, g.end = context.WithCancel(context.Background())
@@ -78,7 +78,7 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// Addresses are where to listen, the last one for the proxy.
+// Addresses returns the addresses to listen on. The last one is for the proxy.
 func (g *Gateway) Addresses() (list []string) {
 	for _, h := range g.forwards {
 		list = append(list, h.inside())
@@ -86,7 +86,7 @@ func (g *Gateway) Addresses() (list []string) {
 	return append(list, "127.0.0.1:0")
 }
 
-// Serve begins to serve on listeners, in the order of Addresses. They are the gateway's from now on.
+// Serve starts serving on listeners, which are in the order of Addresses. The gateway takes ownership of them.
 func (g *Gateway) Serve(listeners []net.Listener) {
 	if len(listeners) == 0 {
 		return
@@ -100,7 +100,7 @@ func (g *Gateway) Serve(listeners []net.Listener) {
 	g.running.Go(func() { server.Serve(&bounded{listeners[len(listeners)-1], g}) }) //nolint:errcheck // it ends with Close
 }
 
-// Close ends all connections, and returns when nothing is left.
+// Close closes all connections and returns when all goroutines have ended.
 func (g *Gateway) Close() {
 	g.end()
 	g.running.Wait()
@@ -108,14 +108,14 @@ func (g *Gateway) Close() {
 	g.chained.CloseIdleConnections()
 }
 
-// Refused is what was asked for and not let through, each host once, as the end of a sentence.
+// Refused returns the hosts that were asked for and refused, each once, as the end of a sentence.
 func (g *Gateway) Refused() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.refused)
 }
 
-// accept joins the connections of a listener with a server of this machine.
+// accept connects each connection of a listener with a server of this machine.
 func (g *Gateway) accept(l net.Listener, to Host) {
 	context.AfterFunc(g.ctx, func() { l.Close() })
 	g.running.Go(func() {
@@ -124,7 +124,7 @@ func (g *Gateway) accept(l net.Listener, to Host) {
 			if err != nil {
 				return
 			}
-			go g.forward(conn.(*counted), to) // which is waited for as a connection
+			go g.forward(conn.(*counted), to) // Close waits for it by its connection
 		}
 	})
 }
@@ -139,7 +139,7 @@ func (g *Gateway) forward(conn *counted, to Host) {
 	g.join(conn, conn, server)
 }
 
-// handle answers a request to the proxy.
+// handle serves a request to the proxy.
 func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
 	conn := r.Context().Value(connKey{}).(*counted)
 	defer func() {
@@ -161,10 +161,10 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked is the server that a request is for.
+// asked returns the server that a request is for.
 func asked(r *http.Request) (name, port string, err error) {
 	switch {
-	case r.Method == http.MethodTrace: // which shows what the next proxy is told, its account too
+	case r.Method == http.MethodTrace: // TRACE would reveal what the next proxy is sent, including its account
 		err = errors.New("this proxy passes no TRACE on")
 	case r.Method == http.MethodConnect:
 		name, port, err = net.SplitHostPort(r.Host)
@@ -179,7 +179,7 @@ func asked(r *http.Request) (name, port string, err error) {
 	return plainName(name), port, err
 }
 
-// connect gives a client a connection to the server that it asked for.
+// connect serves a CONNECT request.
 func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, name, port string) {
 	server, err := g.reach(r.Context(), name, port)
 	if err != nil {
@@ -199,12 +199,12 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, name, port str
 	g.join(conn, early(conn, buffered.Reader), server)
 }
 
-// early is what a client says, with what it said before it was answered.
+// early returns what a client sends, including what it sent before it got the answer to its request.
 func early(conn net.Conn, said *bufio.Reader) io.Reader {
 	return io.MultiReader(io.LimitReader(said, int64(said.Buffered())), conn)
 }
 
-// pass answers a request with what the server says to it.
+// pass forwards a request to the server and returns the server's response.
 func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
 	transport := g.direct
 	switch via, err := Proxies(g.o.Environ).Of(r); {
@@ -220,7 +220,7 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
 	through.ServeHTTP(w, r)
 }
 
-// fail says to the program why it does not get what it asked for, and keeps what was not let through.
+// fail tells the program why its request failed, and records it if it was refused.
 func (g *Gateway) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	if no, ok := errors.AsType[*refusal](err); ok {
@@ -238,7 +238,7 @@ func (g *Gateway) note(what string) {
 	}
 }
 
-// join passes on what both sides say, until both are done or the gateway is closed.
+// join copies data in both directions until both sides are done or the gateway is closed.
 func (g *Gateway) join(conn net.Conn, said io.Reader, server net.Conn) {
 	stop := context.AfterFunc(g.ctx, func() { conn.Close(); server.Close() })
 	defer stop()
@@ -250,10 +250,10 @@ func (g *Gateway) join(conn net.Conn, said io.Reader, server net.Conn) {
 	up.Wait()
 }
 
-// lateAnswer is how long a side may still speak after the other is done.
+// lateAnswer is how long one side may continue to send after the other is done.
 const lateAnswer = time.Minute
 
-// carry passes on what one side says to its end, and tells the other of it.
+// carry copies what one side sends, up to its end, and then closes that direction.
 func carry(to net.Conn, said io.Reader, from net.Conn) {
 	_, err := io.Copy(to, said)
 	half, ok := to.(interface{ CloseWrite() error })
@@ -262,10 +262,10 @@ func carry(to net.Conn, said io.Reader, from net.Conn) {
 		from.Close()
 		return
 	}
-	_ = to.SetReadDeadline(time.Now().Add(lateAnswer)) // a closed one ends by itself
+	_ = to.SetReadDeadline(time.Now().Add(lateAnswer)) // an error means that to is closed
 }
 
-// bounded is a listener that takes no more connections than a gateway may have.
+// bounded is a listener that accepts only as many connections as a gateway may have.
 type bounded struct {
 	net.Listener
 	g *Gateway
@@ -282,22 +282,22 @@ func (b *bounded) Accept() (net.Conn, error) {
 		<-b.g.slots
 		return nil, err
 	}
-	b.g.running.Add(1) // it runs already
+	b.g.running.Add(1) // Add, because its goroutine is started elsewhere
 	return &counted{Conn: conn, g: b.g}, nil
 }
 
-// counted is a connection that has one of the gateway's places, and is waited for, until leave is called.
+// counted is a connection that occupies one of the gateway's slots, and that Close waits for, until leave is called.
 type counted struct {
 	net.Conn
 	g     *Gateway
-	taken bool // from the HTTP server, by who answers a request
+	taken bool // taken over from the HTTP server by a handler
 	once  sync.Once
 }
 
-// connKey is the key of the connection that a request came by.
+// connKey is the context key for the connection of a request.
 type connKey struct{}
 
-// follow gives back the place of what the HTTP server is done with.
+// follow frees the slot of a connection that the HTTP server has closed.
 func follow(c net.Conn, state http.ConnState) {
 	switch conn := c.(*counted); state {
 	case http.StateHijacked:
@@ -311,7 +311,7 @@ func (c *counted) leave() {
 	c.once.Do(func() { <-c.g.slots; c.g.running.Done() })
 }
 
-// CloseWrite ends what is said to the program, which may still speak.
+// CloseWrite closes the direction to the program, which may still send.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -319,7 +319,7 @@ func (c *counted) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// refusal is what is not let through.
+// refusal is the error for a host that is not allowed.
 type refusal struct{ name, port, why, next string }
 
 func (r *refusal) Error() string {

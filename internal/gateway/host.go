@@ -12,24 +12,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Host is an entry of a list of hosts.
+// Host is a parsed entry of a list of hosts.
 type Host struct {
 	name  string     // in lower case, "" for an address
-	below bool       // what is below the name, and not itself
-	addr  netip.Addr // of an entry that is one
-	port  string     // "" are 80 and 443
+	below bool       // only names below the name, not the name itself
+	addr  netip.Addr // set if the entry is an address
+	port  string     // "" means 80 and 443
 }
 
 var hostName = trellis.Pattern(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-// isName reports whether a name is one that a server can have, or an address.
+// isName reports whether a name is valid for a server, or is an address.
 func isName(name string) bool {
-	const longest = 253 // bytes, of a name in DNS
+	const longest = 253 // bytes of a DNS name
 	_, err := netip.ParseAddr(name)
 	return err == nil || len(name) <= longest && hostName().MatchString(name)
 }
 
-// ParseHost reads an entry: api.example.org, api.example.org:8443, *.example.org, 10.1.2.3 or [::1]:8080.
+// ParseHost parses an entry: api.example.org, api.example.org:8443, *.example.org, 10.1.2.3 or [::1]:8080.
 func ParseHost(entry string) (Host, error) {
 	name, port, wrong := entry, "", false
 	if host, p, err := net.SplitHostPort(entry); err == nil {
@@ -52,13 +52,13 @@ func ParseHost(entry string) (Host, error) {
 	return h, nil
 }
 
-// unprivileged is the first port on which anybody may listen.
+// unprivileged is the first port on which any user may listen.
 const unprivileged = 1024
 
 // loopback reports whether an entry is on this machine.
 func (h Host) loopback() bool { return h.addr.IsLoopback() || h.name == "localhost" && !h.below }
 
-// Server is the host and port of a URL, "" when it is none of http or https.
+// Server returns the host and port of a URL, or "" if its scheme is neither http nor https.
 func Server(address string) string {
 	u, err := url.Parse(strings.TrimSpace(address))
 	ports := map[string]string{"http": "80", "https": "443"}
@@ -69,10 +69,10 @@ func Server(address string) string {
 	return net.JoinHostPort(plainName(u.Hostname()), port)
 }
 
-// plainName is a name as all spellings of it are compared.
+// plainName returns a name in the form in which names are compared.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// fits reports whether a host that is asked for is this one.
+// fits reports whether the entry allows a requested host.
 func (h Host) fits(name, port string) bool {
 	if h.port != port && (h.port != "" || port != "80" && port != "443") {
 		return false
@@ -83,7 +83,7 @@ func (h Host) fits(name, port string) bool {
 	return h.name != "" && isName(name) && (!h.below && name == h.name || h.below && strings.HasSuffix(name, "."+h.name))
 }
 
-// inside is where programs that know of no proxy reach an entry on this machine: an address of a loopback, "" for any other.
+// inside returns the loopback address at which programs reach an entry on this machine without a proxy, "" for others.
 func (h Host) inside() string {
 	switch {
 	case h.addr.IsLoopback():
@@ -94,7 +94,7 @@ func (h Host) inside() string {
 	return ""
 }
 
-// String is what is dialed to reach an entry with a port.
+// String returns the address for dialling an entry that has a port.
 func (h Host) String() string {
 	name := h.name
 	if h.addr.IsValid() {

@@ -10,11 +10,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Proxies is an environment whose proxy variables say how servers are reached.
+// Proxies is an environment with proxy variables.
 type Proxies []string
 
-// Of is the proxy for a request, nil for none: that of the scheme, else that of all. Nothing goes to this
-// machine, or to what NO_PROXY lists, through one.
+// Of returns the proxy for a request, nil for none: that of the scheme, else that of ALL_PROXY. This machine and the hosts in
+// NO_PROXY are reached without one.
 func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.to(r.URL) }
 
 func (p Proxies) to(u *url.URL) (*url.URL, error) {
@@ -67,8 +67,7 @@ func (p Proxies) used(u *url.URL) bool {
 	return true
 }
 
-// excepts reports whether an entry of NO_PROXY names a host: as a name, a domain above it, an address, or a
-// network.
+// excepts reports whether an entry of NO_PROXY matches a host: as a name, a domain above it, an address or a network.
 func excepts(entry, host string, ip netip.Addr) bool {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		return network.Contains(ip)

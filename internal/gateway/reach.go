@@ -18,10 +18,10 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// dialTimeout is how long a server may take to answer a connection.
+// dialTimeout is how long a server may take to accept a connection.
 const dialTimeout = 30 * time.Second
 
-// allows is the refusal of what nobody named.
+// allows returns a refusal unless an entry allows the host.
 func (g *Gateway) allows(name, port string) error {
 	if slices.ContainsFunc(g.hosts, func(h Host) bool { return h.fits(name, port) }) {
 		return nil
@@ -29,10 +29,10 @@ func (g *Gateway) allows(name, port string) error {
 	return &refusal{name: name, port: port, why: "which is not let through", next: "it"}
 }
 
-// errProxy does not say which address it is: an account may stand in it, and the program hears of this.
+// errProxy does not contain the address: it may hold an account, and the program sees this error.
 var errProxy = errors.New("the proxy that this machine's environment names has no address")
 
-// reach connects to a host that is allowed, through the proxy that this machine uses for it.
+// reach connects to an allowed host, through the proxy that this machine uses for it.
 func (g *Gateway) reach(ctx context.Context, name, port string) (net.Conn, error) {
 	address := net.JoinHostPort(name, port)
 	via, err := Proxies(g.o.Environ).to(&url.URL{Scheme: "https", Host: address})
@@ -51,7 +51,7 @@ func (g *Gateway) reach(ctx context.Context, name, port string) (net.Conn, error
 	return conn, nil
 }
 
-// dial connects to a host that is allowed, at one of its addresses that is.
+// dial connects to an allowed host, at one of its allowed addresses.
 func (g *Gateway) dial(ctx context.Context, name, port string) (net.Conn, error) {
 	addresses, err := g.addresses(ctx, name, port)
 	if err != nil {
@@ -78,11 +78,11 @@ func (g *Gateway) to(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", at.String())
 }
 
-// addresses are those of a host that it may be reached at, in the order in which they are tried. A name that leads to this machine,
-// or into its own networks, leads nowhere, unless a person set up the server of that name or the address itself is named.
+// addresses returns the addresses of a host that may be reached, in the order in which they are tried. A name that resolves to
+// this machine or its networks is refused, unless a person configured the server of that name or the address itself is allowed.
 func (g *Gateway) addresses(ctx context.Context, name, port string) ([]netip.Addr, error) {
 	if address, err := netip.ParseAddr(name); err == nil {
-		return []netip.Addr{address}, nil // named, or it would not be allowed
+		return []netip.Addr{address}, nil // an entry names it, or it would not be allowed
 	}
 	lookup := g.o.Lookup
 	if lookup == nil {
@@ -111,18 +111,18 @@ func (g *Gateway) addresses(ctx context.Context, name, port string) ([]netip.Add
 	if len(let) == 0 && len(found) > 0 {
 		return nil, &refusal{name: name, port: port, why: "which leads to " + found[0].String() + ", on this machine or a network of its own", next: "that address too"}
 	}
-	slices.SortStableFunc(let, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // not every machine has both
+	slices.SortStableFunc(let, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: not every machine has both
 	return let, nil
 }
 
-// within are networks that are none of the world's, besides those that netip knows.
+// within are non-public networks that netip does not know.
 var within = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
 
-// translated are addresses of IPv4 as machines without it write them; the last four bytes are the address.
+// translated are IPv4 addresses as machines without IPv4 write them; the last four bytes are the address.
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
-// outside reports whether an address is the world's.
+// outside reports whether an address is public.
 func outside(a netip.Addr) bool {
 	if translated.Contains(a) {
 		b := a.As16()
@@ -131,7 +131,7 @@ func outside(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// isOne reports whether an address is one of a machine's.
+// isOne reports whether ours contains an address.
 func isOne(ours []net.Addr, a netip.Addr) bool {
 	return slices.ContainsFunc(ours, func(own net.Addr) bool {
 		p, err := netip.ParsePrefix(own.String())
@@ -139,7 +139,7 @@ func isOne(ours []net.Addr, a netip.Addr) bool {
 	})
 }
 
-// through connects to an address by a proxy.
+// through connects to an address through a proxy.
 func through(ctx context.Context, via *url.URL, address string) (net.Conn, error) {
 	if via.Scheme == "socks5" || via.Scheme == "socks5h" {
 		d, err := proxy.FromURL(via, &net.Dialer{})
@@ -175,7 +175,7 @@ func toProxy(ctx context.Context, via *url.URL) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", at)
 }
 
-// tunnel asks a proxy for a connection.
+// tunnel asks a proxy to connect to address.
 func tunnel(conn net.Conn, via *url.URL, address string) error {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
 	if u := via.User; u != nil {
@@ -185,7 +185,7 @@ func tunnel(conn net.Conn, via *url.URL, address string) error {
 	if err := r.Write(conn); err != nil {
 		return err
 	}
-	said := bufio.NewReaderSize(oneByte{conn}, 16) // nothing of what follows the answer
+	said := bufio.NewReaderSize(oneByte{conn}, 16) // reads nothing beyond the response
 	res, err := http.ReadResponse(said, r)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func tunnel(conn net.Conn, via *url.URL, address string) error {
 	return nil
 }
 
-// oneByte reads no further than it is asked to.
+// oneByte reads at most one byte at a time.
 type oneByte struct{ net.Conn }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.Conn.Read(p[:min(len(p), 1)]) }
