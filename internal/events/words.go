@@ -10,10 +10,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// exits finds how a program ended in what is told of it.
+// exits matches how a program ended in the detail of a failure.
 var exits = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
 
-// Crashed says in words why a call of an agent came to nothing that is tried again.
+// Crashed describes the failure of an agent's call that is retried.
 func Crashed(code trellis.Code, detail string) string {
 	switch code {
 	case trellis.AgentExit, trellis.AgentSignal:
@@ -29,13 +29,13 @@ func Crashed(code trellis.Code, detail string) string {
 	return strings.TrimSuffix(string(code)+": "+clip(detail), ": ")
 }
 
-// clip is the first line of a text, not longer than people read in passing.
+// clip returns the first line of a text, shortened.
 func clip(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return text.Clip(s, 120)
 }
 
-// Words say what is waited for and until when, as seen at a time.
+// Words describes what the task waits for and until when, as of now.
 func (w Wait) Words(now time.Time) string {
 	left := ""
 	if !w.Until.IsZero() {
@@ -62,7 +62,7 @@ func (w Wait) Words(now time.Time) string {
 	return strings.TrimSpace(words + " " + left)
 }
 
-// Short says what is waited for and until when, without why, where there is no room for that.
+// Short is like Words without the reason, for places with little room.
 func (w Wait) Short(now time.Time) string {
 	words := w.begins()
 	switch {
@@ -79,14 +79,14 @@ func (w Wait) Short(now time.Time) string {
 	return words
 }
 
-// begins are the words for what is waited for.
+// begins returns the words for what the task waits for.
 func (w Wait) begins() string {
 	about := map[string]string{"backoff": "next attempt", "rate_limit": "waits for the rate limit", "provider": "waits for the provider", "approval": "waits for approval", "trust": "waits for trust",
 		"dependency": "waits for", "checks": "waits for", "time": "waits", "budget": "waits for a budget", "person": "waits for somebody", "watcher": "waits for a watcher"}[w.For]
 	return cmp.Or(about, "waits")
 }
 
-// Sort says in words what several tasks wait for that wait for such a thing.
+// Sort describes what several tasks wait for, for all waits of this kind.
 func (w Wait) Sort() string {
 	switch w.For {
 	case "approval", "trust":
@@ -105,7 +105,7 @@ func (w Wait) Sort() string {
 	return "waiting for somebody"
 }
 
-// Idle says since when a watcher has had nothing to do, and how many tasks wait for what.
+// Idle describes since when a watcher has had nothing to do, and how many tasks wait for what.
 func Idle(since time.Time, waits []Event) string {
 	counts := map[string]int{}
 	var sorts []string
@@ -124,7 +124,7 @@ func Idle(since time.Time, waits []Event) string {
 	return "idle since " + since.Local().Format(time.TimeOnly) + ": " + strings.Join(sorts, ", ")
 }
 
-// until says when something is, as seen at a time: in seconds while they can be counted, else by the clock.
+// until describes a time as of now: in seconds if it is near, else by the clock.
 func until(at, now time.Time) string {
 	left := at.Sub(now).Round(time.Second)
 	switch {
@@ -138,7 +138,7 @@ func until(at, now time.Time) string {
 	return "until " + at.Local().Format(time.DateTime)
 }
 
-// Words say how a command ended: verify ✗ 1 of 2: go test ./... (exit 1).
+// Words describes how a command ended: verify ✗ 1 of 2: go test ./... (exit 1).
 func (c Check) Words(phase string) string {
 	mark, end := "✓", "passed"
 	switch {
@@ -152,7 +152,7 @@ func (c Check) Words(phase string) string {
 	return fmt.Sprintf("%s %s %d of %d: %s (%s)", phase, mark, c.N, c.Of, c.Command, end)
 }
 
-// NextAfter is the command that comes after a run of a task that ended so, "" when there is none.
+// NextAfter returns the command that a person would run after a run that ended with status, or "".
 func NextAfter(status trellis.Status, task string) string {
 	switch status {
 	case trellis.Review:
@@ -163,7 +163,7 @@ func NextAfter(status trellis.Status, task string) string {
 	return ""
 }
 
-// Summary says in a line how a run ended.
+// Summary returns one line about how a run ended.
 func (o Outcome) Summary() string {
 	parts := []string{string(o.Status) + " in " + text.Seconds(o.Seconds)}
 	if o.Rounds > 0 {
@@ -179,7 +179,7 @@ func (o Outcome) Summary() string {
 	return strings.Join(parts, " · ")
 }
 
-// Changes are how many files were changed, and by how many lines, as Stat says it.
+// Changes returns the number of changed files and of added and deleted lines according to Stat.
 func (o Outcome) Changes() (files, added, deleted int) {
 	for line := range strings.SplitSeq(strings.TrimSpace(o.Stat), "\n") {
 		fields := strings.Fields(line)
@@ -188,7 +188,7 @@ func (o Outcome) Changes() (files, added, deleted int) {
 		}
 		n, a, d := 1, 0, 0
 		_, err := fmt.Sscanf(strings.Join(fields[len(fields)-2:], " "), "+%d -%d", &a, &d)
-		if strings.HasPrefix(line, "… and ") { // the files that are not named; of earlier runs it has no lines
+		if strings.HasPrefix(line, "… and ") { // the files that are not listed; earlier versions stored no line counts for them
 			_, err = fmt.Sscan(fields[2], &n)
 		}
 		if err == nil {
