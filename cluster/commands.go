@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// commands are all that trellis-cluster can do.
+// commands returns the commands of trellis-cluster.
 func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
 		serveCommand(a),
@@ -35,7 +35,7 @@ func commands(a *command.Console) []*cli.Command {
 	}
 }
 
-// told are the exit codes of a command that tells the machines something of a task.
+// told are the exit codes of commands that send the machines an order about a task.
 var told = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitNotFound, command.ExitLocked}
 
 func serveCommand(a *command.Console) *cli.Command {
@@ -124,7 +124,7 @@ func decision(c *cli.Context) app.Decision {
 	return app.Decision{By: c.String("by"), Step: c.String("step"), Reason: c.String("reason")}
 }
 
-// forTask is a command for the task that its argument names, which only people may give.
+// forTask returns a command for the task that its argument names. Only people may run it.
 func forTask(a *command.Console, do func(*command.Console, *cli.Context, *joined, string) error) cli.ActionFunc {
 	return a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 		if err := a.OnlyPeople(c.Command.Name); err != nil {
@@ -142,7 +142,7 @@ func forTask(a *command.Console, do func(*command.Console, *cli.Context, *joined
 	})
 }
 
-// submit gives a task to the machines, unless they have it.
+// submit hands a task out, unless the machines have it already.
 func submit(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	if err := j.server.free(c.Context, filepath.Base(dir)); err != nil {
 		return err
@@ -150,12 +150,12 @@ func submit(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	return hand(a, c, j, dir, false)
 }
 
-// start has the machines go on with a task, whether they have it or not.
+// start has the machines continue a task, whether they have it or not.
 func start(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	return hand(a, c, j, dir, true)
 }
 
-// hand tells the team of a task and hands it out.
+// hand shares a task with the team and hands it out.
 func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) error {
 	runs, res, err := j.project.Orders().Admit(c.Context, dir)
 	if err != nil {
@@ -179,10 +179,10 @@ func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) 
 	return handedOut{Task: t.ID, Waits: waitsOf(res.Waits)}.print(a, c)
 }
 
-// handedOut is a task that a machine is to look at, as JSON.
+// handedOut is the JSON output for a task that was handed out.
 type handedOut struct {
 	Task  string   `json:"task"`
-	Waits []string `json:"waits"` // for what, by what is known here
+	Waits []string `json:"waits"` // what the task waits for, as far as known here
 }
 
 func (h handedOut) print(a *command.Console, c *cli.Context) error {
@@ -213,7 +213,7 @@ func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
 	return outcome.PrintOrder(a, done, c.Bool("json"))
 }
 
-// give is the task of a directory, which the team knows then.
+// give returns the task of a directory after sharing it with the team.
 func (j *joined) give(c *cli.Context, dir string) (*taskdir.Task, error) {
 	t, err := j.task(dir)
 	if err == nil {
@@ -222,7 +222,8 @@ func (j *joined) give(c *cli.Context, dir string) (*taskdir.Task, error) {
 	return t, err
 }
 
-// order is a command that tells a task something. Whoever has it is asked to do it; else it is done here. The machines look at it then.
+// order returns a command that gives an order about a task. The order goes to the machine that has the task, or else is carried
+// out here. Then the machines check the task again.
 func order(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Ordered, error)) cli.ActionFunc {
 	return forTask(a, func(a *command.Console, c *cli.Context, j *joined, dir string) error {
 		done, err := do(c, j.project.Orders(), dir)

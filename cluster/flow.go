@@ -9,42 +9,43 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Names that the server knows. They never change: workflows that are under way hold them.
+// Names that the server stores. They never change, since running workflows use them.
 const (
 	taskType    = "task"    // the workflow of a task
-	segmentType = "segment" // the activity that has one machine run a task for as long as it goes
-	wakeSignal  = "wake"    // a person changed the task
+	segmentType = "segment" // the activity in which one machine runs a task for as long as it can go on
+	wakeSignal  = "wake"    // the signal that a person changed the task
 )
 
 // Given is a task that was submitted.
 type Given struct {
 	Task    string        `json:"task"`
-	Queue   string        `json:"queue"`            // of the machines that can run it
-	Silence time.Duration `json:"silence"`          // after which a machine of which nothing is heard has lost it
-	Prefer  time.Duration `json:"prefer,omitempty"` // for which the machine that had it last is waited for
+	Queue   string        `json:"queue"`            // queue of the machines that can run it
+	Silence time.Duration `json:"silence"`          // time without a heartbeat after which a machine has lost the task
+	Prefer  time.Duration `json:"prefer,omitempty"` // how long to wait for the machine that had it last
 }
 
-// Standing is where a task stood when a machine let go of it.
+// Standing is the state of a task when a machine released it.
 type Standing struct {
 	Status  trellis.Status  `json:"status"`
 	Outcome trellis.Outcome `json:"outcome,omitempty"`
-	Waits   []string        `json:"waits,omitempty"` // for what
+	Waits   []string        `json:"waits,omitempty"` // what the task waits for
 	Until   time.Time       `json:"until,omitzero"`
-	Stopped bool            `json:"stopped,omitempty"` // by a person: it does not go on by itself
+	Stopped bool            `json:"stopped,omitempty"` // by a person: the task does not continue by itself
 	Host    string          `json:"host"`
-	Own     string          `json:"own,omitempty"` // the queue of that machine alone
+	Own     string          `json:"own,omitempty"` // the queue for that machine alone
 }
 
-// How long a task that waits for something without a time is left alone before a machine looks at it again.
+// Shortest and longest pause before a machine checks again a task that waits without a known time.
 const (
 	firstLook = time.Minute
 	lastLook  = 30 * time.Minute
 )
 
-// mostEvents is how long a history gets before the workflow goes on in a new one.
+// mostEvents is the length of a history after which the workflow continues in a new one.
 const mostEvents = 4000
 
-// Task has one machine after the other run a task until it is at an end. Between, when it waits for a person or a time, no machine has it.
+// Task is the workflow of a task. It has machines run the task, one after the other, until it has ended. While the task waits for
+// a person or a time, no machine has it.
 func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 	woken := workflow.GetSignalChannel(ctx, wakeSignal)
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
@@ -69,8 +70,8 @@ func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 	}
 }
 
-// segment has a machine run the task for as long as it goes: the one with that queue of its own if it takes the task in time, since it has
-// the worktree, and else any. A machine of which nothing is heard is followed by another one.
+// segment has a machine run the task for as long as it can go on: the machine with the queue own, which has the worktree, if that
+// takes the task within in.Prefer, and otherwise any. When a machine sends no heartbeat, another one follows.
 func segment(ctx workflow.Context, in Given, own string) (s Standing, err error) {
 	if in.Prefer > 0 && own != "" {
 		last := workflow.WithTaskQueue(workflow.WithScheduleToStartTimeout(activityOf(ctx, in), in.Prefer), own)
@@ -83,7 +84,7 @@ func segment(ctx workflow.Context, in Given, own string) (s Standing, err error)
 	return s, err
 }
 
-// activityOf has machines of a queue do something for a task, one after the other when nothing is heard of one.
+// activityOf returns a context for activities on machines of the task's queue. When one sends no heartbeat, another follows.
 func activityOf(ctx workflow.Context, in Given) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: in.Queue, StartToCloseTimeout: longest, HeartbeatTimeout: in.Silence, WaitForCancellation: true,
@@ -91,10 +92,11 @@ func activityOf(ctx workflow.Context, in Given) workflow.Context {
 	})
 }
 
-// longest is more than any segment takes: budgets of the task end it before.
+// longest is longer than any segment takes: the budgets of the task end it before.
 const longest = 30 * 24 * time.Hour
 
-// sleep waits until a task is worth another look: its time has come, a person changed it, or, where nobody knows when, a pause is over.
+// sleep blocks until a task should be checked again: its time has come, a person changed it, or pause is over if no time is
+// known.
 func sleep(ctx workflow.Context, s Standing, pause time.Duration, woken workflow.ReceiveChannel) error {
 	called := func() bool { return woken.Len() > 0 }
 	if s.Stopped {

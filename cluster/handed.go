@@ -12,18 +12,18 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// handed is a task that is handed out.
+// handed is a task that was handed out to the machines.
 type handed struct {
 	Task     string    `json:"task"`
 	State    string    `json:"state"` // runs, queued, waits
 	Host     string    `json:"host,omitempty"`
-	Since    time.Time `json:"since"`             // when it was taken or queued; of one that waits for no machine, when it was handed out
-	Attempt  int       `json:"attempt,omitempty"` // how often machines took it since it was looked at first
-	Failed   string    `json:"failed,omitempty"`  // how the last machine lost it
+	Since    time.Time `json:"since"`             // when it was taken or queued; if it waits for something other than a machine, when it was handed out
+	Attempt  int       `json:"attempt,omitempty"` // number of attempts at the current segment
+	Failed   string    `json:"failed,omitempty"`  // error with which the last machine lost it
 	Queue    string    `json:"queue,omitempty"`
-	Nobody   bool      `json:"nobody,omitempty"`    // waits in the queue: no machine can run it
-	Status   string    `json:"status,omitempty"`    // by the last state that the machines gave
-	WaitsFor string    `json:"waits_for,omitempty"` // by that, what it waits for that no machine has
+	Nobody   bool      `json:"nobody,omitempty"`    // it is queued, but no machine can run it
+	Status   string    `json:"status,omitempty"`    // in the last state that the machines sent
+	WaitsFor string    `json:"waits_for,omitempty"` // what it waits for, in that state, while no machine has it
 }
 
 func (h handed) words() string {
@@ -55,7 +55,7 @@ func (h handed) words() string {
 	return said
 }
 
-// handed is a task as the server knows it, nil when it is not handed out.
+// handed returns the task as the server knows it, or nil if it is not handed out.
 func (s *server) handed(ctx context.Context, task string) (*handed, error) {
 	d, err := s.DescribeWorkflowExecution(ctx, s.workflow(task), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -90,11 +90,11 @@ func (s *server) handed(ctx context.Context, task string) (*handed, error) {
 
 // machine is a worker that waits for tasks.
 type machine struct {
-	Name string    `json:"name"` // host, process
-	Last time.Time `json:"last"` // when it asked last
+	Name string    `json:"name"` // host, clone and process
+	Last time.Time `json:"last"` // when it last polled
 }
 
-// machines are those that wait for tasks of a queue, or did a moment ago.
+// machines returns the machines that wait for tasks of a queue, or did so a moment ago.
 func (s *server) machines(ctx context.Context, queue string) (list []machine, err error) {
 	d, err := s.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *server) machines(ctx context.Context, queue string) (list []machine, er
 	return list, nil
 }
 
-// all are the tasks of the repository that are handed out.
+// all returns the tasks of the repository that are handed out.
 func (s *server) all(ctx context.Context) (list []handed, err error) {
 	ask := &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace,
 		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", taskType, planningType, strings.ReplaceAll(s.Repo, "'", `\'`))}

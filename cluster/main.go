@@ -1,5 +1,6 @@
-// Package cluster shares the tasks of a repository among several machines by a Temporal server: that decides who, when and where; the
-// engine of Trellis runs each segment of a task unchanged; the state travels on git refs, as it does without a server.
+// Package cluster shares the tasks of a repository among several machines with a Temporal server. The server decides which
+// machine runs a task and when; Trellis' engine runs each segment of a task unchanged; the state is exchanged through git refs,
+// as without a server.
 package cluster
 
 import (
@@ -17,22 +18,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Main runs what the arguments of this process ask for and returns the code that it is to exit with.
+// Main runs the command that the process arguments name and returns the exit code.
 func Main() int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
 	dir, err := os.Getwd()
 	if err != nil {
-		dir = "." // a removed folder: commands that need it say so
+		dir = "." // the folder was removed: commands that need it report that
 	}
 	a := &command.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: withoutAccount(os.Environ()), Dir: dir, Now: time.Now, Guard: proc.Guard}
 	return program(a).Run(ctx, a, os.Args[1:])
 }
 
-// account begins the names of variables by which a person or a machine is known to the Temporal server.
+// account is the prefix of the variables that authenticate a person or a machine to the Temporal server.
 const account = "TEMPORAL_"
 
-// withoutAccount is the environment that Trellis gets, and agents and commands of it: they have nothing to say to the server.
+// withoutAccount returns the environment for Trellis and its agents and commands, which have no business with the server.
 func withoutAccount(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, account) })
 }
@@ -63,10 +64,10 @@ func completionCommand(a *command.Console) *cli.Command {
 		}}
 }
 
-// completing completes the tasks that commands take.
+// completing completes the arguments of commands.
 type completing struct{ a *command.Console }
 
-// Value knows of no flag what may follow it, but of the kind of work.
+// Value completes the value of --type, and of no other flag.
 func (completing) Value(flag string, _ *commandline.Line, _ string) []string {
 	if flag == "type" {
 		return trellis.DevTypes
@@ -74,7 +75,7 @@ func (completing) Value(flag string, _ *commandline.Line, _ string) []string {
 	return nil
 }
 
-// Argument are the tasks.
+// Argument completes task directories.
 func (c completing) Argument(line *commandline.Line, last string) []string {
 	if commandline.NextWord(line) == "TASKDIR" {
 		return commandline.Tasks(c.a, last)

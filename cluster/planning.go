@@ -23,33 +23,33 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Names that the server knows, as those of flow.go.
+// Names that the server stores, like those in flow.go.
 const (
 	planningType = "planning" // the workflow of a requirement
-	planType     = "plan"     // the activity that has one machine plan it
+	planType     = "plan"     // the activity in which one machine plans it
 )
 
-// maxRequirement is what fits into a message of the server, in bytes.
+// maxRequirement is the largest size, in bytes, that fits into a message to the server.
 const maxRequirement = 1 << 20
 
 // Wanted is a requirement that was submitted.
 type Wanted struct {
-	Task        string      `json:"task"` // the directory that comes of it, unless it is rejected before
+	Task        string      `json:"task"` // name of the resulting task directory, unless the requirement is rejected first
 	New         taskdir.New `json:"new"`
 	Requirement string      `json:"requirement"`
-	Agent       string      `json:"agent,omitempty"` // that plans; "" as the settings say
+	Agent       string      `json:"agent,omitempty"` // agent that plans; "" means that of the settings
 	Given
 }
 
-// Planning has a machine plan a requirement. What becomes ready is handed out by who planned it. A machine of which nothing is heard is followed by
-// another one, which begins anew.
+// Planning is the workflow of a requirement: a machine plans it, and hands out the task if it becomes ready. When a machine sends
+// no heartbeat, another one begins the planning again.
 func Planning(ctx workflow.Context, in Wanted) (s Standing, err error) {
 	err = workflow.ExecuteActivity(activityOf(ctx, in.Given), planType, in).Get(ctx, &s)
 	return s, err
 }
 
-// plan plans a requirement, tells the team of what came of it, and hands that out. It may be called again after any end: what was given to the team is
-// not planned once more.
+// plan plans a requirement, shares the resulting task and hands it out. It may be called again after any interruption: a task
+// that was shared is not planned again.
 func (s *serving) plan(ctx context.Context, in Wanted) (Standing, error) {
 	return s.work(ctx, in.Given, func(own context.Context) (Standing, error) { return s.planAndHandOut(own, in) })
 }
@@ -84,7 +84,8 @@ func (s *serving) planAndHandOut(ctx context.Context, in Wanted) (st Standing, e
 	return Standing{Status: t.Status, Host: s.host}, nil
 }
 
-// madeOf is an error when a task was made of another requirement: of the same name, where who submitted this one had not heard of it.
+// madeOf returns an error if the task was made from a different requirement with the same name, of which the person who submitted
+// this one did not know.
 func madeOf(dir string, in Wanted) error {
 	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,13 +97,14 @@ func madeOf(dir string, in Wanted) error {
 	return nil
 }
 
-// planHere plans on this machine, or goes on with what a process of it that died had begun. It is nil once there is a directory, whatever the verdict is.
+// planHere plans on this machine, or resumes what an earlier process here had begun when it died. It returns nil once there is a
+// task directory, whatever the verdict.
 func (s *serving) planHere(ctx context.Context, in Wanted) error {
 	o := runner.PlanOptions{New: in.New, Requirement: in.Requirement, Agent: in.Agent}
 	res, err := s.site.PlanRunner().Plan(ctx, o)
 	if draft, ok := errors.AsType[*runner.DraftError](err); ok {
 		dir := filepath.Join(s.site.Store.Root, filepath.FromSlash(draft.Dir))
-		if madeOf(dir, in) == nil { // nothing of what was paid for is asked again
+		if madeOf(dir, in) == nil { // what was paid for is not asked again
 			o = runner.PlanOptions{Agent: in.Agent}
 		}
 		res, err = s.site.PlanRunner().Replan(ctx, dir, o)
@@ -116,7 +118,7 @@ func (s *serving) planHere(ctx context.Context, in Wanted) error {
 	return nil
 }
 
-// planning is the name by which the workflow of a planning stands beside those of tasks.
+// planning returns the name that distinguishes the workflow of a planning from those of tasks.
 func planning(task string) string { return "plan/" + task }
 
 // startPlanning hands a requirement out.
@@ -140,7 +142,7 @@ func planFlags() []cli.Flag {
 	}
 }
 
-// submitPlan hands a requirement out to be planned.
+// submitPlan hands out a requirement to be planned.
 func submitPlan(a *command.Console, c *cli.Context) error {
 	if c.NArg() > 0 {
 		return app.Usagef("--plan takes no task: it makes one, called --name")
@@ -173,7 +175,7 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 	})
 }
 
-// wanted is what the flags say.
+// wanted returns the requirement that the flags describe.
 func wanted(a *command.Console, c *cli.Context) (in Wanted, err error) {
 	in = Wanted{Agent: c.String("agent"), Requirement: c.String("requirement"),
 		New: taskdir.New{Name: c.String("name"), DevType: c.String("type"), Created: a.Now()}}

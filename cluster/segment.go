@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	beatsInSilence = 4                // how often a machine is heard of before its task is another's
-	stickiness     = 2 * time.Second  // how long a workflow waits for the machine that had it in memory
-	farewell       = 20 * time.Second // how long what runs may take to end in order
-	shortly        = 3 * time.Second  // until a task is offered again for which there is no room here
-	later          = 30 * time.Second // until a task is offered again that can't be run here now
+	beatsInSilence = 4                // heartbeats that a machine sends within the silence after which it loses its task
+	stickiness     = 2 * time.Second  // how long a workflow waits for the machine that has it in memory
+	farewell       = 20 * time.Second // how long running tasks may take to stop in an orderly way
+	shortly        = 3 * time.Second  // delay before a task is offered again when there is no slot here
+	later          = 30 * time.Second // delay before a task is offered again that can't run here now
 )
 
-// segment runs a task that this machine was given for as long as it goes, and says where it stands then. An error has the task given to a
-// machine again.
+// segment runs a task that this machine was given for as long as it can go on, and returns its state afterwards. After an error
+// the server gives the task to a machine again.
 func (s *serving) segment(ctx context.Context, in Given) (Standing, error) {
 	return s.work(ctx, in, func(own context.Context) (Standing, error) {
 		defer s.team.Grant(in.Task, activity.GetInfo(ctx).StartedTime)()
@@ -39,7 +39,7 @@ func (s *serving) segment(ctx context.Context, in Given) (Standing, error) {
 	})
 }
 
-// goOnWith brings a task, and runs it where it can.
+// goOnWith fetches a task, and runs it if it can run.
 func (s *serving) goOnWith(ctx context.Context, dir string) (st Standing, err error) {
 	if err := s.receive(ctx, dir); err != nil {
 		return st, again(shortly, err)
@@ -57,8 +57,8 @@ func (s *serving) goOnWith(ctx context.Context, dir string) (st Standing, err er
 	return s.run(ctx, l)
 }
 
-// work does what this machine was given, where there is room for it and it is still this machine's, and has the server hear of the machine
-// meanwhile. The context of do ends when the machine is told to, as untilStopped says.
+// work calls do if there is a free slot and the task is still this machine's, and sends heartbeats meanwhile. The context of do
+// ends as untilStopped says.
 func (s *serving) work(ctx context.Context, in Given, do func(own context.Context) (Standing, error)) (Standing, error) {
 	leave, err := s.enter()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *serving) work(ctx context.Context, in Given, do func(own context.Contex
 	return do(own)
 }
 
-// enter takes a place for a task, until leave is called.
+// enter takes a slot for a task, which leave frees.
 func (s *serving) enter() (leave func(), err error) {
 	select {
 	case s.room <- struct{}{}:
@@ -84,7 +84,7 @@ func (s *serving) enter() (leave func(), err error) {
 	}
 }
 
-// still makes sure that the task is still given to this machine, which may have been frozen since it was: then another one has it.
+// still returns an error unless the task is still this machine's: while the machine was frozen another one may have got it.
 func (s *serving) still(ctx context.Context) error {
 	if err := s.server.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken); err != nil {
 		return again(shortly, fmt.Errorf("asking whether the task is still this machine's: %w", err))
@@ -92,7 +92,7 @@ func (s *serving) still(ctx context.Context) error {
 	return nil
 }
 
-// receive brings the task, and first what it may depend on.
+// receive fetches the tasks that the task may depend on, and then the task.
 func (s *serving) receive(ctx context.Context, dir string) error {
 	if err := s.pull(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *serving) receive(ctx context.Context, dir string) error {
 	return s.team.Receive(ctx, dir)
 }
 
-// pull brings what other machines did. What can't be brought keeps nothing but those that depend on it.
+// pull fetches the results of other machines. What can't be fetched holds up only the tasks that depend on it.
 func (s *serving) pull(ctx context.Context) error {
 	s.bring.Lock()
 	defer s.bring.Unlock()
@@ -114,7 +114,7 @@ func (s *serving) pull(ctx context.Context) error {
 	return err
 }
 
-// rests says what a task waits for, and tells the others where that changed it.
+// rests returns what a task waits for, and shares the task if that changed it.
 func (s *serving) rests(ctx context.Context, l runner.Assessment) (Standing, error) {
 	st := Standing{Host: s.host, Until: l.At}
 	if _, err := s.team.Submit(ctx, l.Dir); err != nil {
@@ -132,7 +132,7 @@ func (s *serving) rests(ctx context.Context, l runner.Assessment) (Standing, err
 	return st, nil
 }
 
-// waitsOf are what a task waits for, as people read it; not nil, since it is JSON.
+// waitsOf returns, in words, what a task waits for. It is never nil, since it is encoded as JSON.
 func waitsOf(w bases.Waits) []string {
 	if len(w) == 0 {
 		return []string{}
@@ -140,7 +140,7 @@ func waitsOf(w bases.Waits) []string {
 	return []string{w.String()}
 }
 
-// run goes on with the task where it stands.
+// run continues the task where it stopped.
 func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error) {
 	if err := s.site.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		return Standing{}, again(later, err)
@@ -171,7 +171,7 @@ func (s *serving) run(ctx context.Context, l runner.Assessment) (Standing, error
 	return st, nil
 }
 
-// untrusted leaves a task to other machines: what this one has checked out is no matter of theirs.
+// untrusted returns an error that leaves the task to other machines, which don't depend on what is checked out here.
 func untrusted(err *trust.UntrustedError) error {
 	return again(later, fmt.Errorf("%w; next, there: %s", err, err.Next()))
 }
@@ -183,12 +183,12 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// again has the server give the task to a machine again.
+// again returns an error after which the server gives the task to a machine again, after the given delay.
 func again(in time.Duration, err error) error {
 	return temporal.NewApplicationErrorWithOptions(err.Error(), fmt.Sprintf("%T", err), temporal.ApplicationErrorOptions{NextRetryDelay: in, Cause: err})
 }
 
-// beat has the server hear of this machine until end is called.
+// beat sends heartbeats to the server until end is called.
 func (s *serving) beat(ctx context.Context, silence time.Duration) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	tick := time.NewTicker(max(silence, leastSilence) / beatsInSilence)
@@ -207,7 +207,7 @@ func (s *serving) beat(ctx context.Context, silence time.Duration) (end func()) 
 	return func() { stop(); beats.Wait() }
 }
 
-// untilStopped ends when ctx does, and when this process is told to end.
+// untilStopped returns a context that ends when ctx does, and when this process is told to stop.
 func untilStopped(ctx context.Context) (own context.Context, end func()) {
 	own, cancel := context.WithCancel(ctx)
 	stopped := activity.GetWorkerStopChannel(ctx)

@@ -30,11 +30,11 @@ type serving struct {
 	host   string
 	own    string // the queue of this checkout alone
 	say    func(format string, args ...any)
-	room   chan struct{} // a place for each task that runs
-	bring  sync.Mutex    // one task at a time is brought: bringing looks at all
+	room   chan struct{} // slots, one element per running task
+	bring  sync.Mutex    // serializes fetching, which reads all tasks
 }
 
-// serve takes tasks until ctx ends.
+// serve takes tasks until the command's context ends.
 func serve(a *command.Console, c *cli.Context) error {
 	parallel := c.Int("parallel")
 	if c.IsSet("parallel") && parallel < 1 {
@@ -70,7 +70,7 @@ func serve(a *command.Console, c *cli.Context) error {
 	return context.Cause(c.Context)
 }
 
-// stop ends workers at the same time, each with what it runs.
+// stop stops all workers concurrently, each together with its tasks.
 func stop(workers []worker.Worker) {
 	var all sync.WaitGroup
 	for _, w := range workers {
@@ -79,7 +79,8 @@ func stop(workers []worker.Worker) {
 	all.Wait()
 }
 
-// workers are one for the queue of tasks that name no agent, and one for each agent that can work here.
+// workers returns a worker for the queue of tasks that name no agent, one for each agent that can work here, and one for this
+// checkout's own queue.
 func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Worker, queues []string, err error) {
 	usual := s.site.Roles().CanRun(ctx, "")
 	first := s.worker(s.server.queue(""), parallel)
@@ -91,7 +92,7 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 		queues = append(queues, s.server.queue(""))
 	}
 	for _, name := range agentNames(s.site) {
-		if s.site.Roles().CanRun(ctx, name) != nil { // tasks that name it wait for another machine
+		if s.site.Roles().CanRun(ctx, name) != nil { // tasks that name this agent wait for another machine
 			continue
 		}
 		w := s.worker(s.server.queue(name), parallel)
@@ -109,7 +110,7 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 func (s *serving) worker(queue string, parallel int) worker.Worker {
 	beat := s.server.silence / beatsInSilence
 	return worker.New(s.server.Client, queue, worker.Options{
-		MaxConcurrentActivityExecutionSize: parallel, MaxConcurrentActivityTaskPollers: 1, // a machine that freezes has one more task at most
+		MaxConcurrentActivityExecutionSize: parallel, MaxConcurrentActivityTaskPollers: 1, // a machine that freezes holds at most one task more
 		DisableEagerActivities: true, MaxHeartbeatThrottleInterval: beat, DefaultHeartbeatThrottleInterval: beat,
 		StickyScheduleToStartTimeout: stickiness, WorkerStopTimeout: farewell})
 }
@@ -119,14 +120,14 @@ func (s *serving) takes(w worker.Worker) {
 	w.RegisterActivityWithOptions(s.plan, activity.RegisterOptions{Name: planType})
 }
 
-// agentNames are the agents that tasks can name here.
+// agentNames returns the agents that tasks can name here.
 func agentNames(s *runner.Site) []string {
 	names := slices.AppendSeq(agents.Programs(), maps.Keys(s.Config.Agents.Commands))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// tell says what happens to a task.
+// tell prints an event of a task.
 func (s *serving) tell(e runner.Event) {
 	switch {
 	case e.Message != "" && e.Task == "":
@@ -138,17 +139,17 @@ func (s *serving) tell(e runner.Event) {
 	}
 }
 
-// joined is a checkout that shares its tasks by a server.
+// joined is a checkout that shares its tasks through a server.
 type joined struct {
 	project *app.Project
 	site    *runner.Site
 	team    *app.Team
 	server  *server
 	host    string
-	clone   string // names the checkout
+	clone   string // id of the checkout
 }
 
-// join opens the project and connects it with what its tasks are shared by.
+// join opens the project and connects it to the server and the team's remote.
 func join(a *command.Console, c *cli.Context) (j *joined, err error) {
 	j = &joined{}
 	if j.project, err = a.Open(c.Context); err != nil {

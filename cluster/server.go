@@ -22,14 +22,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// server is what a repository is on a Temporal server.
+// server is a repository on a Temporal server.
 type server struct {
 	client.Client
 	config.Cluster
 	silence time.Duration
 }
 
-// dial connects to the server that the settings of a project name.
+// dial connects to the server that the project's settings name.
 func dial(ctx context.Context, a *command.Console, cfg *config.Config, identity string) (*server, error) {
 	if cfg.Cluster.Repo == "" {
 		return nil, app.WithHints(app.Usagef("nothing says what this repository is called on the Temporal server"), "trellis config set cluster.repo NAME")
@@ -50,10 +50,11 @@ func dial(ctx context.Context, a *command.Console, cfg *config.Config, identity 
 	return &server{c, cfg.Cluster, max(cfg.Shared.Silence, leastSilence)}, nil
 }
 
-// leastSilence is the shortest in which a machine gets a word through to the server and to the remote.
+// leastSilence is the shortest time in which a machine reliably reaches the server and the remote.
 const leastSilence = 2 * time.Second
 
-// certificates are what the connection is secured with, by the variables that the temporal command has, too; nil: it is not.
+// certificates returns the TLS settings, from the variables that the temporal command uses too; nil means a connection without
+// TLS.
 func certificates() (*tls.Config, error) {
 	ca, cert, key := os.Getenv(account+"TLS_SERVER_CA_CERT_PATH"), os.Getenv(account+"TLS_CLIENT_CERT_PATH"), os.Getenv(account+"TLS_CLIENT_KEY_PATH")
 	if ca == "" && cert == "" && os.Getenv(account+"TLS") != "true" && os.Getenv(account+"API_KEY") == "" {
@@ -79,10 +80,10 @@ func certificates() (*tls.Config, error) {
 	return t, nil
 }
 
-// workflow is the id of the workflow of a task: there is one at a time, whoever starts it.
+// workflow returns the workflow id of a task. There is one workflow at a time, no matter who starts it.
 func (s *server) workflow(task string) string { return s.Repo + "/" + task }
 
-// queue is where machines wait that can run tasks which name an agent, or none.
+// queue returns the queue of the machines that can run tasks which name the given agent, or none if agent is "".
 func (s *server) queue(agent string) string {
 	if agent == "" {
 		return s.Repo
@@ -90,12 +91,12 @@ func (s *server) queue(agent string) string {
 	return s.Repo + "/" + agent
 }
 
-// ownQueue is where only one checkout waits, for tasks that it had last.
+// ownQueue returns the queue of a single checkout, for tasks that it had last.
 func (s *server) ownQueue(host, clone string) string {
 	return fmt.Sprintf("%s@%s.%.6s", s.Repo, host, clone)
 }
 
-// owned reports whether a queue is one checkout's own.
+// owned reports whether a queue is that of a single checkout.
 func (s *server) owned(queue string) bool { return strings.HasPrefix(queue, s.Repo+"@") }
 
 func (s *server) given(t *taskdir.Task) Given {
@@ -106,7 +107,8 @@ func (s *server) options(task string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: s.workflow(task), TaskQueue: s.Repo, WorkflowExecutionErrorWhenAlreadyStarted: true}
 }
 
-// start hands a task out. *runner.ElsewhereError or an error of the kind locked: it was handed out before, and is not at an end.
+// start hands a task out. It returns a *runner.ElsewhereError or an error of kind locked if the task is handed out already and
+// has not ended.
 func (s *server) start(ctx context.Context, t *taskdir.Task) error {
 	for {
 		_, err := s.ExecuteWorkflow(ctx, s.options(t.ID), taskType, s.given(t))
@@ -115,17 +117,17 @@ func (s *server) start(ctx context.Context, t *taskdir.Task) error {
 		}
 		if err := s.free(ctx, t.ID); err != nil {
 			return err
-		} // else it came to its end in between
+		} // it has ended in the meantime: try again
 	}
 }
 
-// goOn has machines look at a task again, and hands it out if it is not.
+// goOn has machines check a task again. If it is not handed out, goOn hands it out.
 func (s *server) goOn(ctx context.Context, t *taskdir.Task) error {
 	_, err := s.SignalWithStartWorkflow(ctx, s.workflow(t.ID), wakeSignal, nil, s.options(t.ID), taskType, s.given(t))
 	return s.failed("handing out", t.ID, err)
 }
 
-// wake has machines look at a task again, if it is handed out.
+// wake has machines check a task again, if it is handed out.
 func (s *server) wake(ctx context.Context, task string) error {
 	err := s.SignalWorkflow(ctx, s.workflow(task), "", wakeSignal, nil)
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -141,7 +143,7 @@ func (s *server) failed(doing, task string, err error) error {
 	return fmt.Errorf("%s %s by the Temporal server: %w", doing, task, err)
 }
 
-// free is nil when a task is not handed out, and else says who has it.
+// free returns nil if a task is not handed out, and an error that says who has it otherwise.
 func (s *server) free(ctx context.Context, task string) error {
 	h, err := s.handed(ctx, task)
 	if err != nil || h == nil {
@@ -153,7 +155,7 @@ func (s *server) free(ctx context.Context, task string) error {
 	return app.AsKind(app.ErrLocked, fmt.Errorf("%s is handed out already: %s", task, h.words()))
 }
 
-// hostOf is the machine in the identity of a worker.
+// hostOf returns the host in the identity of a worker.
 func hostOf(identity string) string {
 	host, _, _ := strings.Cut(identity, " ")
 	return host

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pulse"
 )
 
-// overview is who waits for tasks, and who has which.
+// overview lists the machines that wait for tasks, and the tasks with their machines.
 type overview struct {
 	Queues []queued `json:"queues"`
 	Tasks  []handed `json:"tasks"`
@@ -45,9 +45,9 @@ func (j *joined) overview(c *cli.Context) (all overview, err error) {
 		return all, err
 	}
 	reader := j.project.Reader()
-	reader.Watcher = pulse.State{Alive: true} // as it is for tasks that are handed out, whoever watches here
+	reader.Watcher = pulse.State{Alive: true} // a task that is handed out has a watcher, whether or not one runs here
 	for i, h := range all.Tasks {
-		if t, err := reader.Task(filepath.Join(j.project.Store.Tasks(), h.Task)); err == nil { // of one that is not here nothing is known here
+		if t, err := reader.Task(filepath.Join(j.project.Store.Tasks(), h.Task)); err == nil { // a task that does not exist here has no known state
 			all.Tasks[i].Status, all.Tasks[i].WaitsFor = string(t.Status), t.WaitingFor
 		}
 	}
@@ -65,7 +65,7 @@ func (j *joined) overview(c *cli.Context) (all overview, err error) {
 
 func (all overview) print(a *command.Console) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "QUEUE\tMACHINE\tLAST HEARD OF") // a tabwriter fails when it is flushed
+	fmt.Fprintln(w, "QUEUE\tMACHINE\tLAST HEARD OF") // a tabwriter reports errors only in Flush
 	for _, q := range all.Queues {
 		if len(q.Machines) == 0 {
 			fmt.Fprintf(w, "%s\tnobody waits for its tasks\t\n", q.Name)
