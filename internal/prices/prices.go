@@ -1,5 +1,5 @@
-// Package prices says what models cost where an agent tells what it used and not what that costs. What it says is an estimate:
-// by list prices of one day, which a project may put right, and not by what somebody's account is charged.
+// Package prices estimates the cost of models for agents that report their usage but not its cost. The estimate uses list prices
+// of one date, which a project can override; actual charges may differ.
 package prices
 
 import (
@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Price is what a model costs, in USD for a million tokens.
+// Price is the price of a model, in USD per million tokens.
 type Price struct {
 	Input, Output float64
-	CacheRead     float64 // of input that came from the provider's cache
-	CacheWrite    float64 // of input that was written to it
+	CacheRead     float64 // input that was read from the provider's cache
+	CacheWrite    float64 // input that was written to the cache
 }
 
-// Table is the prices of a project's own, by model. The zero value has none, and knows the built-in ones all the same.
+// Table holds a project's own prices, by model. The zero value has none. Models that it lacks have the built-in prices.
 type Table map[string]Price
 
-// Of is the price of a model in the spelling of any agent: with its provider before it, or the day of its version behind. A
-// project's own price goes first. What nobody knows has none, which is not the same as costing nothing.
+// Of returns the price of a model as any agent spells its name: a provider may precede the name and a version date follow it. A
+// project's own price takes precedence. Of returns false for unknown models, which is not the same as a price of zero.
 func (t Table) Of(model string) (Price, bool) {
 	plain := plainName(model)
 	for _, name := range []string{model, plain} {
@@ -37,23 +37,23 @@ func (t Table) Of(model string) (Price, bool) {
 	return p, ok
 }
 
-// Cost is what tokens cost. Of the input so many were written to a cache.
+// Cost returns the cost of u in USD. written is the number of input tokens that were written to a cache.
 func (p Price) Cost(u trellis.Usage, written int64) float64 {
 	const million = 1e6
 	return (float64(u.InputTokens-written)*p.Input + float64(written)*p.CacheWrite + float64(u.CachedTokens)*p.CacheRead +
 		float64(u.OutputTokens)*p.Output) / million
 }
 
-// Date is the day of the built-in prices.
+// Date returns the date of the built-in prices.
 func Date() string { return builtIn().date }
 
-// version is what agents and clouds put behind the name of a model: a window, a day, a place, a revision, latest.
+// version matches what agents and clouds append to the name of a model: a window, a date, a region, a revision, "latest".
 var version = trellis.Pattern(`(\[\d+m\]|@\d+|-v\d+:\d+|-\d{8}|-\d{4}-\d\d-\d\d|-latest)+$`)
 
-// plainName is a model without what stands before and behind its name.
+// plainName returns the name of a model without prefix and suffix.
 func plainName(model string) string {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	if at := strings.LastIndex(name, "anthropic."); at >= 0 { // as in eu.anthropic.claude-…
+	if at := strings.LastIndex(name, "anthropic."); at >= 0 { // for example eu.anthropic.claude-…
 		name = name[at+len("anthropic."):]
 	}
 	return version().ReplaceAllString(name, "")
@@ -62,7 +62,7 @@ func plainName(model string) string {
 //go:embed models.tsv
 var list string
 
-// known is what models.tsv says.
+// known is the content of models.tsv.
 type known struct {
 	date   string
 	models map[string]Price
@@ -82,7 +82,7 @@ var builtIn = sync.OnceValue(func() known {
 	return k
 })
 
-// priceOf reads a line of models.tsv. Who tells no price of the cache takes that of input.
+// priceOf parses the prices in a line of models.tsv. Missing cache prices default to that of input.
 func priceOf(fields []string) Price {
 	p := Price{Input: number(fields[0], 0), Output: number(fields[1], 0)}
 	p.CacheRead, p.CacheWrite = number(fields[2], p.Input), number(fields[3], p.Input)
