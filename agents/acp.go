@@ -158,7 +158,7 @@ func (c *acp) line(line string, t *tally) bool {
 	return true
 }
 
-// answered handles a response and sends the next request. It ignores a response to no open request: a prompt could be sent twice.
+// answered handles a response and sends the next request. It ignores unexpected responses, which could have a prompt sent twice.
 func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	number, _ := m.ID.Raw().(int64)
 	if number != c.open && !c.onlooker { // a decoder does not know the requests that were made
@@ -423,7 +423,7 @@ func acpShown(content json.RawMessage) string {
 	return strings.Join(words, "\n")
 }
 
-// end returns a failure if the program exited with 0 but never began a session.
+// end returns a failure if the program printed something and exited with 0, but never began a session.
 func (c *acp) end(t *tally, e ending) *flow.Failure {
 	if !t.done && c.session == "" && e.Code == 0 && e.Signal == "" && !e.mute {
 		return fail(trellis.AgentProtocol, "the program does not speak the Agent Client Protocol; %s", e)

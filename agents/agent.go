@@ -86,7 +86,7 @@ type Result struct {
 	Model     string          // the model that the program reports, else the requested one; "" if neither is known
 	Usage     trellis.Usage   // of this run alone; the cost is an estimate if the program reports none, see [Options.Prices]
 	ToolCalls int             // -1 when the program does not report them
-	Stop      string          // the program's own word for why it ended
+	Stop      string          // the program's name for the reason why it ended
 	Sandbox   string          // name of the sandbox that it ran in, "" for none
 }
 

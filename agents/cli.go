@@ -87,7 +87,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			t.watchdog.alive()
 		}
 		if stopped {
-			t.said = said // after we ended the run, the program's account of its own end means nothing
+			t.said = said // what the program says about its end after we ended it does not count
 		}
 	}}
 	complaints := io.Writer(logs.mask)

@@ -238,7 +238,7 @@ var (
 	codexNonsense = []string{"UTF8 error", "Parse error"}
 )
 
-// maxReconnects is how often in a row codex may reconnect, even if its configuration allows more: longer waits are the caller's.
+// maxReconnects is how often in a row codex may reconnect, even if its configuration allows more: the caller does longer waits.
 const maxReconnects = 2
 
 // troubled records a connection error that codex reports, and ends a run that reconnects too often.

@@ -38,7 +38,7 @@ type codexWindow struct {
 	Resets int64   `json:"resets_at"`
 }
 
-// openCodexThread returns the thread of a session that a run goes on with, or of a new session if session is empty.
+// openCodexThread returns the thread of the session that a run resumes, or of a new session if session is empty.
 func openCodexThread(home, session string) codexThread {
 	t := codexThread{home: home, id: session}
 	t.look()

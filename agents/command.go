@@ -27,7 +27,7 @@ import (
 //
 // With type acp the program speaks the Agent Client Protocol on its standard streams instead, see [acpPermits].
 //
-// A Command has no sandbox and no permissions other than those that the program derives from its role and arguments.
+// Apart from [Options.Sandbox], permissions are only what the program makes of its role and of its arguments.
 type Command struct {
 	Argv    []string          // a relative program path starts at the main checkout
 	Read    []string          // additional arguments if the agent may not change files

@@ -26,7 +26,7 @@ import (
 //	      subagents (they would not inherit the denials); the shell is not confined to the directory
 //	full  everything
 //
-// It retries requests that the provider refuses without any event; only its log mentions them.
+// It silently retries requests that the provider refuses; only its log mentions that.
 type openCode struct{ o Options }
 
 func openCodePermission(p trellis.Permission) string {

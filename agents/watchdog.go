@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// errHung is the cause with which a program is ended that does not exit after its result.
+// errHung is the cause for ending a program that does not exit after its result.
 var errHung = errors.New("the program went on after its result")
 
 // watchdog ends a run that takes too long, falls silent, uses too much, or does not exit after its result.

@@ -17,7 +17,7 @@ type handed struct {
 	Task     string    `json:"task"`
 	State    string    `json:"state"` // runs, queued, waits
 	Host     string    `json:"host,omitempty"`
-	Since    time.Time `json:"since"`             // when it was taken or queued; if it waits for something other than a machine, when it was handed out
+	Since    time.Time `json:"since"`             // when it was taken, queued or, if it waits for no machine, handed out
 	Attempt  int       `json:"attempt,omitempty"` // number of attempts at the current segment
 	Failed   string    `json:"failed,omitempty"`  // error with which the last machine lost it
 	Queue    string    `json:"queue,omitempty"`

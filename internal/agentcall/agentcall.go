@@ -52,7 +52,7 @@ type Limits struct {
 	Idle    time.Duration `json:"idle,omitempty"`
 	Tokens  int64         `json:"tokens,omitempty"`
 	CostUSD float64       `json:"cost_usd,omitempty"`
-	Seconds float64       `json:"seconds,omitempty"` // what is left of the agents' time for the task; Wall is for this piece of work
+	Seconds float64       `json:"seconds,omitempty"` // agents' time for the whole task; Wall is for this piece of work
 }
 
 // Left returns what is left of the limits of a task's calls after the given usage, or a failure if a budget is used up.
@@ -89,7 +89,7 @@ func (l Limits) Longest() time.Duration {
 	return l.Wall
 }
 
-// explain adds to the failure of a call that a limit ended which setting the limit comes from.
+// explain adds to the failure of a call that was ended by a limit the name of the setting behind that limit.
 func (r *Request) explain(fail *flow.Failure) {
 	l := r.Limits
 	switch {

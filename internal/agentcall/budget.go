@@ -39,7 +39,7 @@ type Budget struct {
 	Until     time.Time     // when there is a new budget
 }
 
-// explain adds to the failure of a call that b ended that the day's budget is the cause, and when there is a new one.
+// explain adds to the failure of a call that was ended by b that the day's budget is the cause, and when there is a new one.
 func (b *Budget) explain(fail *flow.Failure) {
 	if b != nil && fail != nil && fail.Code == string(trellis.BudgetCost) && fail.ResumeAt.IsZero() {
 		fail.Detail += ", which is what was left of limits.day_cost_usd"

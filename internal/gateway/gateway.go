@@ -124,7 +124,7 @@ func (g *Gateway) accept(l net.Listener, to Host) {
 			if err != nil {
 				return
 			}
-			go g.forward(conn.(*counted), to) // Close waits for it by its connection
+			go g.forward(conn.(*counted), to) // Close waits for its connection
 		}
 	})
 }

@@ -110,7 +110,7 @@ type Activity struct {
 	Name string
 	Run  func(ctx context.Context, c Call, in json.RawMessage) (any, error)
 	// Lazy means that the record of the outcome is not synced at once: it is synced with the next record that is, or within
-	// seconds. A power cut may lose the record, but a crash of the process does not; then the activity is entered again.
+	// seconds. If a power cut loses the record, which a crash of the process never does, the activity is entered again.
 	Lazy bool
 }
 

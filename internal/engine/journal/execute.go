@@ -18,7 +18,7 @@ import (
 // If the run ended, the error is nil, the flow's *flow.Failure, or flow.ErrCancelled. Otherwise the result is zero and the error
 // is
 //
-//   - *Parked: everything waits, and goes on when it is executed again
+//   - *Parked: the whole run waits; it continues when it is executed again
 //   - one that matches flow.ErrSuspended, with its cause: ctx ended, a message or an activity asked for it,
 //     a record could not be written, or (ErrFenced) another process took over
 //   - ErrNondeterministic or ErrNone

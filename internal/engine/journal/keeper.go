@@ -82,7 +82,7 @@ func (e *engine) beginLook() bool {
 	return e.stop == nil
 }
 
-// receive records a message, unless it is recorded already.
+// receive suspends or cancels the run, or records a signal. A cancel and each signal are recorded once.
 func (e *engine) receive(m Message) {
 	switch {
 	case m.Suspend != nil:
