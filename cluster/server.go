@@ -83,7 +83,7 @@ func certificates() (*tls.Config, error) {
 // workflow returns the workflow id of a task. There is one workflow at a time, no matter who starts it.
 func (s *server) workflow(task string) string { return s.Repo + "/" + task }
 
-// queue returns the queue of the machines that can run tasks which name the given agent, or none if agent is "".
+// queue returns the queue for tasks that name the given agent, or that name none if agent is "".
 func (s *server) queue(agent string) string {
 	if agent == "" {
 		return s.Repo

@@ -167,7 +167,8 @@ func (b *Box) folders(l *layout) (all, linking []string) {
 	return all, linking
 }
 
-// programs returns the hidden programs to which links in the given folders lead; for a program from a node package, all packages.
+// programs returns the hidden programs to which links in the given folders lead; of a program in a node_modules folder, all of
+// that.
 func (l *layout) programs(dirs []string) (paths []string) {
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir)

@@ -29,8 +29,8 @@ const (
 	programFile             // the program that plays the entrance
 )
 
-// lateListeners is how long listeners may still arrive after their program has ended. It is not used up once the other end of the
-// connection is closed everywhere.
+// lateListeners is how long listeners may still arrive after their program has ended. The wait ends early when the last copy of
+// the other end of the connection is closed.
 const lateListeners = 10 * time.Second
 
 // narrowed returns c with its network restricted to what the gateway lets through.
