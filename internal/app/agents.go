@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// Agents is what of the settings of a project makes agents: their programs, the sandbox, and what they must not tell.
+// Agents derives from a project's settings what agents need: their programs, the sandbox, and the secrets they must not reveal.
 type Agents struct {
 	p   *Project
 	cfg *config.Config
 }
 
-// Agents are those of the project with these settings.
+// Agents returns the agents of the project for the settings cfg.
 func (p *Project) Agents(cfg *config.Config) Agents { return Agents{p, cfg} }
 
-// Named is the error of an agent that a person names and that there is not; "" is none.
+// Named returns an error if no agent has the name that a person gave; "" is no error.
 func (a Agents) Named(name string) error {
 	if _, err := agents.New(name, a.Options()); name != "" && errors.Is(err, agents.ErrUnknown) {
 		return err
@@ -33,7 +33,7 @@ func (a Agents) Named(name string) error {
 	return nil
 }
 
-// Box is the sandbox of a project's programs.
+// Box returns the sandbox for a project's programs.
 func (a Agents) Box() *sandbox.Box {
 	b := &sandbox.Box{Mode: a.cfg.Sandbox, Environ: a.p.Env.Vars, Repo: a.p.Repo, Write: a.cfg.SandboxWrite, Home: a.cfg.SandboxHome, Network: a.cfg.SandboxNetwork, Offline: a.cfg.SandboxOffline, Env: a.cfg.SandboxEnv, Hosts: a.cfg.SandboxHosts, Program: "/proc/self/exe"}
 	for _, api := range a.cfg.Agents.APIs {
@@ -45,7 +45,7 @@ func (a Agents) Box() *sandbox.Box {
 	return b
 }
 
-// Cell is a place in the box for an agent.
+// Cell returns a function that opens a place in the box for an agent.
 func Cell(box *sandbox.Box) agents.Sandbox {
 	return func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 		c, err := box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
@@ -53,8 +53,8 @@ func Cell(box *sandbox.Box) agents.Sandbox {
 	}
 }
 
-// firstAgent is the agent to take when nobody chose one. It is looked for until there is one: a watcher that began
-// without sees when somebody has signed in.
+// firstAgent returns a function that finds the agent to use when nobody chose one. It searches on each call until it finds one,
+// so that a watcher that began without an agent notices when somebody has signed in.
 func firstAgent(ctx context.Context, known agents.Options) func() (string, error) {
 	var mu sync.Mutex
 	found := ""
@@ -68,8 +68,8 @@ func firstAgent(ctx context.Context, known agents.Options) func() (string, error
 	}
 }
 
-// secrets are the values that must neither be kept nor committed: those of the environment, also of variables that the
-// settings name as keys, those in the settings, and those in files that worktrees get a copy of.
+// secrets returns the values that must be neither stored nor committed: those in the environment, including variables that the
+// settings name as keys, those in the settings, and those in files that are copied into worktrees.
 func (a Agents) secrets() []string {
 	known := slices.Concat(secrets.InEnv(a.p.Env.Vars), secrets.ValuesIn(a.p.Root, a.cfg.Worktree.Copy))
 	for _, api := range a.cfg.Agents.APIs {
@@ -93,7 +93,7 @@ func (a Agents) secrets() []string {
 	return slices.Compact(known)
 }
 
-// Options say which agents there are.
+// Options returns the options that define which agents there are.
 func (a Agents) Options() agents.Options {
 	o := agents.Options{Environ: a.p.Env.Vars, Shared: a.sharedEnv(), Root: a.p.Root, Script: filepath.Join(a.p.Settings.Dir(), ".trellis", "rehearsal.yaml"),
 		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}, Prices: prices.Table{}}
@@ -110,8 +110,8 @@ func (a Agents) Options() agents.Options {
 	return o
 }
 
-// sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret that the project
-// does not name.
+// sharedEnv returns the variables of the command environment that agents get too, so that they can do what the checks do: all
+// except those that hold a secret and are not named by the project.
 func (a Agents) sharedEnv() []string {
 	known := secrets.InEnv(a.p.Env.Vars)
 	return slices.DeleteFunc(a.Box().Environment(a.p.Env.CommandEnv()), func(kv string) bool {

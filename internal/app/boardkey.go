@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// BoardKey is the person's secret for the project at root, by which the board knows who may come in. It is made when it is
-// first asked for and stays the same until its file is removed, so that a page that is open outlives the process that
-// serves it. The file is in the person's folder of state, which nobody else may read.
+// BoardKey returns the person's secret for the project at root, by which the board authenticates visitors. It is created on
+// first use and stays the same until its file is removed, so that an open page outlives the process that serves it. The file is
+// in the person's state folder, which nobody else may read.
 func (e *Env) BoardKey(root string) (string, error) {
 	file := e.boardFile(root)
 	if file == "" {
-		return rand.Text() + rand.Text(), nil // without a home it is that of this process
+		return rand.Text() + rand.Text(), nil // without a home directory the key lasts as long as this process
 	}
 	data, err := durable.ReadOwn(file, durable.MaxDocument)
 	key := strings.TrimSpace(string(data))
@@ -34,8 +34,8 @@ func (e *Env) BoardKey(root string) (string, error) {
 	return key, e.keepForBoard(file, key+"\n")
 }
 
-// BoardDoor is a file that leads a browser to the board of the project at root. Its url holds the key, which all users of a
-// machine could read in the arguments of a browser; the file is beside the key's, for the person alone.
+// BoardDoor creates a file that redirects a browser to the board of the project at root. Its url holds the key, which in a
+// browser's arguments would be visible to all users of the machine; the file is next to the key's and as private.
 func (e *Env) BoardDoor(root, url string) (file string, err error) {
 	if file = e.boardFile(root); file == "" {
 		return "", errors.New("opening the browser: there is no home to keep a file in")
@@ -45,7 +45,7 @@ func (e *Env) BoardDoor(root, url string) (file string, err error) {
 	return file, e.keepForBoard(file, `<!doctype html><meta charset="utf-8"><title>trellis board</title><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=`+to+`"><a href="`+to+`">trellis board</a>`+"\n")
 }
 
-// boardFile is where the board's key for the project at root is, "" when nobody says where a home is.
+// boardFile returns the path of the board's key for the project at root, "" if there is no home directory.
 func (e *Env) boardFile(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return e.stateFile(filepath.Join("board", hex.EncodeToString(sum[:8])))
@@ -58,5 +58,5 @@ func (e *Env) keepForBoard(file, text string) error {
 	return e.Disk.WriteFile(file, []byte(text), 0o600)
 }
 
-// minKey is how long a key is at least, in letters of five bits.
+// minKey is the minimum length of a key, in letters of five bits.
 const minKey = 52

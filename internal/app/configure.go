@@ -17,19 +17,19 @@ import (
 
 const configYAML = ".trellis/config.yaml"
 
-// SettingsFile is the file of settings of a project, or of the user, which commands read and change.
+// SettingsFile is a settings file of a project or of the user, which commands read and change.
 type SettingsFile struct {
 	Scope config.Scope
-	Name  string // as people read it
+	Name  string // for messages
 
 	path string
 	disk *durable.Disk
-	with func(data []byte) config.Files                    // all files, when this one says data
-	made func(before, after []byte)                        // is told what a command changed
+	with func(data []byte) config.Files                    // all files, as if this one contained data
+	made func(before, after []byte)                        // called with a command's change
 	look func() (f config.Files, unread []trellis.Problem) // reads all files
 }
 
-// SettingsFile is .trellis/config.yaml.
+// SettingsFile returns .trellis/config.yaml.
 func (p *Project) SettingsFile() *SettingsFile {
 	return &SettingsFile{
 		Scope: config.ScopeProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk,
@@ -46,7 +46,7 @@ func (p *Project) SettingsFile() *SettingsFile {
 	}
 }
 
-// UserSettingsFile is the user's file for all projects. It may be a link, as people keep such files elsewhere.
+// UserSettingsFile returns the user's file for all projects. It may be a link, as some people keep such files elsewhere.
 func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 	path := e.UserFile()
 	if path == "" {
@@ -70,7 +70,7 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 	return f, err
 }
 
-// Settings are all settings as they hold, and what keeps some that files say from it.
+// Settings returns all settings with their effective values, and the problems that keep values in the files from taking effect.
 func (f *SettingsFile) Settings() ([]config.Setting, []trellis.Problem) {
 	files, unread := f.look()
 	problems := trellis.Errors(append(unread, f.check(files)...))
@@ -89,7 +89,7 @@ func (f *SettingsFile) check(files config.Files) []trellis.Problem {
 	return problems
 }
 
-// Setting is one of the settings, as it holds.
+// Setting returns one setting with its effective value.
 func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, error) {
 	k, err := f.Scope.Key(name)
 	if err != nil {
@@ -101,10 +101,10 @@ func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, 
 			return s, problems, nil
 		}
 	}
-	return config.Setting{Key: name, Value: k.Zero(), Source: config.FromDefault}, problems, nil // of something that nobody named
+	return config.Setting{Key: name, Value: k.Zero(), Source: config.FromDefault}, problems, nil // an entry, such as of a map, that no file has
 }
 
-// unknown is the error of a name that is no setting that could be got, set or unset here, and what to type instead.
+// unknown returns the error for a name that can't be got, set or unset in this file, with hints on what to type instead.
 func (f *SettingsFile) unknown(err error, command, name string, values ...string) error {
 	list := "trellis config list"
 	other, how := config.ScopeUser, "set per person, not per project"
@@ -115,7 +115,7 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	_, here := f.Scope.Group(name)
 	if _, there := other.Group(name); here != nil && there == nil {
 		typed := typedWith(command, other, name, values)
-		if _, err := other.Key(name); err != nil { // several, or one that is written by hand
+		if _, err := other.Key(name); err != nil { // a group, or a setting that is written by hand
 			typed = strings.TrimSpace("trellis config list " + flagOf(other))
 		}
 		return WithHints(Usagef("%s is %s", name, how), typed)
@@ -126,7 +126,7 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	return WithHints(AsKind(ErrUsage, err), list)
 }
 
-// typedWith is the command of config that has these values, for a setting of that scope.
+// typedWith returns the config command line with these values, for a setting of that scope.
 func typedWith(command string, scope config.Scope, name string, values []string) string {
 	typed := "trellis config " + command + " " + flagOf(scope) + trellis.ShellWord(name)
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
@@ -145,8 +145,8 @@ func flagOf(scope config.Scope) string {
 	return ""
 }
 
-// Set gives a setting a value, a list any number of them, and reports whether that changed the file. A value that does not
-// hold is an error, and the file stays as it is.
+// Set sets a setting to a value, or a list to any number of values, and reports whether that changed the file. An invalid value
+// is an error, and the file is left unchanged.
 func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
 	k, err := f.Scope.Key(name)
 	if err != nil {
@@ -164,7 +164,7 @@ func (f *SettingsFile) Set(name string, values []string) (changed bool, err erro
 	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Set(data, k.Path, v) })
 }
 
-// valueOf is what a person typed, as a setting of its kind.
+// valueOf converts what a person typed to a value of the setting's kind.
 func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 	if i := slices.IndexFunc(values, func(s string) bool { return strings.ToValidUTF8(s, "") != s }); i >= 0 {
 		return yamledit.Value{}, Usagef("%s: %q is not UTF-8", k.Name, values[i])
@@ -182,7 +182,7 @@ func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 	return yamledit.Word(values[0]), nil
 }
 
-// Unset takes a setting, or a group of them, out of the file, and reports whether it was there.
+// Unset removes a setting, or a group of them, from the file, and reports whether it was there.
 func (f *SettingsFile) Unset(name string) (changed bool, err error) {
 	k, err := f.Scope.Group(name)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *SettingsFile) Unset(name string) (changed bool, err error) {
 	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Unset(data, k.Path) })
 }
 
-// edit changes the file, unless that brings a mistake that is not there already.
+// edit changes the file, unless that would introduce a mistake that is not there already.
 func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (changed bool, err error) {
 	_, unread := f.look()
 	if i := slices.IndexFunc(unread, func(p trellis.Problem) bool { return p.File == f.Name }); i >= 0 {
@@ -237,7 +237,7 @@ func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([
 	return now, nil
 }
 
-// setBy remembers what the settings say after a command's change and did not say before: that is a person's of this clone.
+// setBy records what a command's change added to the settings as made by a person of this clone.
 func (g *TrustGate) setBy(before, after []byte) error {
 	j, err := g.Judge()
 	if err != nil {

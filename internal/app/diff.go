@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// maxDiff is the longest patch that is shown whole.
+// maxDiff is the size limit for the patch of a worktree, in bytes.
 const maxDiff = 64 << 20
 
-// Changes are what a task changed, without the texts.
+// Changes lists the files that a task changed, without their contents.
 type Changes struct {
-	Base  string // the commit at which it began; "": nothing was done for it
-	Head  string // the commit at which its branch is
+	Base  string // the commit at which the task began; "": no work was done for it
+	Head  string // the tip of its branch
 	Files []git.Change
 }
 
-// Diff writes what a task changed against its base, or with stat only the files and how much of them. While the worktree
-// is there, what is in it counts, committed or not; after that, the branch, or the commit that was delivered. began is false when nothing was done for it.
+// Diff writes what a task changed against its base, or with stat only the files and how many lines. Until it is gone the
+// worktree counts, committed or not; then the branch, or the delivered commit. began is false if no work was done.
 func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer) (began bool, err error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Pipeline.BaseCommit == "" {
@@ -32,7 +32,7 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 	if worktree := p.Worktree(t); worktree != "" {
 		return true, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) error {
 			text, err := diffText(ctx, s, base, stat)
-			if err == nil && len(text) >= maxDiff { // its middle was left out
+			if err == nil && len(text) >= maxDiff { // Diff left out its middle
 				err = WithHints(Usagef("the patch of %s has more than %d MB", t.ID, maxDiff>>20), "trellis diff "+trellis.ShellWord(t.ID)+" --stat", "git -C "+trellis.ShellWord(worktree)+" diff "+base)
 			}
 			if err == nil {
@@ -48,7 +48,7 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 	return true, p.Repo.History().Diff(ctx, base, end, stat, out)
 }
 
-// Changes tells which files a task changed, of the worktree or the branch as Diff does.
+// Changes returns the files that a task changed, from the worktree or the branch as Diff does.
 func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Pipeline.BaseCommit == "" {
@@ -70,7 +70,7 @@ func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error
 	return c, err
 }
 
-// tip is where the branch of a task ends, or ended, that has no worktree any more. One that git can't read is no reason to leave out what is in it.
+// tip returns the last commit of a task without a worktree. A worktree that git can't read any more is an error.
 func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 	if t.WorktreePath != "" {
 		if err := p.Repo.Worktrees().Unlinked(ctx, git.AbsFrom(p.Root, t.WorktreePath)); err != nil {
@@ -91,7 +91,7 @@ func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 }
 
 func inWorktree(ctx context.Context, p *Project, worktree string, do func(*snapshot.Snapshot) error) error {
-	p.Config() // by which git is wary of what is there
+	p.Config() // hardens git against what the worktree contains
 	s, err := snapshot.New(p.Repo).Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func diffText(ctx context.Context, s *snapshot.Snapshot, base string, stat bool)
 	return s.Diff(ctx, base, maxDiff)
 }
 
-// Pager is the program that the person's git settings name for what is long, "" for none.
+// Pager returns the program that the person's git settings name for paging long output, "" for none.
 func Pager(ctx context.Context, p *Project) (string, error) {
 	return git.UserSetting(ctx, p.Repo, "core.pager")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Document is the first of some files of a task's directory, such as prd.md or report.md, that says something; "" when none does.
+// Document returns the first non-empty file of these in a task's directory, such as prd.md or report.md; "" if there is none.
 func (p *Project) Document(dir string, names ...string) (name, text string, err error) {
 	for _, name := range names {
 		data, err := durable.ReadBelow(dir, name, durable.MaxDocument)

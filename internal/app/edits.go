@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edits are changes of a task's files by hand, with the checks of `trellis validate` before they count.
+// Edits changes a task's files by hand, after the checks of `trellis validate`.
 type Edits struct{ p *Project }
 
-// Edits are those of the project.
+// Edits returns the edits of the project.
 func (p *Project) Edits() Edits { return Edits{p} }
 
-// EditedFiles are the words for the files that a person edits, in the order of their use.
+// EditedFiles are the short names of the files that a person edits, in the order of their use.
 var EditedFiles = []string{"prd", "plan", "task", "implement", "check", "debug"}
 
-// EditedFile is the name of a file of a task by the word for it, or by its name.
+// EditedFile returns the name of a task's file, given its short name or the name itself.
 func EditedFile(word string) (string, error) {
 	names := map[string]string{"prd": taskdir.PRD, "plan": taskdir.Plan, "task": taskdir.TaskJSON, "implement": taskdir.ImplementContext,
 		"check": taskdir.CheckContext, "debug": taskdir.DebugContext}
@@ -37,8 +37,8 @@ func EditedFile(word string) (string, error) {
 	return "", WithNearest(Usagef("%q is not a file of a task that can be edited (one of %s)", word, strings.Join(EditedFiles, ", ")), word, EditedFiles)
 }
 
-// Text is what a file of a task says, and what a person begins with: a prd.md that is not there is one to fill in. There
-// is none where was is nil.
+// Text returns the content of a task's file and the text that an editor begins with, which for a missing prd.md is a blank one
+// to fill in. was is nil if the file does not exist.
 func (e Edits) Text(dir, name string) (was, text []byte, err error) {
 	if filepath.Dir(dir) != e.p.Store.Tasks() {
 		return nil, nil, Usagef("%s is archived, and an archive keeps what it has", filepath.Base(dir))
@@ -59,8 +59,8 @@ func (e Edits) Text(dir, name string) (was, text []byte, err error) {
 	return nil, nil, nil
 }
 
-// Check says what would be wrong with a task if a file of it had this text: what is wrong with that file, and what the
-// text makes wrong elsewhere.
+// Check returns the problems that a task would have if one of its files had this text: those in that file, and those that the
+// text causes elsewhere.
 func (e Edits) Check(ctx context.Context, dir, name string, text []byte) ([]trellis.Problem, error) {
 	before, err := e.problems(ctx, dir, dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (e Edits) Check(ctx context.Context, dir, name string, text []byte) ([]trel
 	}), nil
 }
 
-// problems are those of the task in dir, as its files stand in another folder.
+// problems returns the problems of the task in dir, with its files read from the folder in.
 func (e Edits) problems(ctx context.Context, in, dir string) ([]trellis.Problem, error) {
 	input := e.p.Readiness(dir)
 	input.Dir, input.As = in, filepath.Base(dir)
@@ -105,7 +105,7 @@ func (e Edits) problems(ctx context.Context, in, dir string) ([]trellis.Problem,
 	return list, err
 }
 
-// copyTo copies what a check looks at: the regular files of a task, without what its runs left.
+// copyTo copies the files that a check reads: the regular files of a task, except those of its runs.
 func (e Edits) copyTo(dir, to string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, path)
@@ -127,18 +127,18 @@ func (e Edits) copyTo(dir, to string) error {
 	})
 }
 
-// MayKeep reports whether a text with mistakes may be kept: of a task that is not begun, where no run takes it in.
+// MayKeep reports whether a text with mistakes may be saved: only for a task that has not begun, so that no run reads it.
 func (e Edits) MayKeep(dir string) bool {
 	t, err := e.p.Store.Load(dir)
 	return err != nil || t.Pipeline.BaseCommit == "" && slices.Contains([]trellis.Status{trellis.Planning, trellis.Ready, trellis.Waiting, trellis.Rejected}, t.Status)
 }
 
-// Save gives a file of a task its text, where it still says what it said; else the error matches [durable.ErrChanged].
-// What a person's command changes counts while an agent is at work too.
+// Save writes text to a file of a task if the file still contains was; otherwise the error matches [durable.ErrChanged]. A
+// change by a person's command also counts while an agent is at work.
 func (e Edits) Save(dir, name string, was, text []byte) error {
 	edit := func() error { return e.p.Store.Disk.Replace(filepath.Join(dir, name), was, text) }
 	return e.p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
-		if _, broken := e.p.Store.Load(dir); broken != nil { // nobody runs it, and no update can read it
+		if _, broken := e.p.Store.Load(dir); broken != nil { // nobody runs such a task, and Update can't read it
 			return was, text, edit()
 		}
 		_, err = e.p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {

@@ -14,17 +14,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Env is what whoever asks brings along. Nothing below takes it from the process it runs in.
+// Env is the caller's environment. Nothing below this package reads these values from its own process.
 type Env struct {
 	Vars []string // KEY=VALUE
-	Dir  string   // the folder that relative paths begin at
+	Dir  string   // the folder that relative paths start from
 	Now  func() time.Time
-	Disk *durable.Disk // nil is a disk without faults
-	// Say is told in a line what is worth knowing and no answer; nil: nobody is.
+	Disk *durable.Disk // nil: a disk without injected faults
+	// Say receives, one line at a time, information that is not part of a result; nil discards it.
 	Say func(format string, args ...any)
 }
 
-// Get is the value of a variable, "" when it is not set.
+// Get returns the value of a variable, "" if it is not set.
 func (e *Env) Get(name string) string {
 	value, _ := proc.Getenv(e.Vars, name)
 	return value
@@ -36,10 +36,10 @@ func (e *Env) say(format string, args ...any) {
 	}
 }
 
-// InsideRun reports whether whoever asks is part of a task or a run.
+// InsideRun reports whether the caller is part of a task or a run.
 func (e *Env) InsideRun() bool { return proc.InsideRun(e.Vars) }
 
-// OnlyPeople refuses what a task or a run that goes on may not do by itself.
+// OnlyPeople returns an error if the caller runs inside a task or a run, since only a person may do this.
 func (e *Env) OnlyPeople(can string) error {
 	if e.InsideRun() {
 		return WithHints(Usagef("this runs inside a task or a run: only a person can %s", can), "leave it to who started the run")
@@ -47,7 +47,7 @@ func (e *Env) OnlyPeople(can string) error {
 	return nil
 }
 
-// CommandEnv is the environment of the project's own commands: the caller's, without what would lead git
+// CommandEnv returns the environment for the project's own commands: the caller's, without the variables that would direct git
 // elsewhere.
 func (e *Env) CommandEnv() (env []string) {
 	elsewhere := []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"}
@@ -59,7 +59,7 @@ func (e *Env) CommandEnv() (env []string) {
 	return env
 }
 
-// LookPath says whether a program is there, in the PATH of this call.
+// LookPath returns an error unless the program exists, in the PATH of this environment.
 func (e *Env) LookPath(program string) error {
 	if strings.Contains(program, "/") {
 		_, err := os.Stat(program)
@@ -73,7 +73,7 @@ func (e *Env) LookPath(program string) error {
 	return &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// atHome is a path that may begin with ~/.
+// atHome returns path with a leading ~/ expanded.
 func (e *Env) atHome(path string) string {
 	if rest, home := strings.CutPrefix(path, "~/"); home {
 		return filepath.Join(e.Get("HOME"), rest)
@@ -81,7 +81,7 @@ func (e *Env) atHome(path string) string {
 	return path
 }
 
-// stateFile is a file that Trellis keeps for a person, outside of all checkouts; "" when nobody says where a home is.
+// stateFile returns the path of a person's file of Trellis outside all checkouts; "" if there is no home directory.
 func (e *Env) stateFile(name string) string {
 	dir := e.userDir("XDG_STATE_HOME", filepath.Join(".local", "state"))
 	if dir == "" {
@@ -90,7 +90,7 @@ func (e *Env) stateFile(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// UserFile is where a person's settings for all projects stand, "" when nobody says where a home is.
+// UserFile returns the path of a person's settings for all projects, "" if there is no home directory.
 func (e *Env) UserFile() string {
 	dir := e.userDir("XDG_CONFIG_HOME", ".config")
 	if dir == "" {
@@ -99,13 +99,13 @@ func (e *Env) UserFile() string {
 	return filepath.Join(dir, "config.yaml")
 }
 
-// userDir is the folder of Trellis in one of the folders that the XDG base directory specification names.
+// userDir returns Trellis' folder below a folder of the XDG base directory specification, "" without a home directory.
 func (e *Env) userDir(variable, usual string) string {
 	dir := e.Get(variable)
-	if !filepath.IsAbs(dir) { // which that specification has passed over
+	if !filepath.IsAbs(dir) { // the specification says to ignore relative paths
 		home := e.Get("HOME")
 		st, err := os.Stat(home)
-		if !filepath.IsAbs(home) || errors.Is(err, syscall.ENOTDIR) || err == nil && !st.IsDir() { // /dev/null, say, as who has no home
+		if !filepath.IsAbs(home) || errors.Is(err, syscall.ENOTDIR) || err == nil && !st.IsDir() { // /dev/null, for example, for users without a home
 			return ""
 		}
 		dir = filepath.Join(home, usual)

@@ -21,14 +21,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Kind says what sort of end an error is: faces map it to an exit code, a status or a colour. A Kind is an error itself,
-// for [errors.Is]; [AsKind] makes an error one of a kind. Its text is a contract with scripts.
+// Kind classifies an error; front ends map it to an exit code, a status or a colour. A Kind is itself an error, for use with
+// [errors.Is]; [AsKind] gives an error a kind. Its text is a contract with scripts.
 type Kind string
 
 // The kinds of errors.
 const (
-	ErrFailed      Kind = "failed" // what is of no other kind
-	ErrUsage       Kind = "usage"  // what was asked for makes no sense, or not here
+	ErrFailed      Kind = "failed" // any error of no other kind
+	ErrUsage       Kind = "usage"  // the request makes no sense, or not here
 	ErrUnmet       Kind = "unmet"  // a check did not hold
 	ErrRejected    Kind = "rejected"
 	ErrPlanner     Kind = "planner"
@@ -42,7 +42,7 @@ const (
 
 func (k Kind) Error() string { return string(k) }
 
-// KindOf is the kind of an error, whatever layer it comes from.
+// KindOf returns the kind of an error from any layer.
 func KindOf(err error) Kind {
 	for _, k := range []Kind{ErrFailed, ErrUsage, ErrUnmet, ErrRejected, ErrPlanner, ErrWaiting, ErrNotFound, ErrLocked, ErrNoAgent, ErrTimeout, ErrInterrupted} {
 		if errors.Is(err, k) {
@@ -66,7 +66,7 @@ func KindOf(err error) Kind {
 	return kindOfFailure(err)
 }
 
-// kindOfFailure is the kind of how a run ended.
+// kindOfFailure returns the kind for the failure of a run.
 func kindOfFailure(err error) Kind {
 	var f *flow.Failure
 	if !errors.As(err, &f) {
@@ -93,16 +93,16 @@ type kindError struct {
 func (e *kindError) Error() string   { return e.err.Error() }
 func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// AsKind makes err one of a kind, which adds nothing to the message.
+// AsKind returns err as an error of a kind, with the same message.
 func AsKind(kind Kind, err error) error { return &kindError{kind, err} }
 
-// Usagef is a usage error.
+// Usagef returns a formatted usage error.
 func Usagef(format string, args ...any) error { return AsKind(ErrUsage, fmt.Errorf(format, args...)) }
 
-// Quiet is an error of a kind about which everything has been said.
+// Quiet returns an error of a kind with an empty message, for when everything has been said.
 func Quiet(kind Kind) error { return AsKind(kind, errors.New("")) }
 
-// hintError is an error together with what to do about it.
+// hintError is an error with hints on what to do about it.
 type hintError struct {
 	err   error
 	hints []string
@@ -111,10 +111,10 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-// WithHints adds to an error what to do about it, best as a command to type.
+// WithHints adds hints on what to do about an error, preferably as commands to type.
 func WithHints(err error, hints ...string) error { return &hintError{err, hints} }
 
-// PlacesError is an error about places in files, and perhaps warnings beside it.
+// PlacesError is an error about places in files. Places may also hold warnings.
 type PlacesError struct {
 	Err    error
 	Places []trellis.Problem
@@ -122,7 +122,7 @@ type PlacesError struct {
 
 func (e *PlacesError) Error() string { return e.Err.Error() }
 
-// Unwrap are the error and the first place that it is about.
+// Unwrap returns the error and the first place that it is about.
 func (e *PlacesError) Unwrap() []error {
 	list := []error{e.Err}
 	if wrong := trellis.Errors(e.Places); len(wrong) > 0 {
@@ -131,7 +131,7 @@ func (e *PlacesError) Unwrap() []error {
 	return list
 }
 
-// hints say what to do about each place, once.
+// hints returns the hints of all places, without duplicates.
 func (e *PlacesError) hints() (list []string) {
 	for _, p := range trellis.Errors(e.Places) {
 		if p.Hint != "" && !slices.Contains(list, p.Hint) {
@@ -141,7 +141,7 @@ func (e *PlacesError) hints() (list []string) {
 	return list
 }
 
-// WithNearest adds to an error about a word that nobody knows which of the known ones may be meant, if one is near.
+// WithNearest adds the known word that is spelled most like an unknown one, if any is close, as a hint.
 func WithNearest(err error, word string, known []string) error {
 	if near := trellis.Nearest(word, known); near != "" {
 		return WithHints(err, "did you mean: "+near)
@@ -149,7 +149,7 @@ func WithNearest(err error, word string, known []string) error {
 	return err
 }
 
-// HintsOf are the hints of an error; where nobody gave one, those of the problem or the failure in it.
+// HintsOf returns the hints of an error, or if none were added, those of the problem or failure that it wraps.
 func HintsOf(err error) []string {
 	if given, ok := errors.AsType[*hintError](err); ok {
 		return given.hints
@@ -200,8 +200,8 @@ func HintsOf(err error) []string {
 	return nil
 }
 
-// anew says how to go on in a directory whose journal can't be read. The run of a task sets it aside when it begins anew, and so does a
-// planning; what is archived is over.
+// anew returns how to go on in a directory whose journal can't be read. A new run of a task moves that journal aside, and so
+// does a new planning; an archived task is over.
 func anew(dir string) []string {
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	t, err := taskdir.Store{}.Load(dir)
@@ -226,15 +226,15 @@ func anew(dir string) []string {
 	return []string{"trellis retry " + trellis.ShellWord(id)}
 }
 
-// ofFile reports whether a folder is that of the run of a file, and not a task's.
+// ofFile reports whether a folder belongs to the run of a file, and not to a task.
 func ofFile(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "runs" }
 
-// heldBy says what to do about who holds a lock, where that is one of the usual ones.
+// heldBy returns what to do about the holder of a lock, nil for an unusual lock.
 func heldBy(held *durable.HeldError) []string {
 	dir, ofRun := strings.CutSuffix(held.Path, string(filepath.Separator)+filepath.FromSlash(taskdir.RunLock))
 	id := filepath.Base(dir)
 	switch {
-	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && ofFile(dir): // a planner, and the run of a file: they are ended where they run
+	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && ofFile(dir): // planners and runs of files are ended where they run
 		return []string{"trellis logs -f " + trellis.ShellWord(id)}
 	case ofRun:
 		return []string{"trellis logs -f " + trellis.ShellWord(id), "trellis stop " + trellis.ShellWord(id)}

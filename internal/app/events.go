@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/status"
 )
 
-// Events are what happens to the tasks of the project from now on, whoever works on them, until ctx is done; then the channel is
-// closed. Whoever takes too long to receive is told later, and of everything.
+// Events returns a channel of what happens to the project's tasks from now on, whoever works on them. It is closed when ctx is
+// done. A slow receiver gets events later, but all of them.
 func (p *Project) Events(ctx context.Context) (<-chan events.Event, error) {
 	told := make(chan events.Event, 256)
 	began := make(chan error, 1)
@@ -24,7 +24,7 @@ func (p *Project) Events(ctx context.Context) (<-chan events.Event, error) {
 		err := feed.Run(ctx, func() { began <- nil })
 		select {
 		case began <- err:
-		default: // it had begun: what can't be read any more ends it
+		default: // the feed had begun: a read error only ends it
 		}
 	}()
 	if err := <-began; err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ForgeState is whether pull requests can be opened at a remote of a project.
+// ForgeState says whether pull requests can be opened at a remote of a project.
 type ForgeState struct {
-	Means string // what they are opened with, as in "with gh"
-	Wrong string // what is in the way, "" for nothing
-	Next  string // what to type then
+	Means string // the means of opening them, as in "with gh"
+	Wrong string // what prevents it, "" for nothing
+	Next  string // what to do about Wrong
 }
 
-// LookAtForge asks the forge at a remote whether it knows who asks. Settings that are not trusted say nothing of where a token goes.
+// LookAtForge checks whether a remote's forge accepts the user's credentials. Untrusted settings don't say where a token goes.
 func LookAtForge(ctx context.Context, p *Project, remote string) (ForgeState, error) {
 	env := p.Env.CommandEnv()
-	trackers, _ := TrackerSettings(ctx, p) // why they are not trusted is told elsewhere
+	trackers, _ := TrackerSettings(ctx, p) // the reason why they are untrusted is reported elsewhere
 	f, err := delivery.Forges{Env: env, GitLab: &tracker.Access{Settings: trackers, Env: env, Dir: p.Root}}.Of(ctx, p.Repo, remote)
 	if err != nil {
 		return ForgeState{}, err

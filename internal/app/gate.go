@@ -20,19 +20,19 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// TrustGate decides what of that which came into a project by git may run, and remembers what was made here.
+// TrustGate decides what may run of the files that came into a project by git, and records what was made here.
 type TrustGate struct {
 	env   *Env
 	repo  *git.Repo
 	store taskdir.Store
 
-	mu     sync.Mutex          // held while the judge is made
+	mu     sync.Mutex          // held while the judge is created
 	judge  *trust.Judge        // see Judge
-	keys   []ed25519.PublicKey // of trust.keys, once it is there
-	unkept sync.Once           // says that settings can't be kept
+	keys   []ed25519.PublicKey // the keys of trust.keys, once the judge exists
+	unkept sync.Once           // for printing once that settings can't be stored
 }
 
-// existingJudge is the judge if anything asked for one, else nil.
+// existingJudge returns the judge if Judge has created one, else nil.
 func (g *TrustGate) existingJudge() *trust.Judge {
 	if g == nil {
 		return nil
@@ -42,7 +42,7 @@ func (g *TrustGate) existingJudge() *trust.Judge {
 	return g.judge
 }
 
-// Judge judges what came into a project by git. It is made once, whoever asks first.
+// Judge returns the judge of what came into a project by git. The first call creates it.
 func (g *TrustGate) Judge() (*trust.Judge, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +68,7 @@ func (g *TrustGate) Judge() (*trust.Judge, error) {
 	return g.judge, nil
 }
 
-// everything reports whether all that is checked out may run: for this process, or below these folders.
+// everything reports whether all that is checked out may run: for this process, or below one of these folders.
 func (g *TrustGate) everything(folders []string) (bool, error) {
 	switch said := g.env.Get("TRELLIS_TRUST"); said {
 	case "":
@@ -87,7 +87,7 @@ func (g *TrustGate) everything(folders []string) (bool, error) {
 	}), nil
 }
 
-// trustedKeys are the keys whose decisions count.
+// trustedKeys reads the public keys whose decisions count.
 func (g *TrustGate) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
 	for _, file := range files {
 		data, err := durable.Read(g.env.atHome(file), durable.MaxDocument)
@@ -103,7 +103,7 @@ func (g *TrustGate) trustedKeys(files []string) (keys []ed25519.PublicKey, err e
 	return keys, nil
 }
 
-// thisAccount is who decides here, for who counts people: not what they call themselves.
+// thisAccount identifies the account that decides here, for counting people independently of the names they give.
 func thisAccount() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -112,9 +112,9 @@ func thisAccount() string {
 	return fmt.Sprintf("%d@%s", os.Getuid(), host)
 }
 
-// InForce is the project with the settings that count for what runs: its own when they are trusted, else those that were
-// trusted last. Without any the error is an *trust.UntrustedError. It stays with what was judged: another branch may be checked
-// out at any moment.
+// InForce returns the project with the settings that apply to what runs: its own if they are trusted, otherwise those that were
+// trusted last. If there are none, the error is a *trust.UntrustedError. The result keeps the judged settings, as another
+// branch may be checked out at any moment.
 func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	j, err := p.Gate.Judge()
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	}
 	files, unread := settingFiles(p.Root)
 	q := *p
-	q.Settings.Kept, q.Settings.judged = "", nil // another process may have found that they are trusted since
+	q.Settings.Kept, q.Settings.judged = "", nil // another process may have trusted them since
 	v, err := q.settled(ctx, j, files)
 	if err != nil {
 		return nil, err
@@ -150,11 +150,11 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	return &q, nil
 }
 
-// settled judges the settings of a project as they were read, and has it stay with them.
+// settled judges the settings of a project as they were read, and makes p keep the judged ones.
 func (p *Project) settled(ctx context.Context, j *trust.Judge, read map[string]string) (trust.Verdict, error) {
 	files, problems := p.Settings.Read()
 	s := subject.Settings()
-	if len(problems) == 0 { // else they are told where they are used
+	if len(problems) == 0 { // otherwise they are reported where the settings are used
 		s.Texts = map[string][]byte{}
 		for name, text := range read {
 			s.Texts[name] = []byte(text)
@@ -168,7 +168,7 @@ func (p *Project) settled(ctx context.Context, j *trust.Judge, read map[string]s
 	return v, err
 }
 
-// judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
+// judgeKept judges the programs of the checkout that earlier settings name, in the versions that are checked out now.
 func judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict, error) {
 	data, err := durable.ReadBelow(kept, ".trellis/config.yaml", durable.MaxDocument)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -177,21 +177,21 @@ func judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict,
 	return j.Subject(ctx, subject.Programs(data))
 }
 
-// program reports whether a file that would be run itself is foreign: settings that were trusted would run it as well.
+// program reports whether an untrusted file would itself be executed: earlier, trusted settings would execute it as well.
 func program(v trust.Verdict) bool {
 	return slices.ContainsFunc(v.Foreign, func(f trust.Foreign) bool {
 		return f.Item.Kind == trust.Program || f.Item.File == ".trellis/rehearsal.yaml"
 	})
 }
 
-// trustedPrograms says why what the settings name can't be run now, nil when it can: other settings may be checked out, but
-// not other programs.
+// trustedPrograms returns an error if what the settings name may not be run now: an earlier version of the settings can stay in
+// force, but not of programs.
 func (p *Project) trustedPrograms(ctx context.Context) error {
 	_, err := p.InForce(ctx)
 	return err
 }
 
-// WarnOldSettings says that settings of before are in force.
+// WarnOldSettings prints that earlier settings are in force.
 func (p *Project) WarnOldSettings(ctx context.Context) {
 	v, err := p.Gate.judge.Subject(ctx, subject.Settings())
 	var untrusted *trust.UntrustedError
@@ -201,7 +201,7 @@ func (p *Project) WarnOldSettings(ctx context.Context) {
 	}
 }
 
-// TrustedNow says why the settings that are checked out are not taken, nil when they are.
+// TrustedNow returns an error unless the settings that are checked out are in force.
 func (p *Project) TrustedNow(ctx context.Context) error {
 	if _, err := p.InForce(ctx); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (p *Project) TrustedNow(ctx context.Context) error {
 	return err
 }
 
-// WithNext has an error say what to do about it where nobody prints hints.
+// WithNext adds to an error's message what to do about it, for output without hints.
 func WithNext(err error) error {
 	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return fmt.Errorf("%w; next: %s", err, untrusted.Next())

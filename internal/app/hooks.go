@@ -13,8 +13,8 @@ func (p *Project) Hooked(e hooks.Event) bool {
 	return (&hooks.Runner{Config: c.Hooks, Env: p.Env.Vars}).Any(e)
 }
 
-// Hook runs the project's own commands for what was done to the task in dir, as the settings that are in force name them.
-// Hooks that fail are said; what was done is done.
+// Hook runs the project's own commands for an event of the task in dir, as named by the settings in force. Failed hooks are
+// printed, and don't undo the event.
 func (p *Project) Hook(ctx context.Context, e hooks.Event, dir string) error {
 	if !p.Hooked(e) {
 		return nil

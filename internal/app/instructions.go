@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-tasks/trellis/specs"
 )
 
-// instruct says what the project tells a role: as it is now when that is trusted, else as it was trusted last. What was
-// judged is not judged again as long as it stays. Agents are the names of those that there are.
+// instruct returns a function that reads the project's instructions for a role: the current ones if they are trusted, otherwise
+// those that were trusted last. Trusted instructions are not judged again while they don't change. agents are the known names.
 func (p *Project) instruct(ctx context.Context, agents []string) func(trellis.Role) (runner.Instructions, error) {
 	var mu sync.Mutex
 	known := map[string]bool{}
@@ -41,8 +41,8 @@ func (p *Project) instruct(ctx context.Context, agents []string) func(trellis.Ro
 	}
 }
 
-// wordsInForce is what a role was told by the settings that were trusted last. Where those are checked out again by now, so that
-// none of before are in force, who asked has to ask again.
+// wordsInForce returns the words for a role from the settings that were trusted last. If those have been checked out again by
+// now, so that no earlier ones are in force, it returns v's error and the caller has to ask again.
 func (p *Project) wordsInForce(ctx context.Context, role trellis.Role, v trust.Verdict) (roleWords, error) {
 	from, err := p.InForce(ctx)
 	if err == nil && from.Settings.Kept == "" {
@@ -54,14 +54,14 @@ func (p *Project) wordsInForce(ctx context.Context, role trellis.Role, v trust.V
 	return wordsFor(from.Settings.Dir(), role)
 }
 
-// roleWords are the files in which the project says something to a role, by their paths, nil for one that is not there.
+// roleWords maps the paths of a project's files for a role to their contents, nil for a file that doesn't exist.
 type roleWords map[string][]byte
 
 func frameFile(role trellis.Role) string { return ".trellis/templates/" + string(role) + ".md.tmpl" }
 
-// roleFile is that of a role, "" for a template that is no role's.
+// roleFile returns the path of a role's file, "" for a template that belongs to no role.
 func roleFile(role trellis.Role) string {
-	if role == "step" { // who does a step implements
+	if role == "step" { // a step is done by the implement role
 		role = trellis.Implement
 	}
 	if !slices.Contains(trellis.Roles, role) {
@@ -70,13 +70,13 @@ func roleFile(role trellis.Role) string {
 	return ".trellis/agents/" + string(role) + ".md"
 }
 
-// Instructions are what the files below root tell a role, whether they are trusted or not, where these agents are known.
+// Instructions returns what the files below root tell a role, trusted or not. known are the names of the known agents.
 func Instructions(root string, role trellis.Role, known []string) (runner.Instructions, error) {
 	words, err := wordsFor(root, role)
 	return words.instructions(role, known, err)
 }
 
-// wordsFor are those below root.
+// wordsFor reads a role's words below root.
 func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	w := roleWords{}
 	for _, name := range []string{frameFile(role), roleFile(role)} {
@@ -92,8 +92,8 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	return w, nil
 }
 
-// instructions are what they say, unless reading them failed. Known are the names of the agents that there are, nil where nobody
-// can say.
+// instructions parses the words for a role, unless unread is an error of reading them. known are the names of the known agents,
+// nil if they can't be determined.
 func (w roleWords) instructions(role trellis.Role, known []string, unread error) (in runner.Instructions, err error) {
 	if unread != nil {
 		return in, unread

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Issue reads the issue that a person names. What the settings say of trackers counts when they are trusted: a token goes to
-// where they say. Without, GitHub is asked all the same, where that needs no settings.
+// Issue reads the issue that a person names. Tracker settings apply only if they are trusted, since a token is sent where they
+// say. Without trust, an issue on GitHub is still read, as far as that needs no settings.
 func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, error) {
-	cfg, _ := p.Config() // what is wrong with it is said before anything is planned
+	cfg, _ := p.Config() // its problems are reported before anything is planned
 	ref, err := tracker.Parse(named, (&tracker.Access{Settings: cfg.Trackers}).Sites())
 	if none, ok := errors.AsType[*tracker.RefError](err); ok {
 		return nil, WithHints(Usagef("--from-issue %w", err), none.Next...)
@@ -37,7 +37,7 @@ func (p *Project) Issue(ctx context.Context, named string) (*tracker.Issue, erro
 	return i, err
 }
 
-// TrackerSettings are those of a project that are trusted.
+// TrackerSettings returns the tracker settings of a project that are trusted.
 func TrackerSettings(ctx context.Context, p *Project) (config.Trackers, error) {
 	q, err := p.InForce(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func TrackerSettings(ctx context.Context, p *Project) (config.Trackers, error) {
 	return cfg.Trackers, nil
 }
 
-// Blockers tells the issues apart that have to be done before one: tasks here come from some, and from the others none.
+// Blockers divides the issues that block i and are not done into those that a task here was made from, as task ids, and others.
 func Blockers(s taskdir.Store, i *tracker.Issue) (tasks, others []string, err error) {
 	from := map[string]string{}
 	list, err := s.List()

@@ -12,12 +12,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// keepJudged keeps settings that are trusted, if they are those that were judged. Where nothing can be kept they run all the
-// same: only there are none of before when others are checked out, which is said once.
+// keepJudged stores a copy of trusted settings, if they are those that were judged. If nothing can be stored, the settings
+// still run, but none stay in force when others are checked out; that is printed once.
 func (g *TrustGate) keepJudged(dir string, judged map[string]string, unread error) {
 	now, err := settingFiles(g.store.Root)
 	if err == nil && unread == nil && !maps.Equal(judged, now) {
-		return // somebody is writing them: the next look keeps them
+		return // somebody is writing them: the next call stores them
 	}
 	if err = cmp.Or(unread, err); err == nil {
 		err = g.keep(now, dir)
@@ -27,7 +27,7 @@ func (g *TrustGate) keepJudged(dir string, judged map[string]string, unread erro
 	}
 }
 
-// trustedSettingsDir is where the settings of a project that were trusted last are kept, "" when nothing can be.
+// trustedSettingsDir returns the folder that holds the settings trusted last, "" if they can't be stored.
 func (g *TrustGate) trustedSettingsDir() (string, error) {
 	dir := g.env.stateFile("settings")
 	if dir == "" {
@@ -37,7 +37,7 @@ func (g *TrustGate) trustedSettingsDir() (string, error) {
 	return filepath.Join(dir, clone), err
 }
 
-// keep keeps settings for the time when others are checked out.
+// keep stores a copy of settings, for use when others are checked out.
 func (g *TrustGate) keep(now map[string]string, dir string) error {
 	kept, err := settingFiles(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *TrustGate) keep(now map[string]string, dir string) error {
 	return nil
 }
 
-// ForgetSettings has no settings of before come into force.
+// ForgetSettings removes the stored copy, so that no earlier settings come into force.
 func (g *TrustGate) ForgetSettings() error {
 	kept, err := g.trustedSettingsDir()
 	if err == nil && kept != "" {
@@ -81,7 +81,7 @@ func (g *TrustGate) ForgetSettings() error {
 	return nil
 }
 
-// settingFiles are the files below root that say settings.
+// settingFiles returns the contents of the settings files below root, by path.
 func settingFiles(root string) (map[string]string, error) {
 	names := []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/rehearsal.yaml"}
 	for _, dir := range []string{".trellis/agents", ".trellis/templates"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
-// RecordEdit has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
-// git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
+// RecordEdit lets a command change a file of a task, and records what it wrote as made by a person of this clone, whatever git
+// does with it later. Anything else in the file, earlier or by the time it is read, is judged when it would be run.
 func (g *TrustGate) RecordEdit(dir, name string, write func() (before, after []byte, err error)) error {
 	before, after, err := write()
 	if err == nil && !g.env.InsideRun() {
@@ -20,7 +20,7 @@ func (g *TrustGate) RecordEdit(dir, name string, write func() (before, after []b
 	return err
 }
 
-// recordWritten remembers what a file of a task says after a command's change of it and did not say before.
+// recordWritten records what a command's change added to a file of a task.
 func (g *TrustGate) recordWritten(dir, name string, before, after []byte) error {
 	j, err := g.Judge()
 	if err != nil {
@@ -34,7 +34,7 @@ func (g *TrustGate) recordWritten(dir, name string, before, after []byte) error 
 	return recordNew(j, s, file, before, after)
 }
 
-// recordNew remembers what a file of a subject says now and did not say before.
+// recordNew records what a file of a subject says after a change and did not say before.
 func recordNew(j *trust.Judge, s trust.Subject, file string, before, after []byte) error {
 	old, _ := s.Read(file, before)
 	now, _ := s.Read(file, after)
@@ -43,7 +43,7 @@ func recordNew(j *trust.Judge, s trust.Subject, file string, before, after []byt
 	})...)
 }
 
-// RecordMade remembers what files of a task say that a command has just made.
+// RecordMade records the contents of files of a task that a command has just created.
 func (g *TrustGate) RecordMade(dir string, files []string) error {
 	j, err := g.Judge()
 	if err != nil {
@@ -64,7 +64,7 @@ func (g *TrustGate) RecordMade(dir string, files []string) error {
 	return j.Record(trust.Made, filepath.Base(dir), now...)
 }
 
-// WarnNotRecorded tells why what a command wrote is not remembered as made here: git may tell so later.
+// WarnNotRecorded prints why what a command wrote could not be recorded as made here. It prints nothing for [trust.ErrNowhere].
 func (g *TrustGate) WarnNotRecorded(err error) {
 	if err != nil && !errors.Is(err, trust.ErrNowhere) {
 		g.env.say("%v", err)

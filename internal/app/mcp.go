@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 )
 
-// MCPClient is a program that can start the MCP server, by its name, with what is in its settings.
+// MCPClient returns the entry of the MCP server in the settings of the named program, which can start it.
 func (e *Env) MCPClient(name string) (mcpclients.Entry, error) {
 	c, err := mcpclients.New(name, e.Get)
 	if err != nil {
@@ -23,7 +23,7 @@ func (e *Env) MCPClient(name string) (mcpclients.Entry, error) {
 	return mcpclients.Entry{Client: *c, Note: e.stateFile(filepath.Join("mcp", name+"-"+hex.EncodeToString(hash[:8])+".json")), Disk: e.Disk}, nil
 }
 
-// MCPElsewhere are servers of the same name that the program finds besides, when it is started in the folder that is worked in.
+// MCPElsewhere returns other servers of the same name that the program also finds when it is started in e.Dir.
 func (e *Env) MCPElsewhere(c mcpclients.Entry) []mcpclients.Other {
 	from := mcpclients.Start{Dir: e.Dir}
 	if real, err := filepath.EvalSymlinks(e.Dir); err == nil {

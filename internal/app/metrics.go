@@ -5,10 +5,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// Metrics are the numbers of a project for Prometheus. Who keeps them reads again only what was written since. version is that
-// of this program.
+// Metrics returns a collector of a project's metrics for Prometheus. A caller that keeps it rereads only what was written
+// since. version is the version of this program.
 func Metrics(p *Project, version string) *metrics.Collector {
-	c, _ := p.Config() // settings that are wrong hide no number: what they do not say has its default
+	c, _ := p.Config() // invalid settings hide no metric: defaults replace them
 	used := runner.NewBudgets(p.Root, c, p.Env.Now)
 	return metrics.New(metrics.Source{Tasks: p.Reader, Work: p.Stats(), Version: version, Now: p.Env.Now,
 		Budget: func() (metrics.Budget, error) {

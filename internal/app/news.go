@@ -19,22 +19,22 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// How long the end of a command may wait for those who hear news, before it is left to a later one.
+// How long a command may wait at its end for its news to be sent, before the rest is left to a later command.
 const (
 	newsPatience   = 5 * time.Second
-	newsImpatience = time.Second      // when a person wants the command to end
-	lastPatience   = 10 * time.Second // when nobody but this watcher can tell that it ended
+	newsImpatience = time.Second      // when a person interrupts the command
+	lastPatience   = 10 * time.Second // when only this watcher can report that it ended
 )
 
-// News tells what becomes of a project's tasks to those that the settings name. The notifier is made when the first news comes.
+// News notifies the recipients in the settings of what happens to tasks. The notifier is created when the first news comes.
 type News struct {
 	p    *Project
 	once sync.Once
 	n    *notify.Notifier
-	last bool // a watcher ended, and says so
+	last bool // a watcher has ended and reports that
 }
 
-// Notifier is who tells it.
+// Notifier returns the notifier, creating it on the first call.
 func (r *News) Notifier() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
@@ -46,8 +46,8 @@ func (r *News) Notifier() *notify.Notifier {
 	return r.n
 }
 
-// asks is what people are asked where a task waits: about a step of its run or the plan, or nothing, as it waits for other tasks alone.
-// What can't be known is for people.
+// asks returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
+// for other tasks. If that can't be determined, people are asked.
 func (r *News) asks(t *taskdir.Task) (a notify.Asked) {
 	if q := status.Asked(t.Dir, r.p.Env.Now()); q != nil {
 		return notify.Asked{Step: q.Path, Hash: q.Hash}
@@ -61,7 +61,7 @@ func (r *News) asks(t *taskdir.Task) (a notify.Asked) {
 	return a
 }
 
-// ahead reports whether a task that a task depends on is not done yet.
+// ahead reports whether a task that t depends on is not done yet.
 func (r *News) ahead(t *taskdir.Task) bool {
 	for _, id := range t.Pipeline.DependsOn {
 		dir, err := r.p.Store.Find(id)
@@ -75,7 +75,7 @@ func (r *News) ahead(t *taskdir.Task) bool {
 	return false
 }
 
-// settings are those in force. Where none are, nobody is told.
+// settings returns the settings in force. If none are, nobody is notified.
 func (r *News) settings() *config.Config {
 	c, _ := r.p.Config()
 	if len(c.Notify) == 0 {
@@ -93,7 +93,7 @@ func (r *News) settings() *config.Config {
 
 func (r *News) changed(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
 
-// spent tells of budgets that are nearly used up.
+// spent notifies of budgets that are nearly used up.
 func (r *News) spent(dir string, today trellis.Usage, l config.Limits) {
 	if n := r.Notifier(); n.HearsOf(config.Spent) {
 		if t, err := r.p.Store.Load(dir); err == nil {
@@ -102,7 +102,7 @@ func (r *News) spent(dir string, today trellis.Usage, l config.Limits) {
 	}
 }
 
-// Watch tells of a watcher that was killed before this one, and has what it returns called at the end of this one.
+// Watch notifies of an earlier watcher that was killed, and returns the function to call at the end of this one.
 func (r *News) Watch() (stopped func(error)) {
 	n, begun := r.Notifier(), r.p.Env.Now()
 	if b, ok := pulse.Left(r.p.Root); ok && !b.Once {
@@ -118,7 +118,7 @@ func (r *News) Watch() (stopped func(error)) {
 	}
 }
 
-// Work has news told while a site works, that of earlier processes first.
+// Work has news sent while a site works, beginning with the pending news of earlier processes.
 func (r *News) Work(s *runner.Site) {
 	n := r.Notifier()
 	n.Late = false
@@ -129,7 +129,7 @@ func (r *News) Work(s *runner.Site) {
 	n.Poke()
 }
 
-// Close tells what is left. A watcher that is there does it for commands that only give an order.
+// Close sends pending news. Commands that only give an order leave that to a live watcher.
 func (r *News) Close(ctx context.Context) {
 	if r == nil || r.n == nil {
 		return
@@ -149,7 +149,7 @@ func (r *News) Close(ctx context.Context) {
 	r.n.Close(patience)
 }
 
-// Tested is what one of those who are told answered to a test.
+// Tested is the result of a test message to one recipient.
 type Tested struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
@@ -157,7 +157,7 @@ type Tested struct {
 	Error string `json:"error"`
 }
 
-// Test has those that the settings name told now that this is a test: all, or those of one kind or name.
+// Test sends a test message to the recipients in the settings: all, or those of one kind or name.
 func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
 	p, err := r.p.InForce(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
 	return list, nil
 }
 
-// Notified are the kinds and names of those that settings have told.
+// Notified returns the kinds and names of the recipients in the settings.
 func Notified(c *config.Config) (list []string) {
 	for _, n := range c.Notify {
 		kind, name := notify.Called(n)
@@ -196,14 +196,14 @@ func Notified(c *config.Config) (list []string) {
 	return slices.Compact(list)
 }
 
-// NotifierName is what one of those who are told is called.
+// NotifierName returns the name of a recipient.
 func NotifierName(n config.Notify) string {
 	_, name := notify.Called(n)
 	return name
 }
 
-// Failing is who could not be told last, and why.
+// Failing is a recipient that could not be reached last time, and why.
 type Failing = notify.Failing
 
-// Failing are those who could not be told last.
+// Failing returns the recipients that could not be reached last time.
 func (r *News) Failing() []Failing { return r.Notifier().Failing() }

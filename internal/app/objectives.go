@@ -5,14 +5,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Objective is a roadmap, and where the tasks of its steps stand.
+// Objective is a roadmap with the state of its steps' tasks.
 type Objective struct {
 	Name     string
 	Title    string
-	Auto     bool // its steps may be planned without a person's asking
+	Auto     bool // its steps may be planned without a person asking
 	Phases   []ObjectivePhase
 	Problems []trellis.Problem
-	Next     string // id of the step that comes next; "" when none does
+	Next     string // id of the next step; "" if there is none
 	Why      string
 }
 
@@ -27,16 +27,16 @@ type ObjectiveStep struct {
 	ID          string
 	Description string // Markdown
 	State       roadmap.State
-	Task        string         // directory name of its task, also while that is planned; "": there is none
-	Status      trellis.Status // of that task; "" when nobody can tell
+	Task        string         // directory name of its task, set already during planning; "": there is none
+	Status      trellis.Status // of that task; "" if unknown
 	DependsOn   []string
-	Stated      bool // DependsOn is what the row says, and not the order of the rows
+	Stated      bool // the row states DependsOn, which else follows from the order of the rows
 }
 
 // Over reports whether nothing is left to do for the step.
 func (s ObjectiveStep) Over() bool { return s.State == roadmap.Done || s.State == roadmap.Skipped }
 
-// Objectives are all of the project, in the order of their names. One that can't be read has its problems alone.
+// Objectives returns the objectives of the project, ordered by name. One that can't be read has only its problems.
 func (p *Project) Objectives() ([]Objective, error) {
 	names, err := roadmap.Names(p.Root)
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Ordered is what came of an order of a person. Its JSON is what the commands print.
+// Ordered is the result of a person's order. Its JSON is what the commands print.
 type Ordered struct {
 	Task   string         `json:"task"` // the directory's name, or a run's id
 	Step   string         `json:"step,omitempty"`
-	Status trellis.Status `json:"status"`          // of the task now; "" of a run
-	Says   string         `json:"says"`            // in words
-	Next   string         `json:"next"`            // the command that comes next; "" for none
-	Waits  bool           `json:"waits,omitempty"` // others have to agree as well
+	Status trellis.Status `json:"status"`          // of the task after the order; "" for a run
+	Says   string         `json:"says"`            // the result in words
+	Next   string         `json:"next"`            // the command to type next; "" for none
+	Waits  bool           `json:"waits,omitempty"` // the approval of other people is still needed
 }
 
-// Orders are what people ask of a task that is there.
+// Orders carries out what people ask for an existing task.
 type Orders struct{ p *Project }
 
-// Orders are those of the project.
+// Orders returns the orders of the project.
 func (p *Project) Orders() Orders { return Orders{p} }
 
-// siteToEnd is the site of who ends what is at work: settings with a mistake, which is said, keep nobody from that.
+// siteToEnd returns the site for ending work in progress. Invalid settings are printed, but do not prevent it.
 func (o Orders) siteToEnd(ctx context.Context) (*runner.Site, error) {
 	s, err := o.p.SiteForOrders(ctx)
 	if !errors.As(err, new(*PlacesError)) {
@@ -45,7 +45,7 @@ func (o Orders) siteToEnd(ctx context.Context) (*runner.Site, error) {
 	return quiet(o.p.Wire(ctx, usable, o.p)), nil
 }
 
-// Stop pauses a task that runs. Its work stays; it goes on when somebody starts it.
+// Stop pauses a running task. Its work is kept; the task resumes when somebody starts it.
 func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) {
 	s, err := o.siteToEnd(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 	return o.ordered(dir, id+" is paused", "trellis start "+trellis.ShellWord(id)), nil
 }
 
-// Cancel calls a task off. Its agents are ended, its worktree and branch stay.
+// Cancel cancels a task. Its agents are ended; its worktree and branch are kept.
 func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error) {
 	s, err := o.siteToEnd(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 	return o.ordered(dir, filepath.Base(dir)+" is cancelled"+o.left(ctx, dir)+"; it comes back with: trellis undo", ""), nil
 }
 
-// left says what is left of a task that is called off.
+// left returns a clause about the worktree and branch that a cancelled task leaves behind, or "".
 func (o Orders) left(ctx context.Context, dir string) string {
 	t, err := o.p.Store.Load(dir)
 	if err != nil {
@@ -96,8 +96,8 @@ func (o Orders) left(ctx context.Context, dir string) string {
 	return "; its " + strings.Join(list, " and ") + map[int]string{1: " stays", 2: " stay"}[len(list)]
 }
 
-// Admit makes a task runnable, as starting it does, and tells others that know it. Nothing is run. It reports whether there is something to
-// run; the result says where the task stands.
+// Admit makes a task runnable, as starting it does, and notifies the machines that share it. Nothing is run. It reports whether
+// there is something to run; the result holds the task's current state.
 func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Result, err error) {
 	s, err := o.p.Site(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Resu
 	return runs, r, err
 }
 
-// Retry asks for another run of a task, in its worktree; fresh backs that up and begins at the base.
+// Retry requests another run of a task in its worktree; with fresh, the worktree is backed up and the run begins at the base.
 func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered, err error) {
 	s, err := o.p.Site(ctx)
 	if err != nil {
@@ -123,10 +123,10 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 	return o.again(ctx, s, dir, will)
 }
 
-// maxSentBack is how much a person may say to the work of a task at once, in bytes.
+// maxSentBack is the maximum size of a person's feedback on the work of a task, in bytes.
 const maxSentBack = 48 << 10
 
-// SendBack asks for another run of a task that begins with what a person says to its work, also of one in review.
+// SendBack requests another run of a task, which may also be in review, that begins with a person's feedback on its work.
 func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, err error) {
 	switch err := o.p.Env.OnlyPeople("say what should be different"); {
 	case err != nil:
@@ -149,7 +149,7 @@ func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, e
 	return o.again(ctx, s, dir, "be worked on with what you said")
 }
 
-// again is what came of an order that asks for another run, and what that will do.
+// again returns the result of an order that requests another run; will says what that run does.
 func (o Orders) again(ctx context.Context, s *runner.Site, dir, will string) (Ordered, error) {
 	says := filepath.Base(dir) + " will " + will
 	if _, ok := s.Starter().Watcher(); ok {
@@ -159,7 +159,7 @@ func (o Orders) again(ctx context.Context, s *runner.Site, dir, will string) (Or
 	return o.ordered(dir, says, next), err
 }
 
-// retryWill says what another run of a task will do, and what is to be mended before: by what is in the place of its worktree.
+// retryWill describes what another run of a task will do, and what to fix before, by what exists at its worktree's path.
 func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	t, err := o.p.Store.Load(dir)
 	if err != nil {
@@ -177,7 +177,7 @@ func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	if err == nil {
 		there, err = o.p.Repo.Worktrees().Resumable(ctx, at)
 	}
-	if there && !fresh && o.p.Repo.Worktrees().Unlinked(ctx, at) == nil { // a fresh run does without its branch, and a run links it again
+	if there && !fresh && o.p.Repo.Worktrees().Unlinked(ctx, at) == nil { // a fresh run needs no branch, and a run relinks the worktree
 		_, err = o.p.Repo.Refs().Head(ctx, at)
 	}
 	switch {
@@ -189,7 +189,7 @@ func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	return anotherRun(t, fresh, ShortPath(o.p.Root, at))
 }
 
-// anotherRun is what another run of a task does, with its worktree at a path, "" for none.
+// anotherRun describes what another run of a task does. worktree is the path of its worktree, "" for none.
 func anotherRun(t *taskdir.Task, fresh bool, worktree string) string {
 	code := t.Pipeline.Failure.Code
 	switch {
@@ -207,7 +207,7 @@ func anotherRun(t *taskdir.Task, fresh bool, worktree string) string {
 	return "run again"
 }
 
-// ShortPath is a path as one would type it in the main checkout at root.
+// ShortPath returns path as one would type it in the main checkout at root.
 func ShortPath(root, path string) string {
 	if rel, err := filepath.Rel(root, path); err == nil && strings.Count(rel, "..") <= 1 {
 		return rel
@@ -215,22 +215,22 @@ func ShortPath(root, path string) string {
 	return path
 }
 
-// Decision is a person's yes or no.
+// Decision is a person's approval or rejection.
 type Decision struct {
 	By     string             // "": the developer of this checkout, or git's user
-	Step   string             // path of a step that waits; "": the plan, or the one step that the run of a file waits with
-	IsRun  bool               // the directory is that of a file's run
-	Reason string             // of a no
-	Shown  string             // hash of the plan or the request that the person saw; "": what is there now
+	Step   string             // path of a waiting step; "": the plan, or the one step that the run of a file waits for
+	IsRun  bool               // the directory belongs to the run of a file
+	Reason string             // for a rejection
+	Shown  string             // hash of the plan or request that the person saw; "": the current one
 	Sign   ed25519.PrivateKey // nil: it is not signed
 }
 
-// Approve says yes to a plan or to a step that waits. [runner.ErrPlanChanged] says that the plan is not the one shown.
+// Approve approves a plan or a waiting step. It returns [runner.ErrPlanChanged] if the plan is not the one that was shown.
 func (o Orders) Approve(ctx context.Context, dir string, d Decision) (Ordered, error) {
 	return o.decide(ctx, dir, d, proof.Approve)
 }
 
-// Reject says no to a plan, which rejects the task, or to a step, which fails.
+// Reject rejects a plan, and with it the task, or a step, which then fails.
 func (o Orders) Reject(ctx context.Context, dir string, d Decision) (Ordered, error) {
 	if strings.TrimSpace(d.Reason) == "" {
 		return Ordered{}, Usagef("a rejection needs its reason: --reason TEXT")
@@ -272,8 +272,8 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 	return done, err
 }
 
-// seen is the hash of what a decision can be about that names none, by what this clone has: other machines may have changed it since. It is "",
-// what is there now, where nobody else can have, and of a step that this clone has not heard of.
+// seen returns the hash of what a decision without a hash is about, as this clone knows it: other machines may have changed it
+// since. "", the current one, is for tasks that nobody else can have changed, and for a step that this clone has not heard of.
 func (o Orders) seen(s *runner.Site, dir, step string) (hash string) {
 	if s.Sharing == nil {
 		return ""
@@ -290,12 +290,12 @@ func (o Orders) seen(s *runner.Site, dir, step string) (hash string) {
 		hash, err = taskdir.PlanHash(dir, t)
 	}
 	if err != nil {
-		return "" // who decides says what is wrong with it
+		return "" // the decision itself reports what is wrong with it
 	}
 	return hash
 }
 
-// sent is what came of an order that another machine is to carry out.
+// sent returns the result of an order that another machine carries out.
 func (o Orders) sent(dir, says string) Ordered {
 	if says == "" {
 		return Ordered{}
@@ -303,7 +303,7 @@ func (o Orders) sent(dir, says string) Ordered {
 	return o.ordered(dir, says, "trellis status "+trellis.ShellWord(filepath.Base(dir)))
 }
 
-// decideStep says to a step that waits what a person says. The first yes or no counts.
+// decideStep records a person's decision about a waiting step. The first approval or rejection counts.
 func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, said proof.Approval) (done Ordered, err error) {
 	q, now, err := s.Approvals().DecideStep(dir, said)
 	if err != nil {
@@ -331,7 +331,7 @@ func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRu
 	return done, nil
 }
 
-// decidePlan says to the plan of a task what a person says.
+// decidePlan records a person's decision about the plan of a task.
 func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) (done Ordered, err error) {
 	id := filepath.Base(dir)
 	became := id + " is rejected"
@@ -361,7 +361,7 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 	return o.ordered(dir, became, next), err
 }
 
-// partly says of a plan that fewer agreed to than have to that somebody agreed, or why that is not one more.
+// partly describes a plan that still lacks approvals: that somebody approved it, or why the new approval doesn't add to them.
 func partly(id, by string, v proof.ApprovalState) string {
 	if len(v.By) == 0 || slices.ContainsFunc(v.By, func(s string) bool { return strings.EqualFold(s, by) }) {
 		return id + " has the approval of " + by + " and waits for others"
@@ -370,7 +370,7 @@ func partly(id, by string, v proof.ApprovalState) string {
 		" does not count besides, since it comes from the same account: it waits for others, from an account or with a --key of their own"
 }
 
-// decider is who decides: the name given, the developer of this checkout, or git's user. A process that runs inside a task
+// decider returns who decides: the given name, the developer of this checkout, or git's user. A process that runs inside a task
 // can't decide about it.
 func (o Orders) decider(ctx context.Context, given string) (string, error) {
 	if err := o.p.Env.OnlyPeople("approve or reject"); err != nil {
@@ -389,7 +389,7 @@ func (o Orders) decider(ctx context.Context, given string) (string, error) {
 	return name, nil
 }
 
-// ordered is what came of an order to the task in dir.
+// ordered returns the result of an order for the task in dir, with the task's current status.
 func (o Orders) ordered(dir, says, next string) Ordered {
 	done := Ordered{Task: filepath.Base(dir), Says: says, Next: next}
 	if t, err := o.p.Store.Load(dir); err == nil {

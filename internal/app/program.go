@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Program is this program, which a face runs in a process of its own for orders that lead to hooks and to other programs.
+// Program runs this program in a separate process, for orders that lead to hooks and to other programs.
 type Program struct {
-	Self string   // its file
-	Dir  string   // where it is run
+	Self string   // the executable file
+	Dir  string   // the working directory
 	Env  []string // KEY=VALUE
 }
 
-// Said is what this program said when it was run.
+// Said is the output of this program.
 type Said struct {
 	Says, Next string
-	GoesOn     bool // it had not ended when it was no longer waited for
+	GoesOn     bool // it was still running when the wait ended
 }
 
-// Planning is what is wanted of a new plan. The flags of trellis plan are their names; "" is none.
+// Planning is a request for a new plan. The fields are named like the flags of trellis plan; "" means unset.
 type Planning struct{ Requirement, Name, Type, Priority, Package string }
 
-// maxRequirement is how long a requirement may be, in bytes: it is handed on in one argument.
+// maxRequirement is the maximum size of a requirement, in bytes: it is passed as one argument.
 const maxRequirement = 96 << 10
 
-// Plan begins a planning, which goes on by itself, and tells what it was called.
+// Plan starts a planning that continues in the background, and returns the output, which names it.
 func (p Program) Plan(ctx context.Context, o Planning) (Said, error) {
 	args, err := o.args()
 	if err != nil {
@@ -41,7 +41,7 @@ func (p Program) Plan(ctx context.Context, o Planning) (Said, error) {
 	return p.Run(ctx, args...)
 }
 
-// BeginPlan is Plan for who waits no longer than the patience.
+// BeginPlan is like Plan, but waits no longer than patience.
 func (p Program) BeginPlan(patience time.Duration, o Planning) (Said, error) {
 	args, err := o.args()
 	if err != nil {
@@ -69,10 +69,10 @@ func (o Planning) args() ([]string, error) {
 	return args, nil
 }
 
-// beginning is how long a planning that goes on by itself may take to say that it can't.
+// beginning is how long Revise waits for a background planning to report that it can't start.
 const beginning = 700 * time.Millisecond
 
-// Revise has a task planned again with what a person says about its plan, which goes on by itself.
+// Revise has a task planned again with a person's feedback on its plan. The planning continues in the background.
 func (p Program) Revise(id, feedback string) (Said, error) {
 	feedback = strings.TrimSpace(strings.ReplaceAll(feedback, "\r\n", "\n"))
 	if feedback == "" {
@@ -88,7 +88,7 @@ func (p Program) Revise(id, feedback string) (Said, error) {
 	return done, err
 }
 
-// Run runs the program to its end, and tells what it said.
+// Run runs the program to its end, and returns what it printed.
 func (p Program) Run(ctx context.Context, args ...string) (Said, error) {
 	cmd := exec.CommandContext(ctx, p.Self, args...)
 	cmd.Dir, cmd.Env = p.Dir, p.Env
@@ -96,10 +96,10 @@ func (p Program) Run(ctx context.Context, args ...string) (Said, error) {
 	return SaidBy(string(out), err)
 }
 
-// maxSaid is how much is read of what the program says, in bytes.
+// maxSaid is the maximum size of the program's output that is read, in bytes.
 const maxSaid = 1 << 20
 
-// Begin runs the program in a session of its own, which outlives the caller. What ends within the patience is told.
+// Begin runs the program in a new session, which outlives the caller. It returns the output of what ends within patience.
 func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 	out, err := os.CreateTemp("", "trellis-said-") // a pipe would end with the caller
 	if err != nil {
@@ -123,11 +123,11 @@ func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 	}
 }
 
-// SaidBy takes apart what this program said, and how it ended. Of several commands that are to be typed one after the other, the first
-// comes next.
+// SaidBy parses the output of this program, given the error that it ended with. Of several commands to type one after the
+// other, Next is the first.
 func SaidBy(out string, err error) (s Said, _ error) {
 	var said []string
-	among := false // commands that come next
+	among := false // inside a list of next commands
 	for one := range strings.Lines(out) {
 		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")
 		if next, is := strings.CutPrefix(one, "next: "); is {

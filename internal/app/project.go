@@ -20,21 +20,21 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Project is the repository that work is done in, with the settings that count there.
+// Project is the repository to work in, with the settings that are in force there.
 type Project struct {
 	Env      *Env
 	Repo     *git.Repo
-	Root     string // the main checkout, also when the folder asked about is a linked worktree
+	Root     string // the main checkout, even if Env.Dir is in a linked worktree
 	Store    taskdir.Store
 	Settings Settings
 	Gate     *TrustGate
 	News     *News
 	Traces   *Traces
 
-	sharedBy string // the remote that a person named to share tasks through, "" when none did
+	sharedBy string // the remote that a person named for sharing tasks, "" if none
 }
 
-// Open finds the repository and checks that it can be worked with: there is a commit, and .trellis.
+// Open finds the repository and checks that it is usable: that it has a commit and a .trellis folder.
 func (e *Env) Open(ctx context.Context) (*Project, error) {
 	p, err := e.OpenRepository()
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *Env) Open(ctx context.Context) (*Project, error) {
 	return p, nil
 }
 
-// OpenRepository finds the repository alone.
+// OpenRepository finds the repository without those checks.
 func (e *Env) OpenRepository() (*Project, error) {
 	repo, err := git.Open(e.Dir)
 	var bare *git.BareError
@@ -77,7 +77,7 @@ func (e *Env) OpenRepository() (*Project, error) {
 	return p, nil
 }
 
-// Find is the directory of the task that ref names: a path, a directory name, or a task's name.
+// Find returns the directory of the task that ref names: a path, a directory name, or a task's name.
 func (p *Project) Find(ref string) (string, error) {
 	said := ref
 	if path := filepath.Join(p.Env.Dir, ref); !filepath.IsAbs(ref) && strings.Contains(ref, "/") {
@@ -109,7 +109,7 @@ func (p *Project) Find(ref string) (string, error) {
 	return dir, err
 }
 
-// mayBeSteps reports whether ref is a file that could be one of steps, which are checked by another command than tasks.
+// mayBeSteps reports whether ref is a file that could be a file of steps, which has a different command than tasks.
 func mayBeSteps(p *Project, ref string) bool {
 	if !filepath.IsAbs(ref) {
 		ref = filepath.Join(p.Env.Dir, ref)
@@ -118,7 +118,7 @@ func mayBeSteps(p *Project, ref string) bool {
 	return err == nil && st.Mode().IsRegular() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)) && !strings.HasPrefix(ref, p.Store.Tasks())
 }
 
-// noTask is a task that there is not, with one that may be meant.
+// noTask is the error for a task that doesn't exist, naming what may be meant.
 type noTask struct {
 	text string
 	err  error
@@ -127,15 +127,15 @@ type noTask struct {
 func (e *noTask) Error() string { return e.text }
 func (e *noTask) Unwrap() error { return e.err }
 
-// partOf is how many letters a part of a name has at least by which a task is found, and among how many tasks at most.
+// partOf is the minimum length of a part of a name that finds tasks, amongAtMost the maximum number of matches.
 const partOf, amongAtMost = 3, 4
 
-// nearTasks are the task whose directory, or name without the day, is nearly ref, or else those whose name ref is a part of.
-// None are named where too many may be meant.
+// nearTasks returns the task whose directory, or name without the day, is spelled almost like ref, or else those whose name
+// contains ref. It returns none if too many match.
 func nearTasks(store taskdir.Store, ref string) []string {
 	entries, err := os.ReadDir(store.Tasks())
 	if err != nil {
-		return nil // whoever reads the task says so
+		return nil // reported by whoever reads the task
 	}
 	ref = strings.ToLower(strings.TrimRight(ref, "/"))
 	var names, parts []string
@@ -159,13 +159,13 @@ func nearTasks(store taskdir.Store, ref string) []string {
 	return parts
 }
 
-// Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
+// Reader returns a reader of the state of tasks. Invalid settings hide no task: defaults replace them.
 func (p *Project) Reader() status.Reader {
 	c, _ := p.Config()
 	r := status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
 	r.Approvers = c.Planning.Approvers
 	r.Agreement = func(dir string) (g pipeline.Agreement) {
-		if _, err := p.Gate.Judge(); err != nil { // who says by whom decisions of others count
+		if _, err := p.Gate.Judge(); err != nil { // the judge loads the keys whose decisions count
 			return g
 		}
 		g, err := p.Wire(context.Background(), c, p).Approvals().Agreement(dir)
@@ -178,14 +178,14 @@ func (p *Project) Reader() status.Reader {
 	return r
 }
 
-// Developer is who works below root, as `trellis init -u` wrote it; "" when nobody said.
+// Developer returns the name of who works below root, as written by `trellis init -u`; "" if there is none.
 func Developer(root string) (string, error) {
 	data, err := durable.ReadBelow(root, ".trellis/.developer", durable.MaxDocument)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading who works here: %w", err)
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
-	if key, value, ok := strings.Cut(first, "="); ok && strings.TrimSpace(key) == "name" { // as earlier versions wrote it
+	if key, value, ok := strings.Cut(first, "="); ok && strings.TrimSpace(key) == "name" { // the format of earlier versions
 		first = value
 	}
 	return strings.TrimSpace(first), nil

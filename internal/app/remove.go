@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Remove removes the directory of a task that nothing was done for, and returns the command that brings it back.
+// Remove removes the directory of a task that no work was done for, and returns the command that restores it.
 func (o Orders) Remove(ctx context.Context, dir string) (restore string, err error) {
 	p := o.p
 	if filepath.Dir(dir) != p.Store.Tasks() {
@@ -26,7 +26,7 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	if _, err := p.Store.RunDir(dir); err != nil {
 		return "", err
 	}
-	lock, err := runlock.Take(dir, p.Env.Now()) // so that nothing begins in it meanwhile
+	lock, err := runlock.Take(dir, p.Env.Now()) // prevents runs from beginning meanwhile
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	return saved.Restore, nil
 }
 
-// removable is the task in dir, nil when it can't be read, or why it is not removed.
+// removable returns the task in dir, nil if it can't be read, or an error if it may not be removed.
 func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
 	t, err := o.p.Store.Load(dir)
 	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
@@ -79,7 +79,7 @@ func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error
 	return nil, WithHints(Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status.InWords(), where), next...)
 }
 
-// hasWork reports whether a task that began has a branch or a worktree.
+// hasWork reports whether a task has begun and has a branch or a worktree.
 func (o Orders) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
 	p := o.p
 	if t.Pipeline.BaseCommit == "" {
@@ -89,7 +89,7 @@ func (o Orders) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
 	return tip != "" || p.Worktree(t) != "", err
 }
 
-// vanish makes a task directory disappear at once and then deletes it, so that nobody meets half of one.
+// vanish moves a task directory away in one rename and then deletes it, so that nobody sees half of one.
 func (o Orders) vanish(dir string) error {
 	p := o.p
 	runtime, err := p.RuntimeDir()

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Review is what a person reads before they agree to the plan of a task: give its hash to [Orders.Approve] as
-// [Decision.Shown], and nothing else is agreed to.
+// Review returns what a person reads before approving the plan of a task. Pass its hash to [Orders.Approve] as
+// [Decision.Shown], so that nothing else is approved.
 func (p *Project) Review(ctx context.Context, dir string) (status.Review, error) {
 	cfg, _ := p.Config() // settings that can't be read hide no plan
 	r, err := status.ReadReview(p.Store, dir, cfg)
@@ -29,10 +29,10 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		return r, err
 	}
 	r.Problems = append(r.Problems, problems...)
-	_, _ = p.Gate.Judge() // by whom decisions of others count
+	_, _ = p.Gate.Judge() // loads the keys whose decisions count
 	approvals := p.Wire(ctx, cfg, p).Approvals()
 	if !slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready, trellis.Waiting}, r.Status) {
-		if agreed, err := approvals.Approved(dir); err == nil && agreed.State == proof.Approved { // where approvals decide, it is said that they can't be read
+		if agreed, err := approvals.Approved(dir); err == nil && agreed.State == proof.Approved { // read errors are reported where approvals decide
 			r.Approved = approvedBy(agreed)
 		}
 	}
@@ -78,10 +78,10 @@ func approvedBy(agreed proof.ApprovalState) string {
 	return said
 }
 
-// maxFeedback is how much a person may say about a plan, in bytes: it is part of the planning's record.
+// maxFeedback is the maximum size of a person's feedback on a plan, in bytes: it is part of the planning's record.
 const maxFeedback = 16 << 10
 
-// CheckFeedback refuses what can't be recorded of what a person says about a plan. from is where they said it.
+// CheckFeedback returns an error for feedback on a plan that can't be recorded. from is where the person gave it.
 func CheckFeedback(from, text string) error {
 	if len(text) > maxFeedback {
 		return Usagef("%s is %d bytes long, at most %d are taken: put more into --requirement-file", from, len(text), maxFeedback)
@@ -89,7 +89,7 @@ func CheckFeedback(from, text string) error {
 	return CheckText(from, text)
 }
 
-// CheckText refuses a text of a person that is none.
+// CheckText returns an error if a person's text is not valid UTF-8 or holds a NUL byte.
 func CheckText(from, text string) error {
 	switch {
 	case !utf8.ValidString(text):

@@ -19,31 +19,31 @@ import (
 	"github.com/trellis-tasks/trellis/specs"
 )
 
-// Settings are where the settings of a project are read.
+// Settings says where the settings of a project are read from.
 type Settings struct {
-	Root     string // of the project
-	Kept     string // the folder below which those that were trusted last are kept, when they are in force; "": Root's count
+	Root     string // of the project's main checkout
+	Kept     string // the folder with the settings trusted last, if they are in force; "": Root's settings are
 	UserFile string // the person's settings for all projects
 
-	judged *config.Files // the settings that were judged, which count whatever stands there by now; nil: those on the disk
+	judged *config.Files // the settings that were judged, which count even if the files have changed since; nil: those on disk
 }
 
-// Dir is the folder that the settings are read below.
+// Dir returns the folder below which the settings are read.
 func (s Settings) Dir() string { return cmp.Or(s.Kept, s.Root) }
 
-// Files are the files that say them, as they are now.
+// Files returns the current settings files.
 func (s Settings) Files() config.Files {
 	files, _ := s.Read()
 	return files
 }
 
-// Read also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
+// Read also reports files that exist but can't be read: their settings, such as a sandbox, would be taken for unset.
 func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
 	if s.judged != nil {
 		return *s.judged, nil
 	}
 	read := func(name string) config.File {
-		data, err := durable.ReadBelow(s.Dir(), ".trellis/"+name, durable.MaxDocument) // none: the defaults
+		data, err := durable.ReadBelow(s.Dir(), ".trellis/"+name, durable.MaxDocument) // a missing file means the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, *trellis.Unread(".trellis/"+name, err))
 		}
@@ -57,12 +57,12 @@ func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
 	return f, problems
 }
 
-// stayWith reports whether the settings that were judged are those of files that were read before.
+// stayWith reports whether the judged settings are those of the files in read.
 func (s Settings) stayWith(read map[string]string) bool {
 	return s.judged != nil && string(s.judged.Config.Data) == read[s.judged.Config.Name] && string(s.judged.Worktree.Data) == read[s.judged.Worktree.Name]
 }
 
-// readUser reads a person's settings. They may be a link, as people keep such files elsewhere.
+// readUser reads a person's settings. The file may be a symbolic link, as some people keep such files elsewhere.
 func readUser(path string) (config.File, *trellis.Problem) {
 	if path == "" {
 		return config.File{}, nil
@@ -78,8 +78,8 @@ func readUser(path string) (config.File, *trellis.Problem) {
 	return f, nil
 }
 
-// Config reads the settings of the project, and what is wrong with them. What is not there has its default. Where programs
-// run in a sandbox, git is hardened from then on against what they left.
+// Config reads the settings of the project, and returns their problems. What is not set has its default. If programs run in a
+// sandbox, git is from then on hardened against the files that they left.
 func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	files, unread := p.Settings.Read()
 	c, problems := config.Load(files)
@@ -90,13 +90,13 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	return c, append(unread, problems...)
 }
 
-// SettingsGone says that the settings of a project are not there, and should be.
+// SettingsGone returns a problem if the settings of a project were committed but are missing from the checkout.
 func SettingsGone(p *Project) []trellis.Problem { return removed(p.Repo, p.Settings.Files()) }
 
-// removed says of settings that were committed, and are not there any more, that they are not just unset: without them no checks
-// run, and an agent is whichever is found. git that does not answer says nothing.
+// removed returns a problem for settings that were committed but are missing from the checkout, since they are not merely
+// unset: without them no checks run, and any agent that is found is used. If git fails, it returns nothing.
 func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
-	if files.Config.Data != nil || repo == nil { // outside of a repository, where eval can be, nothing was committed
+	if files.Config.Data != nil || repo == nil { // outside a repository, where eval may run, nothing was committed
 		return nil
 	}
 	ctx := context.Background()
@@ -111,18 +111,18 @@ func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
 	return problems
 }
 
-// bringBack is the command that brings back a file that the last commit has and the checkout has not. What a sparse checkout
-// leaves out, git checkout does not know.
+// bringBack returns the command that restores a file that the last commit has and the checkout lacks. git checkout doesn't
+// restore what a sparse checkout leaves out.
 func bringBack(ctx context.Context, repo *git.Repo, path string) string {
 	say := func(args ...string) string {
-		said, _ := repo.Line(ctx, git.Command{Dir: repo.Main, Args: args}) // git that does not answer says nothing
+		said, _ := repo.Line(ctx, git.Command{Dir: repo.Main, Args: args}) // a failing git counts as no output
 		return said
 	}
 	set := func(key string) bool { return say("config", "--type=bool", "--get", key) == "true" }
 	switch {
 	case !strings.HasPrefix(say("ls-files", "-t", "--", path), "S "):
 		return repo.Typed() + " checkout HEAD -- :/" + path
-	case !set("core.sparseCheckout"): // git was told to leave out this file alone
+	case !set("core.sparseCheckout"): // git was told to leave out only this file
 		return repo.Typed() + " checkout --ignore-skip-worktree-bits HEAD -- :/" + path
 	case set("core.sparseCheckoutCone"):
 		return repo.Typed() + " sparse-checkout add " + filepath.Dir(path)
@@ -130,11 +130,11 @@ func bringBack(ctx context.Context, repo *git.Repo, path string) string {
 	return repo.Typed() + " sparse-checkout add /" + path
 }
 
-// CheckedConfig is p.Config with warnings about folders that the settings name and the main checkout lacks, or does not ignore.
+// CheckedConfig is p.Config plus warnings about folders that the settings name and the main checkout lacks or doesn't ignore.
 func CheckedConfig(ctx context.Context, p *Project) (*config.Config, []trellis.Problem) {
 	c, problems := p.Config()
 	if len(trellis.Errors(problems)) > 0 {
-		return c, problems // of which others may follow
+		return c, problems // folder warnings may only be consequences of these
 	}
 	there := func(path string) bool {
 		st, err := os.Stat(filepath.Join(p.Root, path))
@@ -142,7 +142,7 @@ func CheckedConfig(ctx context.Context, p *Project) (*config.Config, []trellis.P
 	}
 	ignored := func(path string) bool {
 		ignores, err := p.Repo.Index().Ignores(ctx, p.Root, path)
-		return ignores || err != nil // git that does not answer warns of nothing
+		return ignores || err != nil // a failing git causes no warning
 	}
 	return c, append(problems, p.Settings.Files().Folders(there, ignored)...)
 }
@@ -153,7 +153,7 @@ func (p *Project) harden(c *config.Config) {
 	}
 }
 
-// ValidConfig is the settings of the project for what needs them valid. Warnings are for init, validate and doctor to say.
+// ValidConfig returns the settings, or a *PlacesError for invalid ones. init, validate and doctor print the warnings.
 func (p *Project) ValidConfig() (*config.Config, error) {
 	c, problems := p.Config()
 	if errs := trellis.Errors(problems); len(errs) > 0 {
@@ -166,8 +166,8 @@ func (p *Project) ValidConfig() (*config.Config, error) {
 	return c, nil
 }
 
-// PackageOf is the package of a new task: the one that --package names, or default_package. A project that lists none
-// may have guidelines for one all the same.
+// PackageOf returns the package of a new task: the one that --package names, or default_package. A project that lists no
+// packages may still have guidelines for one.
 func (p *Project) PackageOf(c *config.Config, name string) (string, error) {
 	if name != "" && len(c.Packages) == 0 && filepath.IsLocal(name) {
 		if st, err := os.Stat(filepath.Join(p.Root, specs.Dir, name)); err == nil && st.IsDir() {
@@ -181,7 +181,7 @@ func (p *Project) PackageOf(c *config.Config, name string) (string, error) {
 	return known, nil
 }
 
-// PackageIn is the package that a text names, "" when it names none or several.
+// PackageIn returns the package that a text names, "" if it names none or several.
 func (p *Project) PackageIn(text string) (name string) {
 	c, _ := p.Config()
 	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`,;:.!?()[]", r) })

@@ -9,17 +9,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Stats reads what the project's tasks took, archived ones too. Who keeps it reads again only what was written since.
-// Its days are those of the day's budgets.
+// Stats returns a reader of what the project's tasks used, archived ones included. A caller that keeps the reader rereads only
+// what was written since. Its days are the same as those of the day's budgets.
 func (p *Project) Stats() *stats.Reader { return &stats.Reader{Store: p.Store, Zone: Zone(p)} }
 
-// Zone is the time zone in which the days of a project begin; that of this machine, where the settings name none that there is.
+// Zone returns the time zone in which a project's days begin: this machine's if the settings name none or an unknown one.
 func Zone(p *Project) *time.Location {
-	c, _ := p.Config() // what is wrong with it is said elsewhere
+	c, _ := p.Config() // its problems are reported elsewhere
 	return c.Shared.Zone()
 }
 
-// Forecast is what a task that is still to begin may take, by what earlier ones took; nil where they are too few, or nobody can tell.
+// Forecast estimates what a task that has not begun may take, by earlier tasks; nil if they are too few, or it can't be told.
 func Forecast(ctx context.Context, p *Project, dir string) *status.Forecast {
 	t, err := p.Store.Load(dir)
 	if err != nil {

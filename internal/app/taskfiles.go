@@ -18,10 +18,10 @@ type TaskFile struct {
 	Edited bool // a person may change it, see [Edits]
 }
 
-// maxTaskFiles is how many files of a task are listed.
+// maxTaskFiles is the maximum number of files that are listed for a task.
 const maxTaskFiles = 500
 
-// Files are the regular files of a task, in the order of their names, without what its runs left.
+// Files returns the regular files of a task, ordered by name, except those of its runs.
 func (e Edits) Files(dir string) (list []TaskFile, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -40,7 +40,7 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 		}
 		st, err := d.Info()
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // removed meanwhile
 		}
 		name := filepath.ToSlash(rel)
 		_, no := EditedFile(name)
@@ -53,7 +53,7 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 	return slices.Clip(list), nil
 }
 
-// Listed is the text of one of the Files of a task: no other is read.
+// Listed returns the text of a file that Files lists; it reads no other file.
 func (e Edits) Listed(dir, name string) (said string, err error) {
 	files, err := e.Files(dir)
 	if err != nil {

@@ -22,19 +22,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Team is this checkout among others that share their tasks.
+// Team is this checkout as one of several that share their tasks.
 type Team = share.Team
 
-// NoTeam is the name of a remote that means that tasks are shared with nobody.
+// NoTeam is the remote name that means that tasks are shared with nobody.
 const NoTeam = "none"
 
-// Sharing is whether and how a project shares its tasks with other machines.
+// Sharing is the sharing of a project's tasks with other machines.
 type Sharing struct{ p *Project }
 
-// SharingOf is that of a project.
+// SharingOf returns the sharing of a project.
 func SharingOf(p *Project) Sharing { return Sharing{p} }
 
-// With has the project share its tasks through a remote from now on, whatever its settings say; with [NoTeam] through none.
+// With shares the project's tasks through a remote from now on, whatever its settings say; with [NoTeam], through none.
 func (h Sharing) With(ctx context.Context, remote string) error {
 	if err := h.there(ctx, remote); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (h Sharing) With(ctx context.Context, remote string) error {
 	return nil
 }
 
-// there says that a name is that of no remote, and which there are. An address is none.
+// there returns an error, naming the existing remotes, if no remote has this name. An address is accepted.
 func (h Sharing) there(ctx context.Context, remote string) error {
 	if remote == "" || remote == NoTeam || strings.ContainsAny(remote, ":/.") {
 		return nil
@@ -65,7 +65,7 @@ func (h Sharing) there(ctx context.Context, remote string) error {
 	return WithHints(Usagef("there is no remote %s: there is %s", remote, strings.Join(names, ", ")), hints...)
 }
 
-// remote is the one through which tasks are shared, "" for none: as a person said, or the settings, or a watcher here before.
+// remote returns the remote that tasks are shared through, "" for none: a person's, the settings', or an earlier watcher's.
 func (h Sharing) remote(cfg *config.Config) string {
 	remembered, set := share.Remembered(h.p.Root)
 	if set {
@@ -78,7 +78,7 @@ func (h Sharing) remote(cfg *config.Config) string {
 	return remote
 }
 
-// shared reports whether what this clone heard of others still counts. Settings that can't be read end no sharing.
+// shared reports whether what this clone last heard of others still counts. Settings that can't be read don't end the sharing.
 func (h Sharing) shared() bool {
 	remembered, set := share.Remembered(h.p.Root)
 	if remembered == "" || !set {
@@ -88,7 +88,7 @@ func (h Sharing) shared() bool {
 	return len(trellis.Errors(problems)) > 0 || h.remote(cfg) != ""
 }
 
-// elsewhere says which other machine has the task of a directory, by what this clone heard last; nil when none has.
+// elsewhere returns which other machine has a directory's task, according to what this clone last heard; nil if none has.
 func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
 	known, err := h.known(time.Local)
 	if known == nil {
@@ -97,7 +97,7 @@ func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
 	return known.Elsewhere(dir), nil
 }
 
-// spentElsewhere is what the agents of other machines used today, whose days begin in a time zone, by what this clone heard last.
+// spentElsewhere returns what agents of other machines used today, by what this clone last heard. zone is where days begin.
 func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
 	known, err := h.known(zone)
 	if known == nil {
@@ -106,7 +106,7 @@ func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
 	return known.SpentElsewhere(), nil
 }
 
-// known is what this clone heard of others last; nil when its tasks are not shared.
+// known returns what this clone last heard of others; nil if its tasks are not shared.
 func (h Sharing) known(zone *time.Location) (*share.Known, error) {
 	if !h.shared() {
 		return nil, nil
@@ -122,7 +122,7 @@ func (h Sharing) known(zone *time.Location) (*share.Known, error) {
 	return share.NewKnown(h.p.Root, clone, func() time.Time { return now().In(zone) }), nil
 }
 
-// mayChange says why a task may not be changed here: another machine has it.
+// mayChange returns an error if a task may not be changed here because another machine has it.
 func (h Sharing) mayChange(dir string) error {
 	by, err := h.elsewhere(dir)
 	if err == nil && by != nil {
@@ -131,7 +131,7 @@ func (h Sharing) mayChange(dir string) error {
 	return err
 }
 
-// show has a reader tell what this clone heard of other machines last. What can't be known is not shown.
+// show makes a reader report what this clone last heard of other machines. What can't be read is not shown.
 func (h Sharing) show(r *status.Reader) {
 	known, err := h.known(time.Local)
 	if known == nil || err != nil {
@@ -147,10 +147,10 @@ func (h Sharing) show(r *status.Reader) {
 	}
 }
 
-// leastSilence is the shortest time after which a machine's tasks are taken from it: it has to get a word through to the remote.
+// leastSilence is the minimum silence before a machine's tasks are taken over: it has to get a word through to the remote.
 const leastSilence = 2 * time.Second
 
-// join has a site share its tasks, where that is asked for.
+// join makes a site share its tasks if sharing is on.
 func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	p, remote := h.p, h.remote(cfg)
 	if remote == "" {
@@ -178,7 +178,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	s.Sharing = t
 }
 
-// unshared is the sharing of a checkout that can't say which machine it is: nothing is run there.
+// unshared is the sharing of a checkout whose clone id can't be determined: nothing is run there.
 type unshared struct{ err error }
 
 func (u unshared) Elsewhere(string) *runner.ElsewhereError { return nil }
@@ -188,10 +188,10 @@ func (u unshared) Take(context.Context, string, runner.Fit) (runner.Lease, error
 	return nil, u.err
 }
 
-// ErrNoTeam says that the tasks of a project are shared with nobody.
+// ErrNoTeam means that the tasks of a project are shared with nobody.
 var ErrNoTeam = errors.New("the tasks of this repository are shared with no other machine")
 
-// Team is this checkout among those that share their tasks. [ErrNoTeam] when there are none.
+// Team returns this checkout's membership in the team that shares its tasks, or [ErrNoTeam] if there is none.
 func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	switch t := s.Sharing.(type) {
 	case *share.Team:
@@ -202,16 +202,16 @@ func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
 }
 
-// UnbroughtError says which tasks could not be brought up to what other machines made of them. All others were.
+// UnbroughtError names the tasks that could not be updated to the state on other machines. All others were.
 type UnbroughtError = share.UnbroughtError
 
-// The orders that machines send each other, beside decisions.
+// The orders, besides decisions, that machines send each other.
 const (
 	orderStop   = "stop"
 	orderCancel = "cancel"
 )
 
-// obey does here what a person asked for at another machine.
+// obey carries out here what a person ordered on another machine.
 func obey(s *runner.Site, dir string, o taskref.Order) (err error) {
 	decision := proof.Decision(o.What)
 	switch {
@@ -231,8 +231,8 @@ func obey(s *runner.Site, dir string, o taskref.Order) (err error) {
 	return err
 }
 
-// shared does something to a task that a person asks for: here, and then the team is told; or, when another machine is at work on
-// the task, that one is asked to, and sent says so. An order without a name can't be sent.
+// shared carries out a person's change of a task: here, followed by telling the team; or, if another machine is at work on the
+// task, by sending order to that machine, which sent then says. An order without a What can't be sent.
 func (o Orders) shared(ctx context.Context, s *runner.Site, dir string, order taskref.Order, change func() error) (sent string, err error) {
 	t, ok := s.Sharing.(*share.Team)
 	if !ok {

@@ -9,22 +9,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/traces"
 )
 
-// How long the end of a command may wait until spans are sent that are left.
+// How long a command may wait at its end until the remaining spans are sent.
 const (
 	spansPatience   = 3 * time.Second
-	spansImpatience = time.Second // when a person wants the command to end
+	spansImpatience = time.Second // when a person interrupts the command
 )
 
-// Traces sends spans of what runs of a project did, where the environment says so. The tracer is made when the first site is.
+// Traces sends spans of a project's runs, if the environment asks for it. The tracer is created with the first site.
 type Traces struct {
 	env  *Env
 	once sync.Once
 	t    *traces.Tracer
 }
 
-// tracer is what sends them, nil when nobody wants any.
+// tracer returns the tracer that sends them, nil if the environment doesn't ask for any.
 func (r *Traces) tracer(redact func(string) string) *traces.Tracer {
-	if r == nil { // of a project that is none of a person
+	if r == nil { // nil for a project that was not opened as a repository, as eval's may be
 		return nil
 	}
 	r.once.Do(func() {
@@ -39,7 +39,7 @@ func (r *Traces) tracer(redact func(string) string) *traces.Tracer {
 	return r.t
 }
 
-// Close sends what is left.
+// Close sends the remaining spans.
 func (r *Traces) Close(ctx context.Context) {
 	if r == nil {
 		return
@@ -51,7 +51,7 @@ func (r *Traces) Close(ctx context.Context) {
 	r.t.Close(patience, func(text string) { r.env.say("%s", text) })
 }
 
-// version is that of this program, "" when it has none.
+// version returns the version of this program, "" if it has none.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

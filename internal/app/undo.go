@@ -20,28 +20,28 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Deed is what a person had done to a task and can take back.
+// Deed is something that a person had done to a task and can undo.
 type Deed struct {
 	Kind   DeedKind       `json:"kind"`
-	Task   string         `json:"task"` // the directory's name, as it was
+	Task   string         `json:"task"` // the directory's name at that time
 	At     time.Time      `json:"at"`
-	Brings string         `json:"brings"`           // what undoing it brings back
-	Blocks string         `json:"blocks,omitempty"` // why it can't be undone now; "" when it can
-	Was    trellis.Status `json:"was,omitempty"`    // the status before
+	Brings string         `json:"brings"`           // what undoing it restores
+	Blocks string         `json:"blocks,omitempty"` // why it can't be undone now; "" if it can
+	Was    trellis.Status `json:"was,omitempty"`    // the task's status before
 
-	Outcome   trellis.Outcome `json:"outcome,omitempty"`   // before it was cancelled
-	Ran       bool            `json:"ran,omitempty"`       // a run of it was at work when it was cancelled
-	Completed string          `json:"completed,omitempty"` // the day, before it was archived
-	Archived  string          `json:"archived,omitempty"`  // where it is in the archive, from the top of the repository
-	Parent    string          `json:"parent,omitempty"`    // of a task that was removed
-	Commit    string          `json:"commit,omitempty"`    // that has its directory
-	Taken     *cleanup.Taken  `json:"taken,omitempty"`     // by cleanup
+	Outcome   trellis.Outcome `json:"outcome,omitempty"`   // before the task was cancelled
+	Ran       bool            `json:"ran,omitempty"`       // a run was in progress when the task was cancelled
+	Completed string          `json:"completed,omitempty"` // the day of completion before the task was archived
+	Archived  string          `json:"archived,omitempty"`  // its path in the archive, relative to the top of the repository
+	Parent    string          `json:"parent,omitempty"`    // parent of a removed task
+	Commit    string          `json:"commit,omitempty"`    // commit with the directory of a removed task
+	Taken     *cleanup.Taken  `json:"taken,omitempty"`     // what cleanup removed
 }
 
-// DeedKind is the command that did it.
+// DeedKind is the name of the command that was run.
 type DeedKind string
 
-// What can be taken back.
+// The commands that can be undone.
 const (
 	Cancelled DeedKind = "cancel"
 	Archived  DeedKind = "archive"
@@ -49,19 +49,19 @@ const (
 	CleanedUp DeedKind = "cleanup"
 )
 
-// Undo takes back what people had done to tasks. What was done stands in a file in git's folder, where no commit writes;
-// whether it still stands and can be taken back is looked at in the tasks, the archive and the backups themselves.
+// Undo reverts what people had done to tasks. Deeds are recorded in a file in git's folder, where no commit writes; whether a
+// deed is still in effect and can be undone is checked in the tasks, the archive and the backups themselves.
 type Undo struct{ p *Project }
 
-// Undo is that of the project.
+// Undo returns the undo of the project.
 func (p *Project) Undo() Undo { return Undo{p} }
 
-// mostDeeds are how many deeds are remembered, the last ones.
+// mostDeeds is the maximum number of deeds that are kept, the latest ones.
 const mostDeeds = 100
 
 const undoFile = "trellis/undo.jsonl"
 
-// note remembers a deed. One of the same kind and task that came before can't be taken back any more.
+// note records a deed. An earlier deed of the same kind and task can't be undone any more.
 func (u Undo) note(d Deed) error {
 	if err := u.p.Store.Disk.MkdirAll(filepath.Join(u.p.Repo.Common, filepath.Dir(undoFile)), 0o700); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (u Undo) note(d Deed) error {
 	})
 }
 
-// forget takes a deed out of the file.
+// forget removes a deed from the file.
 func (u Undo) forget(d Deed) error { return u.change(d, func(list []Deed) []Deed { return list }) }
 
 func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
@@ -95,7 +95,7 @@ func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
 	return nil
 }
 
-// parseDeeds are the lines that can be read.
+// parseDeeds returns the deeds in data, skipping lines that can't be read.
 func parseDeeds(data []byte) (list []Deed) {
 	for line := range bytes.Lines(data) {
 		var d Deed
@@ -106,7 +106,7 @@ func parseDeeds(data []byte) (list []Deed) {
 	return list
 }
 
-// List is what still stands of what was done, the last first.
+// List returns the deeds that are still in effect, the latest first.
 func (u Undo) List(ctx context.Context) (list []Deed, err error) {
 	data, err := durable.ReadBelow(u.p.Repo.Common, undoFile, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +127,7 @@ func (u Undo) List(ctx context.Context) (list []Deed, err error) {
 
 func (u Undo) dir(d Deed) string { return filepath.Join(u.p.Store.Tasks(), d.Task) }
 
-// look says what a deed would bring back and what keeps it from that, and whether it still stands.
+// look sets what a deed would restore and what blocks that, and reports whether the deed is still in effect.
 func (u Undo) look(ctx context.Context, d *Deed) (stands bool, err error) {
 	d.Blocks = ""
 	_, taken := os.Lstat(u.dir(*d))
@@ -159,7 +159,7 @@ func (u Undo) look(ctx context.Context, d *Deed) (stands bool, err error) {
 	return false, nil
 }
 
-// again reports whether undoing a cancellation asks for another run: the one that was at work is over.
+// again reports whether undoing a cancellation needs another run, as the one that was in progress has ended.
 func (d Deed) again() bool { return d.Was == trellis.InProgress || d.Ran }
 
 func (u Undo) has(ctx context.Context, commit string) (bool, error) {
@@ -195,7 +195,7 @@ func (u Undo) lookTaken(ctx context.Context, d *Deed) (bool, error) {
 	return true, nil
 }
 
-// Take takes a deed back.
+// Take undoes a deed.
 func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 	if d.Blocks != "" {
 		return done, WithHints(AsKind(ErrUnmet, fmt.Errorf("%s of %s can't be undone: %s", d.Kind, d.Task, d.Blocks)), "trellis undo --list")
@@ -224,7 +224,7 @@ func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 	}
 	if done.Says == "" {
 		done = u.p.Orders().ordered(dir, "brought back: "+d.Brings, "")
-		done.Next, _ = u.p.Next(ctx, dir) // of what can't be read there is none
+		done.Next, _ = u.p.Next(ctx, dir) // there is none for a task that can't be read
 	}
 	return done, u.forget(d)
 }
@@ -246,7 +246,7 @@ func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
 	return u.p.Orders().ordered(dir, d.Task+" is "+d.Was.InWords()+" again", next), nil
 }
 
-// unremove puts the directory of a task back at once and whole.
+// unremove restores the directory of a task in one rename.
 func (u Undo) unremove(ctx context.Context, d Deed) error {
 	runtime, err := u.p.RuntimeDir()
 	if err != nil {
@@ -269,12 +269,12 @@ func (u Undo) unremove(ctx context.Context, d Deed) error {
 	}
 	parent := filepath.Join(u.p.Store.Tasks(), filepath.Base(d.Parent))
 	if _, err := os.Lstat(parent); err != nil {
-		return nil // it is gone as well
+		return nil // the parent is gone as well
 	}
 	return u.p.Store.AddSubtask(parent, u.dir(d))
 }
 
-// noteCancel remembers how a task is that is going to be cancelled.
+// noteCancel records the state of a task that is about to be cancelled.
 func (u Undo) noteCancel(dir string) {
 	t, err := u.p.Store.Load(dir)
 	if err != nil || t.Status == trellis.Cancelled || filepath.Dir(dir) != u.p.Store.Tasks() {
@@ -284,14 +284,14 @@ func (u Undo) noteCancel(dir string) {
 	u.say(u.note(Deed{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
 }
 
-// say tells why something can't be undone later: what was asked for is done all the same.
+// say prints why something can't be undone later; the command itself has succeeded all the same.
 func (u Undo) say(err error) {
 	if err != nil {
 		u.p.Env.say("%v", err)
 	}
 }
 
-// Archive moves a task to the archive, and returns where it is now. One whose run may go on is cancelled first.
+// Archive moves a task to the archive, and returns its new path. A task whose run may go on has to be cancelled first.
 func (o Orders) Archive(dir string) (to string, err error) {
 	p := o.p
 	was, loadErr := p.Store.Load(dir)
@@ -306,7 +306,7 @@ func (o Orders) Archive(dir string) (to string, err error) {
 	return to, nil
 }
 
-// TakeAway takes away worktree and branch of a task.
+// TakeAway removes the worktree and branch of a task.
 func (o Orders) TakeAway(ctx context.Context, c *cleanup.Cleaner, dir string, merged bool) (cleanup.Removal, error) {
 	p := o.p
 	done, err := c.Remove(ctx, dir, merged)

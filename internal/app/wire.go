@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Site is all that running tasks in a project needs, with the settings that are in force.
+// Site returns everything that running tasks in a project needs, with the settings that are in force.
 func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 	q, err := p.InForce(ctx)
 	if err != nil {
@@ -29,9 +29,9 @@ func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 	return q.SiteWith(ctx)
 }
 
-// SiteWith is a site with the settings of the project as they are read now.
+// SiteWith returns a site with the project's current settings.
 func (p *Project) SiteWith(ctx context.Context) (*runner.Site, error) {
-	_, _ = p.RuntimeDir() // which hides itself from git, whatever writes there first; where it can't be made, that says so
+	_, _ = p.RuntimeDir() // creates the .gitignore before anything else writes there; if the folder can't be made, the later write reports it
 	cfg, err := p.ValidConfig()
 	if err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (p *Project) SiteWith(ctx context.Context) (*runner.Site, error) {
 	return p.Wire(ctx, cfg, p), nil
 }
 
-// Wire makes the site of a project with these settings. Agents are those of home: its programs and
-// scripts, and what it tells each role.
+// Wire returns the site of a project with the settings cfg. The agents come from home: its programs and scripts, and its
+// instructions for each role.
 func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *runner.Site {
 	p.harden(cfg)
 	secret := p.Agents(cfg).secrets()
@@ -74,8 +74,8 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 	return s
 }
 
-// SiteForOrders is the site of a command that runs nothing itself. Where no settings are trusted it has those that are
-// there, without what they would have run.
+// SiteForOrders returns the site for a command that runs nothing itself. If no settings are trusted, the site has the untrusted
+// ones of the checkout, without anything in them that would start a program.
 func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 	q, err := p.InForce(ctx)
 	if errors.Is(err, trust.ErrUntrusted) {
@@ -87,7 +87,7 @@ func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 	return q.SiteWith(ctx)
 }
 
-// ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
+// ReadingSite returns a site for commands that only read: nothing is judged, and nothing that the settings name is run.
 func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	cfg, err := p.ValidConfig()
 	if err != nil {
@@ -96,14 +96,14 @@ func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	return quiet(p.Wire(ctx, cfg, p)), nil
 }
 
-// quiet is a site that starts nothing of its settings, and tells nobody.
+// quiet removes from a site whatever the settings would start (hooks) or notify, and returns it.
 func quiet(s *runner.Site) *runner.Site {
-	s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // of which the last say where a token goes
+	s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // trackers say where a token is sent
 	return s
 }
 
-// build names the program that a run was begun by: the same only for the same code. What was built of
-// changed files is told apart by when that was.
+// build returns an id of the running binary, the same only for the same code. A binary built from a modified checkout also has
+// its modification time in the id.
 func build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -19,11 +19,11 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
-// hide none.
+// Next returns the command to type next for a task, "" if nothing is left to do. It is returned even if the settings can't be
+// read.
 func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 	cfg, _ := p.Config()
-	_, _ = p.Gate.Judge() // nor do those of the person
+	_, _ = p.Gate.Judge() // nor do unreadable user settings prevent it
 	return p.Wire(ctx, cfg, p).Assessor().Next(ctx, dir)
 }
 
@@ -47,18 +47,18 @@ func MergeCommand(p *Project, t *taskdir.Task) string {
 	return command + " switch " + trellis.ShellWord(t.BaseBranch) + " && " + command + merge
 }
 
-// TaskStatus is where a task stands, one that is to run with what keeps it from that, as whoever runs it would say.
+// TaskStatus returns the state of a task. For a task that is to run it includes the problems that would prevent the run.
 func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error) {
 	t, err := p.Reader().Task(dir)
 	if err != nil || t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return t, err
 	}
 	in := p.Readiness(dir)
-	in.Repo, in.Status = nil, trellis.Ready // no git for a look
+	in.Repo, in.Status = nil, trellis.Ready // showing a state runs no git
 	problems, err := ready.Check(ctx, in)
 	wrongs := trellis.Errors(problems)
 	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
-		t.WaitingFor = status.ForPerson // what a watcher would say
+		t.WaitingFor = status.ForPerson // as a watcher would report
 	}
 	for _, wrong := range wrongs {
 		if !slices.Contains(t.Problems, wrong) {
@@ -68,8 +68,8 @@ func TaskStatus(ctx context.Context, p *Project, dir string) (status.Task, error
 	return t, err
 }
 
-// Uncommitted is how many of these files, from the top of the repository, are to be committed: git has not got them as they are, and does
-// not ignore them. first says that there is no commit at all yet.
+// Uncommitted returns how many of these files, relative to the top of the repository, have changes to commit and are not
+// ignored by git. first reports that there is no commit at all yet.
 func Uncommitted(ctx context.Context, p *Project, files []string) (n int, first bool, err error) {
 	if len(files) == 0 {
 		return 0, false, nil
@@ -84,18 +84,18 @@ func Uncommitted(ctx context.Context, p *Project, files []string) (n int, first 
 	return len(open), false, err
 }
 
-// Readiness is the check of a task directory with all that a run looks at before it begins.
+// Readiness returns the input for checking a task directory with everything that a run checks before it begins.
 func (p *Project) Readiness(dir string) ready.Input {
-	c, _ := p.Config() // what is wrong with it is said by `trellis validate --all`, and by whoever runs something
+	c, _ := p.Config() // its problems are reported by `trellis validate --all`, and by whoever runs something
 	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath, KnowsPackage: c.KnowsPackage}
 }
 
-// Cleaner removes what tasks left, with these settings.
+// Cleaner returns a cleaner with the settings cfg, which removes what tasks left behind.
 func (p *Project) Cleaner(cfg *config.Config) *cleanup.Cleaner {
 	return &cleanup.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: p.Env.Now}
 }
 
-// Worktree is the folder that a task's work is in, "" when it is gone.
+// Worktree returns the folder with a task's work, "" if it no longer exists.
 func (p *Project) Worktree(t *taskdir.Task) string {
 	dir := t.WorktreePath
 	if dir == "" {
@@ -110,7 +110,7 @@ func (p *Project) Worktree(t *taskdir.Task) string {
 	return dir
 }
 
-// RuntimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
+// RuntimeDir creates and returns the folder for machine state of the whole repository. Git ignores its contents.
 func (p *Project) RuntimeDir() (string, error) {
 	dir := filepath.Join(p.Root, ".trellis", ".runtime")
 	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
@@ -123,12 +123,12 @@ func (p *Project) RuntimeDir() (string, error) {
 	return dir, nil
 }
 
-// WorkSoFar is what runs of a task came to, nothing where that can't be read, and whether its directory is a copy of one whose
-// runs they are.
+// WorkSoFar returns the progress that runs of a task made, empty if it can't be read, and whether the directory is a copy of
+// the one that those runs belong to.
 func WorkSoFar(store taskdir.Store, dir string) (done pipeline.Progress, copied bool) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if copied = err == nil && ready.CopyOf(store, dir, h) != ""; err == nil && h.Flow == pipeline.Flow && !copied {
-		done, _ = pipeline.ReadProgress(h) // which the next run says
+		done, _ = pipeline.ReadProgress(h) // the next run reports the error
 	}
 	return done, copied
 }
