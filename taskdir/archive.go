@@ -20,13 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Archive moves the task in dir to archive/YYYY-MM and returns where it is now. A task in review is
-// completed by it. Rows of its context files that name its own files follow; its children lose their
-// parent; it stays in its parent's list, which counts it. When the archive has that name already, it gets
-// a suffix, and the tasks that name it learn of it.
+// Archive moves the task in dir to archive/YYYY-MM and returns its new directory. A task in review becomes completed. Rows of
+// its context files that name its own files are adapted; its children lose their parent; it stays in its parent's list, which
+// counts it. If the archive already has that name, it gets a suffix, and the tasks that refer to it are updated.
 //
-// A task that runs (*durable.HeldError), waits or is paused (*UnfinishedError) is refused. Archiving an archived task
-// does again what follows the move, for the case that it was interrupted there.
+// A task that runs (*durable.HeldError), waits or is paused (*UnfinishedError) is refused. Archiving an archived task repeats
+// the steps after the move, in case they were interrupted.
 func (s Store) Archive(dir string) (string, error) {
 	id := filepath.Base(dir)
 	if strings.HasPrefix(id, DraftPrefix) {
@@ -42,7 +41,7 @@ func (s Store) Archive(dir string) (string, error) {
 	return to, archiver{s}.settle(to, id)
 }
 
-// UnfinishedError says that a task is not put away, since its run may go on.
+// UnfinishedError is the error for a task that is not archived because its run may go on.
 type UnfinishedError struct {
 	ID     string
 	Status trellis.Status
@@ -50,10 +49,10 @@ type UnfinishedError struct {
 
 func (e *UnfinishedError) Error() string { return "it is " + string(e.Status) }
 
-// archiver moves tasks to the archive of a store, and mends what names them.
+// archiver moves tasks to the archive of a store, and updates the references to them.
 type archiver struct{ Store }
 
-// settle does what follows when the task that was id is in the archive, where it is not done yet.
+// settle does the steps after the move of the task that was id to the archive, as far as they are not done yet.
 func (s archiver) settle(to, id string) error {
 	if err := s.afterMove(to, id); err != nil {
 		return fmt.Errorf("archiving %s: %w", id, err)
@@ -62,7 +61,7 @@ func (s archiver) settle(to, id string) error {
 	return err
 }
 
-// move completes and moves. It holds the run lock, so that no run begins meanwhile.
+// move completes and moves a task. It holds the run lock, so that no run begins meanwhile.
 func (s archiver) move(dir string) (to string, err error) {
 	if _, err := s.Load(dir); err != nil {
 		return "", err
@@ -85,13 +84,13 @@ func (s archiver) move(dir string) (to string, err error) {
 	return s.moveTo(dir, month)
 }
 
-// finish checks that the task may leave, and completes one in review.
+// finish checks that the task may be archived, and completes it if it is in review.
 func (s archiver) finish(dir string) error {
 	_, err := s.Update(dir, func(t *Task, e *Edit) error {
 		switch t.Status {
 		case trellis.InProgress:
 			if _, err := os.Lstat(filepath.Join(dir, Journal)); errors.Is(err, fs.ErrNotExist) {
-				return nil // worked on by hand, or with another tool
+				return nil // done by hand, or with another tool
 			}
 			fallthrough
 		case trellis.Waiting, trellis.Paused:
@@ -126,7 +125,7 @@ func (s archiver) moveTo(dir, month string) (string, error) {
 	}
 }
 
-// afterMove mends what names the task that was id and is now in dir.
+// afterMove updates the references to the task that was id and is now in dir.
 func (s archiver) afterMove(dir, id string) error {
 	t, err := s.Load(dir)
 	if err != nil {
@@ -147,8 +146,7 @@ func (s archiver) afterMove(dir, id string) error {
 	return s.renameEverywhere(id, t.ID)
 }
 
-// renameEverywhere changes the directory name in the live tasks that name it. A task that can't be read keeps what it
-// says.
+// renameEverywhere changes the directory name in the live tasks that refer to it. Tasks that can't be read are left unchanged.
 func (s archiver) renameEverywhere(from, to string) error {
 	entries, err := s.List()
 	if err != nil {
@@ -179,7 +177,7 @@ func (s archiver) renameEverywhere(from, to string) error {
 	return nil
 }
 
-// fixContext makes the rows of the context files in dir that name files of the place it came from name those of dir.
+// fixContext changes the rows of the context files in dir that name files below from to name those below dir.
 func (s archiver) fixContext(dir, from string) error {
 	names, err := ContextFiles(dir)
 	if err != nil {
@@ -199,7 +197,7 @@ func (s archiver) fixContext(dir, from string) error {
 	return nil
 }
 
-// fixRow changes the path of one row, if it leads to where the task was.
+// fixRow changes the path of one row if it is below from.
 func fixRow(line []byte, from, to string) []byte {
 	if !json.Valid(line) {
 		return line

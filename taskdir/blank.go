@@ -12,10 +12,10 @@ import (
 //go:embed blank.md
 var blank string
 
-// blankGoal is what a prd.md to fill in says where a description is to stand.
+// blankGoal is the placeholder for the description in a blank prd.md.
 const blankGoal = "<What is to be true when this is done, and for whom.>"
 
-// BlankPRD is a prd.md for a person to fill in, with what is known of the task.
+// BlankPRD returns a prd.md for a person to fill in, with what is known about the task.
 func BlankPRD(title, description string) []byte {
 	prd := strings.Replace(blank, "TITLE", text.OneLine(title), 1)
 	if said := strings.TrimSpace(description); said != "" {
@@ -24,7 +24,7 @@ func BlankPRD(title, description string) []byte {
 	return []byte(prd)
 }
 
-// blanks are the lines of it that somebody is to replace.
+// blanks returns the placeholder lines of the blank prd.md.
 var blanks = sync.OnceValue(func() map[string]bool {
 	lines := map[string]bool{}
 	for line := range strings.Lines(blank) {
@@ -35,7 +35,7 @@ var blanks = sync.OnceValue(func() map[string]bool {
 	return lines
 })
 
-// Unfilled are the lines of a prd.md that say what one to fill in says, by their numbers.
+// Unfilled returns the numbers of the lines of a prd.md that are still placeholders.
 func Unfilled(prd []byte) (lines []int) {
 	n := 0
 	for line := range bytes.Lines(prd) {

@@ -19,16 +19,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// New is what a new task begins with. Only Name is required.
+// New holds the values of a new task. Only Name is required.
 type New struct {
 	Name              string // trellis.ValidName; trellis.Slug makes one of any title
-	Title             string // "" is the name
+	Title             string // "": the name
 	Description       string
-	Status            trellis.Status // "" is planning
+	Status            trellis.Status // "": planning
 	DevType           string
 	Scope             string
 	Package           string
-	Priority          string // "" is P2
+	Priority          string // "": P2
 	Creator, Assignee string
 	Branch            string
 	BaseBranch        string
@@ -41,15 +41,15 @@ type New struct {
 	Objective         Objective
 	Source            Source
 	Approval          Approval
-	Created           time.Time         // zero: Create and Draft take the time of the Store
+	Created           time.Time         // zero: the time of the Store
 	Force             bool              // a taken name gets a suffix: -2, -3, …
 	Files             map[string][]byte // further files of the directory, by name
 }
 
-// ExistsError says what has the name that a new task was to get. It matches ErrExists.
+// ExistsError tells what uses the name of a new task. It matches ErrExists.
 type ExistsError struct {
 	ID    string
-	Dir   string // of the task that has it
+	Dir   string // the task that has the name
 	Draft bool   // it is still being planned, or its planner died
 }
 
@@ -63,8 +63,8 @@ func (e *ExistsError) Error() string {
 // Is makes errors.Is(err, ErrExists) true.
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// Create makes a whole task directory and returns its task. It appears under its name at once and
-// complete. A name that a task of the same day has, archived ones included, is an *ExistsError unless n.Force.
+// Create creates a task directory and returns its task. It appears under its name in one step and complete. If a task of the
+// same day has the name, archived ones included, the error is an *ExistsError unless n.Force.
 func (s Store) Create(n New) (t *Task, err error) {
 	c := creator{s}
 	if n, err = c.begin(n); err != nil {
@@ -83,11 +83,11 @@ func (s Store) Create(n New) (t *Task, err error) {
 	return t, nil
 }
 
-// creator makes the directories of new tasks in a store.
+// creator creates the directories of new tasks in a store.
 type creator struct{ Store }
 
-// task makes the directory under a name that nobody looks at, and then gives it its own. So a process that is killed in
-// between takes no name.
+// task creates the directory under a temporary name that nobody reads, and then renames it. So a process that is killed in
+// between takes up no name.
 func (s creator) task(n New) (*Task, error) {
 	id := n.ID()
 	draft, dir := filepath.Join(s.Tasks(), DraftPrefix+id), filepath.Join(s.Tasks(), id)
@@ -111,8 +111,8 @@ func (s creator) task(n New) (*Task, error) {
 	return s.Load(dir)
 }
 
-// Draft makes the directory of a task that is still to be planned, and returns it. Its name begins with
-// DraftPrefix until Publish. Errors are those of Create.
+// Draft creates the directory of a task that is still to be planned, and returns it. Its name begins with DraftPrefix until
+// Publish. Errors are those of Create.
 func (s Store) Draft(n New) (dir string, err error) {
 	c := creator{s}
 	if n, err = c.begin(n); err != nil {
@@ -133,7 +133,7 @@ func (s Store) Draft(n New) (dir string, err error) {
 	return dir, nil
 }
 
-// begin checks what is to be made, and makes the folder for it.
+// begin checks n, and creates the folder for tasks.
 func (s creator) begin(n New) (New, error) {
 	if n.Created.IsZero() {
 		n.Created = s.Clock()
@@ -144,7 +144,7 @@ func (s creator) begin(n New) (New, error) {
 	return n, s.MakeFolder()
 }
 
-// eachName asks for one name after the other until one is free, if more than one may be asked for.
+// eachName calls do with one name after the other until one is free, if n.Force allows more than one.
 func (n New) eachName(do func(New) error) error {
 	name := n.Name
 	for i := 2; ; i++ {
@@ -155,7 +155,7 @@ func (n New) eachName(do func(New) error) error {
 	}
 }
 
-// ID is the name of the directory that is made on the day of Created, as long as no suffix is wanted.
+// ID returns the name of the new directory on the day of Created, without a suffix.
 func (n New) ID() string { return n.Created.Format("01-02") + "-" + n.Name }
 
 func (n New) check() error {
@@ -173,13 +173,13 @@ func (n New) check() error {
 	return nil
 }
 
-// suffixed is name with -i at its end, within the length of a name.
+// suffixed returns name with -i at its end, within the maximum length of a name.
 func suffixed(name string, i int) string {
 	suffix := fmt.Sprintf("-%d", i)
 	return strings.TrimRight(name[:min(len(name), trellis.MaxName-len(suffix))], "-") + suffix
 }
 
-// makeDraft makes the draft's folder if the name is free. That mkdir decides between two that ask at once.
+// makeDraft creates the draft's folder if the name is free. Its mkdir decides between concurrent callers.
 func (s creator) makeDraft(n New) (string, error) {
 	id := n.ID()
 	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
@@ -193,13 +193,13 @@ func (s creator) makeDraft(n New) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.free(id); err != nil { // published between the two
+	if err := s.free(id); err != nil { // published in between
 		return "", errors.Join(err, os.Remove(draft))
 	}
 	return draft, nil
 }
 
-// free is an *ExistsError when a task has the directory name id.
+// free returns an *ExistsError if a task has the directory name id.
 func (s creator) free(id string) error {
 	dirs, err := s.archived(id)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s creator) fill(dir string, n New) error {
 	return s.Disk.WriteFile(filepath.Join(dir, TaskJSON), data, 0o644)
 }
 
-// Publish gives a draft its name and returns the task. It is an *ExistsError when someone took the name.
+// Publish renames a draft to its final name and returns the task. The error is an *ExistsError if the name was taken meanwhile.
 func (s Store) Publish(draft string) (*Task, error) {
 	id, ok := strings.CutPrefix(filepath.Base(draft), DraftPrefix)
 	if !ok {
@@ -267,7 +267,7 @@ func render(n New) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fields are the values of a new task, without those that are as in shape.
+// fields returns the values of a new task that differ from shape.
 func (n New) fields() map[string]any {
 	fields := map[string]any{
 		"id": n.Name, "name": n.Name, "title": n.Title, "description": n.Description,

@@ -15,7 +15,7 @@ import (
 
 const bom = "\ufeff"
 
-// checkText returns the JSON text of a file, without a byte order mark, or what is wrong with it.
+// checkText returns the JSON text of a file, without a byte order mark, or the problem with it.
 func checkText(file string, data []byte) (string, *trellis.Problem) {
 	doc := strings.TrimPrefix(string(data), bom)
 	fail := func(at int, message, hint string) (string, *trellis.Problem) {
@@ -41,7 +41,7 @@ func checkText(file string, data []byte) (string, *trellis.Problem) {
 	return doc, nil
 }
 
-// problemAt is a problem at the byte at of doc; columns count characters.
+// problemAt returns a problem at the byte offset at of doc; columns count characters.
 func problemAt(file, doc string, at int, message string) *trellis.Problem {
 	before := doc[:min(at, len(doc))]
 	line := strings.LastIndexByte(before, '\n') + 1
@@ -53,8 +53,8 @@ func problemAt(file, doc string, at int, message string) *trellis.Problem {
 	}
 }
 
-// Diagnose says what is wrong with a file's text, which is no JSON: where, in which words people can mend it,
-// and how. Files of other formats than task.json are diagnosed alike.
+// Diagnose returns the problem with a file's text that is not JSON: where it is, in words that help people to mend it, and how.
+// It also serves files in formats other than task.json.
 func Diagnose(file, text string) *trellis.Problem {
 	at, message, hint := diagnose(text)
 	p := problemAt(file, text, at, "not valid JSON: "+message)
@@ -62,7 +62,7 @@ func Diagnose(file, text string) *trellis.Problem {
 	return p
 }
 
-// diagnose says where text that is no JSON goes wrong, what is wrong there, and the likely mend.
+// diagnose returns where text that is not JSON goes wrong, what is wrong there, and the likely mend.
 func diagnose(doc string) (at int, message, hint string) {
 	at, cause := syntaxError(doc)
 	if i := trellis.ConflictAt(doc); i >= 0 {
@@ -89,7 +89,7 @@ func diagnose(doc string) (at int, message, hint string) {
 	return at, cause, ""
 }
 
-// syntaxError is the byte at which the JSON reader stopped, and its words.
+// syntaxError returns the offset at which the JSON reader stopped, and its message.
 func syntaxError(doc string) (at int, cause string) {
 	var any json.RawMessage
 	err := json.Unmarshal([]byte(doc), &any)
@@ -103,8 +103,8 @@ func syntaxError(doc string) (at int, cause string) {
 	return max(int(syntax.Offset)-1, 0), syntax.Error()
 }
 
-// bareValue finds the value without quotes that the reader stopped in, if it is that: what stands
-// between a colon, bracket or comma before it and the end of its line or the next comma or bracket.
+// bareValue finds the value without quotes that the reader stopped in, if there is one: the text between the preceding colon,
+// bracket or comma and the end of its line or the next comma or bracket.
 func bareValue(doc string, at int) (start int, ok bool) {
 	line := strings.LastIndexByte(doc[:at], '\n') + 1
 	start = line + strings.LastIndexAny(doc[line:at], ",[{\"") + 1
@@ -128,7 +128,7 @@ func bareToken(s string) string {
 	return strings.TrimRight(s[:end], " \t")
 }
 
-// explainBare names the member whose value lacks quotes and shows how it is meant to be written.
+// explainBare names the member whose value lacks quotes and shows how to write it.
 func explainBare(doc string, start int) (at int, message, hint string) {
 	token := bareToken(doc[start:])
 	mend, _ := text.JSON(token)
@@ -145,7 +145,7 @@ func explainBare(doc string, start int) (at int, message, hint string) {
 	return start, fmt.Sprintf("the value of %s is not quoted", key), fmt.Sprintf("write %s: %s", key, clip(string(mend)))
 }
 
-// keyBefore is the quoted key that ends, with its colon, at the end of s.
+// keyBefore returns the quoted key that, followed by its colon, ends s.
 func keyBefore(s string) string {
 	s, ok := strings.CutSuffix(strings.TrimRight(s, " \t\r\n"), ":")
 	s = strings.TrimRight(s, " \t\r\n")
@@ -159,7 +159,7 @@ func keyBefore(s string) string {
 	return s[begin:]
 }
 
-// explainByte tells the usual slips by the byte at which the reader stopped.
+// explainByte recognizes common mistakes by the byte at which the reader stopped.
 func explainByte(doc string, at int) (message, hint string) {
 	before := strings.TrimRight(doc[:at], " \t\r\n")
 	var last byte

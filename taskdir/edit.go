@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edit collects changes to the text of one task.json. The first change that can't be made is what
-// Update returns; those after it do nothing.
+// Edit collects changes to the text of one task.json. The error of the first change that fails is returned by Update; later
+// changes do nothing.
 type Edit struct {
 	task  *Task
 	doc   string // without a byte order mark
@@ -19,19 +19,18 @@ type Edit struct {
 
 	err      error
 	changed  bool
-	keep     bool // leave the revision
+	keep     bool // leave the revision unchanged
 	revision bool // the revision was set
 }
 
-// KeepRevision makes this update leave pipeline.revision as it is: an edit on a person's behalf, which
-// a run must not take for its own.
+// KeepRevision makes this update leave pipeline.revision unchanged: it is an edit on a person's behalf, which a run must not
+// take for its own.
 func (e *Edit) KeepRevision() { e.keep = true }
 
-// Set gives a field a value: "status", "pipeline.phase", "pipeline.failure.code". The bytes of
-// that value change and no others; a field that is missing is put at its place in the order. Text that is
-// "" and a time that is zero become null where the format allows null, a nil []string becomes []. An object is
-// merged into the one that is there, so that keys nobody knows stay. A value that is there already
-// changes nothing. A status must be one that the task may go to (*trellis.MoveError).
+// Set sets a field, such as "status", "pipeline.phase" or "pipeline.failure.code". Only the bytes of its value change; a
+// missing field is inserted at its place in the order. An empty string and a zero time become null where the format allows
+// null, a nil []string becomes []. An object is merged into the existing one, so that unknown keys are kept. A value that is
+// already set changes nothing. A status must be one that the task may change to (*trellis.MoveError).
 func (e *Edit) Set(field string, value any) {
 	if e.err != nil {
 		return
@@ -61,7 +60,7 @@ func (e *Edit) move(raw []byte) error {
 		return err
 	}
 	if to == trellis.Completed && len(e.task.Children) > 0 && from != trellis.Cancelled {
-		return nil // a task with children is completed by the last of them
+		return nil // a task with children is completed by its last child
 	}
 	return trellis.Move(from, to)
 }
@@ -94,7 +93,7 @@ func (e *Edit) merge(path string, value gjson.Result) (err error) {
 	return err
 }
 
-// add puts a field that is missing into the object that it belongs to, which is made when it is missing too.
+// add inserts a missing field into its object, which is created if it is missing too.
 func (e *Edit) add(path string, raw []byte) error {
 	parent, key := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
@@ -115,7 +114,7 @@ func (e *Edit) add(path string, raw []byte) error {
 	return fmt.Errorf("%q is %s, it must be an object", parent, kind(holder))
 }
 
-// newObject is an object with one member; a pipeline says which version it has.
+// newObject returns an object with one member; pipeline also gets its schema_version.
 func newObject(path, key string, raw []byte) []byte {
 	text := fmt.Sprintf(`{%q:%s}`, key, raw)
 	if path == "pipeline" && key != "schema_version" {
@@ -124,7 +123,7 @@ func newObject(path, key string, raw []byte) []byte {
 	return []byte(text)
 }
 
-// replace puts text in the place of the value at path, which is there.
+// replace replaces the existing value at path by text.
 func (e *Edit) replace(path, text string) error {
 	doc, err := sjson.SetRaw(e.doc, path, text)
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 // Entry is one directory in a list.
 type Entry struct {
 	Dir, ID  string
-	Task     *Task // nil when Err is set
-	Err      error // as of Load
+	Task     *Task // nil if Err is set
+	Err      error // the error of Load
 	Planning bool  // a draft: its planning has not ended
 }
 
-// List returns the task directories, drafts included, archived ones not, sorted by name. One that
-// can't be read stands there with its error. No folder for tasks is no error: there are none.
+// List returns the task directories, including drafts but not archived ones, sorted by name. One that can't be read has its
+// error in the entry. If there is no folder for tasks, the list is empty.
 func (s Store) List() ([]Entry, error) {
 	dirs, err := s.Dirs()
 	if err != nil {
@@ -31,7 +31,7 @@ func (s Store) List() ([]Entry, error) {
 	return s.Entries(dirs), nil
 }
 
-// IDs are the names of the directories that List returns without the drafts. Nothing in them is read.
+// IDs returns the names of the directories that List returns, without the drafts. It reads no file in them.
 func (s Store) IDs() ([]string, error) {
 	dirs, err := s.Dirs()
 	ids := make([]string, 0, len(dirs))
@@ -43,10 +43,10 @@ func (s Store) IDs() ([]string, error) {
 	return ids, err
 }
 
-// Dirs are the paths of what List returns. Nothing in them is read.
+// Dirs returns the paths of the directories that List returns. It reads no file in them.
 func (s Store) Dirs() ([]string, error) { return s.children(s.Tasks()) }
 
-// Entries reads some of Dirs as List does, in their order, several at a time.
+// Entries reads some of Dirs as List does, in their order, several in parallel.
 func (s Store) Entries(dirs []string) []Entry { return ParallelMap(dirs, s.entry) }
 
 // ListArchived returns the archived tasks, oldest month first.
@@ -58,7 +58,7 @@ func (s Store) ListArchived() ([]Entry, error) {
 	return s.Entries(dirs), nil
 }
 
-// children are the paths in folder that could be tasks: directories, and links to be reported.
+// children returns the paths in folder that could be tasks: directories, and symbolic links, which are to be reported.
 func (s Store) children(folder string) ([]string, error) {
 	rel := s.Rel(folder)
 	list, err := durable.ReadDirBelow(s.Root, rel)
@@ -81,8 +81,8 @@ func (s Store) children(folder string) ([]string, error) {
 	return dirs, nil
 }
 
-// MakeFolder makes the folder that the task directories lie in, unless it is there. Where a file stands, or a link that leads
-// elsewhere, the error is a *trellis.Problem.
+// MakeFolder creates the folder for task directories unless it exists. If its path is a file, or a link that leads elsewhere,
+// the error is a *trellis.Problem.
 func (s Store) MakeFolder() error {
 	if err := unfitFolder(s); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s Store) MakeFolder() error {
 	return s.Disk.MkdirAll(s.Tasks(), 0o755)
 }
 
-// unfitFolder is the problem that keeps that folder from being read. That there is none is no problem.
+// unfitFolder returns the problem that keeps that folder from being read. A missing folder is no problem.
 func unfitFolder(s Store) error {
 	rel := s.Rel(s.Tasks())
 	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,8 @@ func unfitFolder(s Store) error {
 	return nil
 }
 
-// Archived is the directory, in the archive, of the task of that name, the newest of several; "" without one. Nothing in it is read.
+// Archived returns the directory in the archive of the task with that name, the newest if there are several; "" if there is
+// none. No file in it is read.
 func (s Store) Archived(id string) (string, error) {
 	if !ValidID(id) {
 		return "", nil
@@ -111,7 +112,7 @@ func (s Store) Archived(id string) (string, error) {
 	return slices.Max(dirs), err
 }
 
-// archived are the archived task directories; with an id, those of that name.
+// archived returns the archived task directories; with an id, those of that name.
 func (s Store) archived(id string) ([]string, error) {
 	months, err := s.children(filepath.Join(s.Tasks(), archiveName))
 	if err != nil {
@@ -143,11 +144,11 @@ func (s Store) entry(dir string) Entry {
 	return e
 }
 
-// realDir is a problem when dir is a symbolic link: a task has one home.
+// realDir returns a problem if dir is a symbolic link: a task has only one location.
 func (s Store) realDir(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-		return nil // Load tells the rest
+		return nil // Load reports everything else
 	}
 	return &trellis.Problem{
 		File:    s.Rel(dir),
@@ -156,7 +157,7 @@ func (s Store) realDir(dir string) error {
 	}
 }
 
-// AmbiguousError says that several tasks have the name asked for.
+// AmbiguousError is the error for a name that several tasks have.
 type AmbiguousError struct {
 	Ref        string
 	Candidates []string // directories
@@ -170,10 +171,10 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q is the name of several tasks: %s", e.Ref, strings.Join(names, ", "))
 }
 
-// Find returns the directory that ref means: a path (from the current folder or from Root), a directory
-// name, or a task's name. Live tasks and drafts come before archived ones. It never leaves
-// .trellis/tasks, by links neither. A draft that is not there any more is the task that it became. Errors match ErrNotFound,
-// or are an *AmbiguousError, or the *trellis.Problem of that folder.
+// Find returns the directory that ref means: a path (from the current folder or from Root), a directory name, or a task's name.
+// Live tasks and drafts come before archived ones. It never leaves .trellis/tasks, not even by symbolic links. A draft that no
+// longer exists stands for the task that it became. Errors match ErrNotFound, or are an *AmbiguousError, or the
+// *trellis.Problem of that folder.
 func (s Store) Find(ref string) (string, error) {
 	dir, err := find(s, ref)
 	if id, draft := strings.CutPrefix(filepath.Base(ref), DraftPrefix); draft && errors.Is(err, ErrNotFound) {
@@ -184,7 +185,7 @@ func (s Store) Find(ref string) (string, error) {
 	return dir, err
 }
 
-// find is what Find does, of directories as they are named.
+// find is Find without replacing drafts by the tasks that they became.
 func find(s Store, ref string) (string, error) {
 	if err := unfitFolder(s); err != nil {
 		return "", err
@@ -224,8 +225,8 @@ func (s Store) findName(ref, name string) (string, error) {
 	return "", fmt.Errorf("%w: %q (`trellis list` shows them)", ErrNotFound, ref)
 }
 
-// named are the directories that are called name: by their whole name, else by the name after the
-// day, else by what task.json says.
+// named returns the directories that match name: by their whole name, else by the part after the day, else by the name in
+// task.json.
 func (s Store) named(dirs []string, name string) []string {
 	keep := func(match func(dir string) bool) []string {
 		return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !match(dir) })
@@ -258,7 +259,7 @@ func (s Store) findPath(ref string) (string, error) {
 	return "", fmt.Errorf("%w: %s is not a directory of a task in %s", ErrNotFound, ref, s.Rel(s.Tasks()))
 }
 
-// inside is the task directory that path is, once all links are followed.
+// inside returns the task directory that path resolves to when all links are followed.
 func (s Store) inside(path string) (string, bool) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

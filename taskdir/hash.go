@@ -14,11 +14,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// planFiles are the files that say what is to be done, next to the context files.
+// planFiles are the files that say what is to be done, apart from the context files.
 var planFiles = []string{Requirement, PRD, Plan, Info, Design, Research}
 
-// ContextFiles are the names of the context files in dir, sorted: implement.jsonl and every other
-// *.jsonl but approvals.jsonl and proofs.jsonl.
+// ContextFiles returns the names of the context files in dir, sorted: implement.jsonl and every other *.jsonl except
+// approvals.jsonl and proofs.jsonl.
 func ContextFiles(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -34,11 +34,11 @@ func ContextFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-// PlanHash is what an approval is bound to: "sha256:" and the hash of everything in dir that says what is
-// to be done. That is one line a file, its sha256 and name as sha256sum prints them, first
-// requirement.md, prd.md, plan.json, info.md, design.md and research.md as far as they are there, then the context files
-// by name; and one line each for branch (its default when null), base_branch and verify of t, as JSON after their name, and
-// for pipeline.approval.asked when it is not 0: what people said to a plan that was there before is not about the next one.
+// PlanHash returns the hash that an approval is bound to: "sha256:" and the hash of everything in dir that says what is to be
+// done. That is one line per file, its sha256 and name as sha256sum prints them, first requirement.md, prd.md, plan.json,
+// info.md, design.md and research.md as far as they exist, then the context files by name; and one line each for branch (its
+// default when null), base_branch and verify of t, as JSON after their name, and for pipeline.approval.asked when it is not 0:
+// decisions about an earlier plan don't apply to the next one.
 func PlanHash(dir string, t *Task) (string, error) {
 	context, err := ContextFiles(dir)
 	if err != nil {
@@ -54,11 +54,11 @@ func PlanHash(dir string, t *Task) (string, error) {
 			return "", fmt.Errorf("hashing plan: %w", err)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-			name = strconv.Quote(name) // no name can pass for two lines
+			name = strconv.Quote(name) // so that no name looks like two lines
 		}
 		fmt.Fprintf(sum, "%s  %s\n", file, name)
 	}
-	var base any // null when the task names none
+	var base any // null if the task names none
 	if t.BaseBranch != "" {
 		base = t.BaseBranch
 	}

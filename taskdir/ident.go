@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// SplitID takes a directory name apart: 02-01-auth is the day 02-01 and the name auth. One that does not
-// begin with a month and a day of a calendar is all name.
+// SplitID splits a directory name: 02-01-auth has the day 02-01 and the name auth. If it does not begin with a valid month and
+// day, all of it is the name.
 func SplitID(id string) (day, name string) {
 	id = strings.TrimPrefix(id, DraftPrefix)
 	const layout = "2006-01-02-"
@@ -23,39 +23,39 @@ func SplitID(id string) (day, name string) {
 	return "", id
 }
 
-// Made is the day on which a task was made: createdAt, or else the month and day in its directory's name, which are of
-// the last twelve months, or else today. now is what time it is.
+// Made returns the day on which a task was created: createdAt, or else the month and day in its directory's name, taken to be
+// within the last twelve months, or else today. now is the current time.
 func (t *Task) Made(now time.Time) time.Time {
 	if made, err := time.Parse(time.DateOnly, t.CreatedAt); err == nil {
 		return made
 	}
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	day, _ := SplitID(t.ID)
-	for year := today.Year(); day != "" && year > today.Year()-8; year-- { // the 29th of February is of a leap year
+	for year := today.Year(); day != "" && year > today.Year()-8; year-- { // February 29 needs a leap year
 		made, err := time.Parse(time.DateOnly, fmt.Sprintf("%04d-%s", year, day))
-		if err == nil && !made.After(today.AddDate(0, 0, 1)) { // it is tomorrow already where others work
+		if err == nil && !made.After(today.AddDate(0, 0, 1)) { // elsewhere it may be tomorrow already
 			return made
 		}
 	}
 	return today
 }
 
-// Made is the day on which a task was made, as far as is known today.
+// Made returns the day on which a task was created, by the store's clock.
 func (s Store) Made(t *Task) time.Time { return t.Made(s.Clock()) }
 
-// ValidID reports whether a directory name can be a task's identity, which stands in environment
-// variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash, as long as a
-// name and its day may be, and a folder on every system.
+// ValidID reports whether a directory name can be a task's identity, which is used in environment variables, git refs and
+// messages: letters, digits, dots, dashes and underscores, no leading dot or dash, no longer than a day and a name may be, and
+// usable as a folder on every system.
 func ValidID(id string) bool {
 	odd := func(c rune) bool { return !plainChar(c) && c != '.' && c != '-' }
 	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, odd) && id[0] != '.' && id[0] != '-' && !strings.EqualFold(id, archiveName) &&
 		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock") && !device(id)
 }
 
-// maxID is the longest name of a task's directory, in bytes.
+// maxID is the maximum length of a task directory's name, in bytes.
 const maxID = len("01-02-") + maxKept
 
-// device reports whether a file of that name is a device on Windows, whatever stands behind a dot.
+// device reports whether a file of that name is a device on Windows, with any extension.
 func device(name string) bool {
 	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	switch stem {
@@ -65,8 +65,7 @@ func device(name string) bool {
 	return len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '1' && stem[3] <= '9'
 }
 
-// checkID notes a directory name that can't be used, and takes the task's name from it when
-// the file has none.
+// checkID records a problem for an unusable directory name, and derives the task's name from it if the file has none.
 func (t *Task) checkID(file string) {
 	_, name := SplitID(t.ID)
 	if id := strings.TrimPrefix(t.ID, DraftPrefix); !ValidID(id) {
@@ -80,7 +79,7 @@ func (t *Task) checkID(file string) {
 	}
 }
 
-// idFault says why a directory of that name is no task's.
+// idFault describes why a directory of that name can't be a task.
 func idFault(id string) string {
 	switch {
 	case len(id) > maxID:
@@ -91,7 +90,7 @@ func idFault(id string) string {
 	return fmt.Sprintf("the directory name %q can't name a task: letters, digits and single dashes, like 02-01-user-auth", id)
 }
 
-// renameHint is the command that gives a directory the nearest name that a task may have.
+// renameHint returns the command that renames a directory to the nearest valid name.
 func renameHint(file, id string) string {
 	day, name := SplitID(id)
 	next := trellis.Slug(name)
@@ -107,15 +106,15 @@ func renameHint(file, id string) string {
 	return "mv " + trellis.ShellWord(file) + " " + trellis.ShellWord(path.Join(path.Dir(file), next))
 }
 
-// Defaults fills in what a task.json written by hand left out, in memory only: the title from the
-// first heading of prd.md, or else the name, and the branch. base_branch stays open: its default is the branch that is
-// checked out when the task is claimed.
+// Defaults fills in, in memory only, what a hand-written task.json left out: the title from the first heading of prd.md, or
+// else the name, and the branch. base_branch stays empty: its default is the branch that is checked out when the task is
+// claimed.
 func Defaults(t *Task) {
 	t.Title = t.ShownTitle()
 	t.Branch = t.BranchName()
 }
 
-// ShownTitle is the title that people see: that of task.json, or else the first heading of prd.md, or else the name.
+// ShownTitle returns the title for display: that of task.json, or else the first heading of prd.md, or else the name.
 func (t *Task) ShownTitle() string {
 	if strings.TrimSpace(t.Title) != "" {
 		return t.Title
@@ -128,8 +127,7 @@ func (t *Task) ShownTitle() string {
 	return t.Name
 }
 
-// heading is the text of the first "# " line outside of code fences, without the "Task:" that
-// Trellis puts before a title.
+// heading returns the text of the first "# " line outside of code fences, without the "Task:" that Trellis puts before a title.
 func heading(text string) string {
 	fence := ""
 	for line := range strings.Lines(strings.TrimPrefix(text, bom)) {
@@ -151,7 +149,7 @@ func heading(text string) string {
 	return ""
 }
 
-// fenceMark is the run of backticks or tildes, three or more, that a line begins with.
+// fenceMark returns the three or more backticks or tildes that a line begins with.
 func fenceMark(line string) string {
 	for _, c := range []string{"`", "~"} {
 		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {

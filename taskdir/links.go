@@ -11,9 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// AddSubtask links the task in child to the one in parent, both ways. A child has one parent, and
-// nobody is a descendant of itself. Asking again for a link that is there, or is half there after a
-// crash, completes it.
+// AddSubtask links the task in child to the one in parent, both ways. A child has one parent, and no task is its own
+// descendant. A link that exists already, or is half made after a crash, is completed.
 func (s Store) AddSubtask(parent, child string) error {
 	parentID, childID := filepath.Base(parent), filepath.Base(child)
 	if err := (family{s}).noCycle(parent, childID); err != nil {
@@ -41,10 +40,10 @@ func (s Store) AddSubtask(parent, child string) error {
 	})
 }
 
-// family is a store as the parents and children of its tasks.
+// family adds the links between parents and children to a store.
 type family struct{ Store }
 
-// noCycle walks up from parent; child must not be met on the way.
+// noCycle returns an error if child is parent or one of its ancestors.
 func (s family) noCycle(parent, child string) error {
 	for seen := []string{}; parent != ""; {
 		id := filepath.Base(parent)
@@ -53,7 +52,7 @@ func (s family) noCycle(parent, child string) error {
 		}
 		t, err := s.Load(parent)
 		if err != nil || t.Parent == "" || slices.Contains(seen, id) {
-			return nil // a broken ancestor is not this link's business
+			return nil // a broken ancestor doesn't matter to this link
 		}
 		seen = append(seen, id)
 		parent = filepath.Join(s.Tasks(), filepath.Base(t.Parent))
@@ -61,7 +60,7 @@ func (s family) noCycle(parent, child string) error {
 	return nil
 }
 
-// RemoveSubtask undoes AddSubtask. A link that is only half there is removed as well; none at all is an error.
+// RemoveSubtask undoes AddSubtask. A link that is only half there is removed as well; if there is none, it returns an error.
 func (s Store) RemoveSubtask(parent, child string) error {
 	parentID, childID := filepath.Base(parent), filepath.Base(child)
 	p, err := s.Load(parent)
@@ -81,10 +80,10 @@ func (s Store) RemoveSubtask(parent, child string) error {
 	if err != nil {
 		return err
 	}
-	return family{s}.unlinkParent(child, parentID) // last: by this the link is found again
+	return family{s}.unlinkParent(child, parentID) // last, since a repeated call finds the link by it
 }
 
-// unlinkParent makes the task in child one without a parent, if parentID is what it has.
+// unlinkParent removes the parent from the task in child if it is parentID.
 func (s family) unlinkParent(child, parentID string) error {
 	_, err := s.Update(child, func(t *Task, e *Edit) error {
 		if t.Parent == parentID {
@@ -107,9 +106,8 @@ func (s family) editChildren(dir string, edit func([]string) []string) error {
 	return err
 }
 
-// CompleteParents completes the parent of the completed task in dir when that was the last of its
-// children, then the parent's parent, and returns their directory names. A parent with a run of its own under
-// way is left to it.
+// CompleteParents completes the parent of the completed task in dir if that was the last of its children, then the parent's
+// parent and so on, and returns their directory names. A parent whose own run is in progress is left to that run.
 func (s Store) CompleteParents(dir string) (completed []string, err error) {
 	for {
 		t, err := s.Load(dir)
@@ -119,7 +117,7 @@ func (s Store) CompleteParents(dir string) (completed []string, err error) {
 		parent := filepath.Join(s.Tasks(), filepath.Base(t.Parent))
 		done, err := family{s}.completeParent(parent)
 		if errors.Is(err, ErrNotFound) {
-			return completed, nil // archived, or never there
+			return completed, nil // archived, or never existed
 		}
 		if err != nil || !done {
 			return completed, err
@@ -150,7 +148,7 @@ func (s family) completeParent(dir string) (done bool, err error) {
 	return done, err
 }
 
-// Completed is how many of the children of a task are completed, archived ones too: the progress of one that has some.
+// Completed returns how many of a task's children are completed, archived ones included: the progress of a parent.
 func (s Store) Completed(t *Task) (n int) {
 	for _, child := range t.Children {
 		if (family{s}).completed(child) {
@@ -160,9 +158,9 @@ func (s Store) Completed(t *Task) (n int) {
 	return n
 }
 
-// completed reports whether the task of that directory name is completed, wherever it is kept.
+// completed reports whether the task with that directory name is completed, live or archived.
 func (s family) completed(id string) bool {
-	dirs, _ := s.archived(id) // what can't be listed is not known to be completed
+	dirs, _ := s.archived(id) // an archive that can't be listed counts as without completed tasks
 	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
 		if t, err := s.Load(dir); err == nil && t.Status == trellis.Completed {
 			return true

@@ -12,19 +12,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Mended is the content of a task.json that no JSON reader takes, and what it most surely was.
+// Mended is the content of a task.json that JSON readers reject, and the content that was most surely meant.
 type Mended struct {
 	Before, After []byte
-	Notes         []string // what was changed, as "line 12: quotes around 2026-01-16"
+	Notes         []string // the changes, such as "line 12: quotes around 2026-01-16"
 }
 
-// Mend proposes how the content of a task.json becomes one that every JSON reader takes, with as few bytes changed
-// as possible. It is nil when there is nothing to mend. What could have meant two things is not guessed at: then
-// the error is the *trellis.Problem that says what a person has to mend, and where.
+// Mend proposes how to turn the content of a task.json into valid JSON with as few changed bytes as possible. It returns nil if
+// there is nothing to mend. Ambiguous damage is not guessed at: the error is then the *trellis.Problem that tells a person what
+// to mend, and where.
 //
-// It mends one kind of damage at a time: values without quotes; a comma before a closing bracket; comments; raw
-// line breaks and tabs in a text; the single quotes, None, True and False of Python; a field that stands there twice
-// with the same value; and, besides any of these, a byte order mark before the text and NUL bytes behind it.
+// It mends one kind of damage at a time: values without quotes; a comma before a closing bracket; comments; raw line breaks and
+// tabs in a text; the single quotes, None, True and False of Python; a field that occurs twice with the same value; and,
+// besides any of these, a byte order mark before the text and NUL bytes after it.
 func Mend(file string, data []byte) (*Mended, error) {
 	text, notes := edges(string(data))
 	if _, err := Parse(file, []byte(text)); err != nil {
@@ -41,7 +41,7 @@ func Mend(file string, data []byte) (*Mended, error) {
 	return &Mended{data, []byte(text), notes}, nil
 }
 
-// edges takes off what stands before and behind the text of a file.
+// edges removes a byte order mark before the text of a file and NUL bytes after it.
 func edges(text string) (string, []string) {
 	var notes []string
 	if rest, ok := strings.CutPrefix(text, bom); ok {
@@ -54,7 +54,7 @@ func edges(text string) (string, []string) {
 	return text, notes
 }
 
-// mendText mends text that is no task.json because of one kind of damage.
+// mendText mends text that one kind of damage keeps from being a task.json.
 func mendText(text string) (string, []string, bool) {
 	if len(text) > durable.MaxRecords || trellis.ConflictAt(text) >= 0 {
 		return "", nil, false
@@ -80,7 +80,7 @@ const (
 	twice   = "twice"
 )
 
-// change is a part of the text that another takes the place of.
+// change replaces a part of the text.
 type change struct {
 	kind     string
 	from, to int
@@ -88,29 +88,29 @@ type change struct {
 	note     string
 }
 
-// mender reads text that is nearly JSON, and collects what would make it JSON.
+// mender reads text that is almost JSON, and collects the changes that would make it JSON.
 type mender struct {
 	text    string
 	at      int
-	depth   int // of objects and lists
+	depth   int // nesting depth of objects and lists
 	changes []change
-	gaps    gaps // in the object at hand
-	double  bool // a key stands in double quotes, where Python would not put them: a text that lost its own begins with '
-	numbers bool // a number, true or false is the value of a field for text, which may have lost its quotes
+	gaps    gaps // of the current object
+	double  bool // a key has double quotes that Python would not write: a ' may then begin a text that lost its double quotes
+	numbers bool // a field for text has a number, true or false as its value, a text that may have lost its quotes
 }
 
-// gaps are what stands between colons and values, each once.
+// gaps are the distinct blanks between colons and values.
 type gaps struct {
-	usual []string // before a value that JSON takes
-	bare  []string // before one without quotes
+	usual []string // before values that are valid JSON
+	bare  []string // before values without quotes
 }
 
-// sure reports whether the blank before a value without quotes can't belong to it.
+// sure reports whether the blank before a value without quotes can't be part of that value.
 func (g gaps) sure() bool {
 	return len(g.bare) == 0 || len(g.usual) == 1 && len(g.bare) == 1 && (g.bare[0] == g.usual[0] || g.bare[0] == "")
 }
 
-// sure reports whether what was collected can mean one thing only.
+// sure reports whether the collected changes are unambiguous.
 func (m *mender) sure() bool {
 	if len(m.changes) == 0 {
 		return false
@@ -122,7 +122,7 @@ func (m *mender) sure() bool {
 	return !(kind == python && m.double) && !(kind == bare && m.numbers)
 }
 
-// apply is the text with the changes made.
+// apply returns the text with the changes applied, and their notes.
 func (m *mender) apply() (string, []string) {
 	var b strings.Builder
 	var notes []string
@@ -143,7 +143,7 @@ func (m *mender) change(kind string, from, to int, text, note string) {
 	m.changes = append(m.changes, change{kind, from, to, text, note})
 }
 
-// mendTwice takes away the later of two members of one name and value, where Trellis reads that name.
+// mendTwice removes the second of two members with the same name and value, if Trellis reads that name.
 func mendTwice(text string) (string, []string, bool) {
 	m := &mender{text: text}
 	if !gjson.Parse(text).IsObject() || !m.twice("", gjson.Parse(text)) || len(m.changes) == 0 {
@@ -154,10 +154,10 @@ func mendTwice(text string) (string, []string, bool) {
 	return mended, notes, true
 }
 
-// twice looks below the object at path. It is false when two members of one name differ.
+// twice collects the repeated members of the object at path. It returns false if two members of one name differ.
 func (m *mender) twice(path string, object gjson.Result) bool {
 	first := map[string]gjson.Result{}
-	end, same := 0, true // end of the member before
+	end, same := 0, true // end of the previous member
 	object.ForEach(func(k, v gjson.Result) bool {
 		name := strings.TrimPrefix(path+"."+k.Str, ".")
 		was, again := first[k.Str]

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// document reads the one object of the text. All readers below return false for what they do not understand.
+// document reads the text's only object. All readers below return false for what they do not understand.
 func (m *mender) document() bool {
 	if !m.blank(true) || m.next() != '{' || !m.object("") {
 		return false
@@ -24,7 +24,7 @@ func (m *mender) next() byte {
 	return 0
 }
 
-// blank passes over white space, and over comments where they can be nothing else.
+// blank skips white space, and comments where they are unambiguous.
 func (m *mender) blank(comments bool) bool {
 	for {
 		m.at += len(m.text[m.at:]) - len(strings.TrimLeft(m.text[m.at:], " \t\r\n"))
@@ -37,7 +37,8 @@ func (m *mender) blank(comments bool) bool {
 	}
 }
 
-// comment passes over one. A text that lost its quotes takes what follows it on its line into what looks like a comment.
+// comment skips a comment and removes it. After other text on its line it may be part of a text that lost its quotes: then one
+// with quotes, brackets or a last comma is refused.
 func (m *mender) comment() bool {
 	rest, end := m.text[m.at:], 0
 	switch {
@@ -56,7 +57,7 @@ func (m *mender) comment() bool {
 	}
 	from, to := m.at, m.at+end
 	from = len(strings.TrimRight(m.text[:from], " \t"))
-	if from == 0 || m.text[from-1] == '\n' { // it has its line alone
+	if from == 0 || m.text[from-1] == '\n' { // it has a line to itself
 		if after := len(m.text[to:]) - len(strings.TrimLeft(m.text[to:], " \t\r")); strings.HasPrefix(m.text[to+after:], "\n") {
 			to += after + 1
 		}
@@ -68,7 +69,7 @@ func (m *mender) comment() bool {
 	return true
 }
 
-// object reads one, whose path among the fields is path.
+// object reads an object whose path among the fields is path.
 func (m *mender) object(path string) bool {
 	around := m.gaps
 	m.gaps = gaps{}
@@ -109,8 +110,8 @@ func (m *mender) members(path string) bool {
 	}
 }
 
-// afterComma goes on behind a comma, before which stands a value that is sure not to be a text without quotes: "1,"
-// may have been one. closed: the object or list ends here nevertheless.
+// afterComma skips a comma. closed reports that the object or list nevertheless ends after it; this fails unless sure, which
+// says that the value before the comma can't be a text without quotes: "1," may have been one.
 func (m *mender) afterComma(sure bool, closing byte) (closed, ok bool) {
 	at := m.at
 	m.at++
@@ -128,7 +129,7 @@ func (m *mender) afterComma(sure bool, closing byte) (closed, ok bool) {
 	return true, true
 }
 
-// fits reports whether the value that ends before at is of the kind that the field has. What is no field fits nothing.
+// fits reports whether the value that ends before at has the type of its field. If path is not a field, it returns false.
 func (m *mender) fits(path string, at int) bool {
 	field := shapeOf(path)
 	if !field.Exists() || strings.HasPrefix(path, "meta.") {
@@ -140,7 +141,7 @@ func (m *mender) fits(path string, at int) bool {
 	case field.IsArray():
 		return last == ']'
 	}
-	return field.Type != gjson.String && field.Type != gjson.Null // which may be text
+	return field.Type != gjson.String && field.Type != gjson.Null // null fields may hold text
 }
 
 // key reads a key and its colon.
@@ -158,7 +159,7 @@ func (m *mender) key() (string, bool) {
 	return key, true
 }
 
-// member reads the value behind a colon. text: it is a text, which nothing else is mistaken for.
+// member reads the value after a colon. text reports whether it is a text, which can't be mistaken for anything else.
 func (m *mender) member(path string) (text, ok bool) {
 	colon := m.at
 	at := colon + len(m.text[colon:]) - len(strings.TrimLeft(m.text[colon:], " \t\r\n"))
@@ -188,7 +189,7 @@ func with(list []string, s string) []string {
 	return append(list, s)
 }
 
-// value reads a value that is JSON, or Python's.
+// value reads a JSON or Python value.
 func (m *mender) value(path string) (text, ok bool) {
 	const deepest = 100
 	m.depth++
@@ -206,8 +207,8 @@ func (m *mender) value(path string) (text, ok bool) {
 	return false, m.literal()
 }
 
-// list reads one. A comma may part values or belong to one, so that a value without quotes stands in it alone, and
-// the brackets may belong to one unless the field is a list.
+// list reads a list. A comma may separate values or be part of one, so a value without quotes must be the only one; and as the
+// brackets may be part of a text too, that is accepted only for a field that is a list.
 func (m *mender) list(path string) bool {
 	m.at++
 	if end := strings.IndexByte(m.text[m.at:], ']'); end > 0 && shapeOf(path).IsArray() && plainWord(m.text[m.at:m.at+end]) {
@@ -245,14 +246,14 @@ func (m *mender) list(path string) bool {
 	}
 }
 
-// hidesText reports whether between a comma at the end of a list, which from follows, and the bracket there may have been
-// an empty text that lost its quotes. wide: other commas of the list have a blank behind them.
+// hidesText reports whether an empty text that lost its quotes may be between the last comma of a list, which ends at from, and
+// its bracket. wide says that other commas of the list are followed by a blank.
 func (m *mender) hidesText(from int, wide bool) bool {
 	gap := m.text[from : m.at-1]
 	return strings.Count(gap, "\n") != 1 && (gap != "" || !wide)
 }
 
-// literal reads a number, true, false or null, or what Python writes for them.
+// literal reads a number, true, false or null, or their Python forms.
 func (m *mender) literal() bool {
 	word := m.text[m.at:]
 	if end := strings.IndexAny(word, ",]} \t\r\n"); end >= 0 {
@@ -272,7 +273,7 @@ func (m *mender) literal() bool {
 	return false
 }
 
-// bare reads a text without quotes that ends with its line or, on a line of several, before the next member.
+// bare reads a text without quotes that ends with its line or, if the line has several members, before the next one.
 func (m *mender) bare() bool {
 	rest := m.text[m.at:]
 	end := strings.IndexAny(rest, ",}\r\n")
@@ -283,14 +284,14 @@ func (m *mender) bare() bool {
 	return true
 }
 
-// quote puts the text from here to end into quotes.
+// quote puts quotes around the text from here to end.
 func (m *mender) quote(end int) {
 	word := m.text[m.at:end]
 	m.change(bare, m.at, end, `"`+word+`"`, "quotes around "+clip(word))
 	m.at = end
 }
 
-// plainWord reports whether s, without quotes, can be the text between two quotes and nothing else.
+// plainWord reports whether s, an unquoted word, can only have been a text in quotes.
 func plainWord(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "null", "none", "nil", "undefined", "nan", "inf", "infinity", "true", "false", "yes", "no", "~":
@@ -307,7 +308,7 @@ func plainWord(s string) bool {
 	return notNumber != nil && notWhole != nil
 }
 
-// string reads a text in quotes. Raw line breaks in it are JSON's \n; single quotes are Python's.
+// string reads a text in quotes. Raw line breaks in it become \n; single quotes are Python's.
 func (m *mender) string() bool {
 	quote, from, changes := m.next(), m.at, len(m.changes)
 	if quote != '"' && quote != '\'' {
@@ -335,7 +336,7 @@ func (m *mender) string() bool {
 	return false
 }
 
-// python puts the text in single quotes that begins at from and ends here into double ones.
+// python replaces the single quotes of the text from from to here by double quotes.
 func (m *mender) python(from int) bool {
 	var b strings.Builder
 	inside := m.text[from+1 : m.at-1]

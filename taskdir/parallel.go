@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ParallelMap is what f makes of each item, in their order. f is called from as many goroutines as there are processors.
+// ParallelMap returns the results of f for items, in their order. f is called from as many goroutines as there are processors.
 func ParallelMap[In, Out any](items []In, f func(In) Out) []Out {
 	results := make([]Out, len(items))
 	var wait sync.WaitGroup

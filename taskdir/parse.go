@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Parse reads the content of a task.json; file is its name in problems. The error is a
-// *trellis.Problem: data is no JSON object, or a field that Trellis uses stands in it twice, so that no
-// two tools would agree on its value. All else is read as far as it makes sense, see Task.Problems.
+// Parse reads the content of a task.json; file is its name in problems. The error is a *trellis.Problem: data is not a JSON
+// object, or a field that Trellis uses occurs twice, so that tools would disagree on its value. Everything else is read as far
+// as it makes sense, see Task.Problems.
 func Parse(file string, data []byte) (*Task, error) {
 	doc, p := checkText(file, data)
 	if p != nil {
@@ -32,8 +32,8 @@ func Parse(file string, data []byte) (*Task, error) {
 	return r.t, nil
 }
 
-// Line is where a value of task.json stands, by its keys with dots between, such as pipeline.depends_on.0; 0 when it
-// has none.
+// Line returns the line of a value in task.json, given its keys separated by dots, such as pipeline.depends_on.0; 0 if there is
+// no such value.
 func (t *Task) Line(keys string) int {
 	doc := strings.TrimPrefix(string(t.Raw), bom)
 	v := gjson.Get(doc, keys)
@@ -51,21 +51,21 @@ type reader struct {
 	fatal *trellis.Problem
 }
 
-// problem notes what is wrong with the value v. gjson tells where a value lies in the text.
+// problem records a problem of the value v. v.Index is its position in the text.
 func (r *reader) problem(v gjson.Result, format string, args ...any) *trellis.Problem {
 	p := problemAt(r.file, r.doc, v.Index, fmt.Sprintf(format, args...))
 	r.t.Problems = append(r.t.Problems, *p)
 	return &r.t.Problems[len(r.t.Problems)-1]
 }
 
-// stray is a key that is no field, with its value.
+// stray is an unknown key with its value.
 type stray struct{ key, value gjson.Result }
 
-// members are what is done with the values of an object, by their keys. The name of a value is that of problems.
+// members maps the keys of an object to the functions that read their values. name is the value's name in problems.
 type members map[string]func(name string, v gjson.Result)
 
-// object reads the members of v, the object at path. A key that is known may not stand there twice. Others are kept and
-// passed over, and told when they look like a slip.
+// object reads the members of v, the object at path. A known key may occur only once. Unknown keys are kept but ignored, and
+// reported if they look like a mistake.
 func (r *reader) object(path string, v gjson.Result, known members) {
 	var seen []string
 	var unknown []stray
@@ -86,18 +86,18 @@ func (r *reader) object(path string, v gjson.Result, known members) {
 	})
 }
 
-// others are fields that people write into the wrong one of two objects.
+// others lists fields that people write into the wrong one of two objects.
 var others = map[string][]string{
 	"":         {"agent", "verify", "depends_on", "touches", "protected", "not_before", "approval"},
 	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
 }
 
-// guards are the fields by which a task waits, or is asked about.
+// guards are the fields that make a task wait, or ask people about it.
 var guards = []string{"depends_on", "not_before", "touches", "protected", "approval", "required", "approvers"}
 
-// misspelled tells of unknown keys that are fields of another object, or nearly spelled as one of those, or as
-// one that is not there. A field of pipeline outside of it keeps work from being begun, and so does one that is clearly a guard,
-// also beside that guard: whoever wrote it counts on it.
+// misspelled reports unknown keys that are fields of another object, or are spelled almost like one of those or like a field
+// that is missing. A field of pipeline outside of pipeline prevents work from beginning, and so does a key that is clearly
+// meant as a guard, even if that guard exists as well: its author relies on it.
 func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
@@ -132,19 +132,19 @@ func (r *reader) misspelled(path string, unknown []stray, seen []string) {
 	}
 }
 
-// keepsBack reports whether the value of a field that nobody reads says something of work that is still to begin. The status may stand
-// behind it.
+// keepsBack reports whether an ignored field has a non-empty value while work is still to begin. The status is looked up in the
+// text, as it may follow the field.
 func (r *reader) keepsBack(value gjson.Result) bool {
 	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, trellis.Status(gjson.Get(r.doc, "status").Str))
 	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, value.Raw)
 }
 
-// into puts what read makes of a value into a field.
+// into stores the result of read in a field.
 func into[T any](field *T, read func(name string, v gjson.Result) T) func(string, gjson.Result) {
 	return func(name string, v gjson.Result) { *field = read(name, v) }
 }
 
-// as makes a word of what read makes of a value.
+// as converts the result of read to a string type.
 func as[T ~string](read func(name string, v gjson.Result) string) func(string, gjson.Result) T {
 	return func(name string, v gjson.Result) T { return T(read(name, v)) }
 }
@@ -176,7 +176,7 @@ func (r *reader) fields() members {
 		"relatedFiles":  into(&t.RelatedFiles, r.strings),
 		"notes":         into(&t.Notes, r.text),
 		"meta":          r.within(r.meta),
-		"created": func(name string, v gjson.Result) { // createdAt of the oldest versions
+		"created": func(name string, v gjson.Result) { // the name of createdAt in the oldest versions
 			if t.CreatedAt == "" {
 				t.CreatedAt = r.date(name, v)
 			}
@@ -185,7 +185,7 @@ func (r *reader) fields() members {
 	}
 }
 
-// within reads an object by the members that it has, or looks no further for nil.
+// within reads an object's known members, or none of them if known is nil.
 func (r *reader) within(known func() members) func(name string, v gjson.Result) {
 	return func(name string, v gjson.Result) {
 		if !v.IsObject() && v.Type != gjson.Null {
@@ -197,7 +197,7 @@ func (r *reader) within(known func() members) func(name string, v gjson.Result) 
 	}
 }
 
-// meta reads what of it is ours. The rest is its own business.
+// meta reads meta.source. Other keys of meta are ignored.
 func (r *reader) meta() members {
 	return members{"source": r.within(func() members {
 		s := &r.t.Source

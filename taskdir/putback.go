@@ -10,12 +10,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Project sets the status of a task that a run holds. While it does, the journal is the truth and the status
-// its projection: what an old buffer of an editor or a git checkout wrote over it is put right, so the move
-// is not checked against the table.
+// Project sets the status of a task that a run holds. Then the journal is authoritative and the status only its projection: a
+// stale value from an editor or a git checkout is corrected, so the transition is not checked.
 func (e *Edit) Project(status trellis.Status) { e.force(status, "projecting") }
 
-// PutBack gives a task the status that it had before a person called it off or put it away. It leads where Set does not.
+// PutBack restores the status that a task had before a person cancelled or archived it, by transitions that Set refuses.
 func (e *Edit) PutBack(status trellis.Status) { e.force(status, "putting back") }
 
 func (e *Edit) force(status trellis.Status, doing string) {
@@ -34,8 +33,8 @@ func (e *Edit) force(status trellis.Status, doing string) {
 	}
 }
 
-// Unarchive undoes Archive: it moves the task in dir of the archive to the place of its name, gives it the status and the day
-// of completion that it had, and has those name it again that did. A name that is taken is an *ExistsError, and nothing is
+// Unarchive undoes Archive: it moves the task in the archive directory dir back to its name, restores its status and completion
+// day, and restores the references of other tasks to it. If the name is taken, the error is an *ExistsError and nothing is
 // changed.
 func (s Store) Unarchive(dir, id string, status trellis.Status, completedAt string) (to string, err error) {
 	if to, err = (archiver{s}).moveBack(dir, id); err != nil {
@@ -71,7 +70,7 @@ func (s archiver) moveBack(dir, id string) (to string, err error) {
 	return to, s.Disk.Rename(dir, to)
 }
 
-// afterMoveBack mends what afterMove changed for a task that was in the archive as from.
+// afterMoveBack reverts the changes of afterMove for a task that was in the archive as from.
 func (s archiver) afterMoveBack(t *Task, from string) error {
 	if err := s.fixContext(t.Dir, from); err != nil {
 		return err

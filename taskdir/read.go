@@ -10,11 +10,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// MaxRequirement is the longest requirement that is taken.
+// MaxRequirement is the maximum size of a requirement, in bytes.
 const MaxRequirement = 4 << 20
 
-// ReadFile reads a file of the task directory dir, where others can put anything in its place: see durable.ReadBelow. How
-// much of it is read follows from its name; docs/reference/formats.md has the table.
+// ReadFile reads a file of the task directory dir, where others may replace it by anything: see durable.ReadBelow. Its size
+// limit depends on its name; docs/reference/formats.md has the table.
 func ReadFile(dir, name string) ([]byte, error) {
 	if filepath.Ext(name) == ".jsonl" {
 		return durable.ReadRecords(dir, name)
@@ -22,7 +22,7 @@ func ReadFile(dir, name string) ([]byte, error) {
 	return durable.ReadBelow(dir, name, maxOf(name))
 }
 
-// ReadOptional is ReadFile of a file that need not be there: it is nil then.
+// ReadOptional is ReadFile for an optional file: it returns nil if the file does not exist.
 func ReadOptional(dir, name string) ([]byte, error) {
 	data, err := ReadFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func ReadOptional(dir, name string) ([]byte, error) {
 	return data, nil
 }
 
-// CheckFile says why a file of dir can't be read, nil when it can, or is not there. What is in it is not looked at.
+// CheckFile returns an error if a file of dir exists and can't be read. It does not check the contents.
 func CheckFile(dir, name string) error {
 	f, err := durable.OpenBelow(dir, name, maxOf(name))
 	if err == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// brokenPrefix begins the name of what a mended task.json was, in run/.
+// brokenPrefix begins the name of a saved broken task.json, in run/.
 const brokenPrefix = "task.json.broken-"
 
-// ErrChanged says that a file is not the one any more that a mend was proposed for.
+// ErrChanged means that a file was changed since its mend was proposed.
 var ErrChanged = errors.New("the file was changed meanwhile, nothing is written")
 
-// Propose is Mend of the task.json in dir.
+// Propose returns Mend's proposal for the task.json in dir.
 func (s Store) Propose(dir string) (*Mended, error) {
 	path := filepath.Join(dir, TaskJSON)
 	data, err := readTask(path)
@@ -28,9 +28,8 @@ func (s Store) Propose(dir string) (*Mended, error) {
 	return Mend(s.Rel(path), data)
 }
 
-// Repair writes what Mend proposed into the task.json in dir, if that still is what it was. Before, the file is saved
-// to the byte as run/task.json.broken-<time>, whose path is returned; one that an interrupted call saved is not saved
-// again.
+// Repair writes the proposal m into the task.json in dir, if the file is still m.Before. First the file is saved unchanged as
+// run/task.json.broken-<time>, whose path is returned; a copy saved by an interrupted call is not saved again.
 func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 	err = s.locked(dir, func(owned func() bool) error {
 		path := filepath.Join(dir, TaskJSON)
@@ -53,7 +52,7 @@ func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 	return saved, err
 }
 
-// keepBroken saves a broken file under a name that nothing has, unless it is there already.
+// keepBroken saves a broken file under an unused name, unless an identical copy exists already, and returns its path.
 func (s Store) keepBroken(dir string, data []byte) (string, error) {
 	run := filepath.Join(dir, Run)
 	list, err := os.ReadDir(run)

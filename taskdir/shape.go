@@ -9,8 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// shape is a task.json with nothing in it: all fields, in their order, each with the value that it has
-// when nobody said anything. What is null here may be null.
+// shape is an empty task.json: all fields, in their order, each with its default value. A field that is null here may be null.
 const shape = `{
   "id": "", "name": "", "title": "", "description": "", "status": "planning", "dev_type": null, "scope": null,
   "package": null, "priority": "P2", "creator": "", "assignee": "", "createdAt": "", "completedAt": null,
@@ -27,14 +26,14 @@ const shape = `{
   }
 }`
 
-// schemaVersion is the highest pipeline.schema_version that is understood.
+// schemaVersion is the highest supported pipeline.schema_version.
 const schemaVersion = 1
 
-// judgeShape stands for the one object that shape has no keys of.
+// judgeShape is the shape of pipeline.judge, the one object whose keys shape doesn't list.
 const judgeShape = `{"pass": false, "feedback": ""}`
 
-// shapeOf is the value of a field in shape; it does not exist for what is no field of task.json.
-// Whatever is put below meta is its own business.
+// shapeOf returns the value of a field in shape, which does not exist if path is not a field of task.json. Any field may be put
+// below meta.
 func shapeOf(path string) gjson.Result {
 	for _, part := range strings.Split(path, ".") {
 		if !plainKey(part) {
@@ -50,7 +49,7 @@ func shapeOf(path string) gjson.Result {
 	return gjson.Get(shape, path)
 }
 
-// plainKey reports whether a key can stand in a path as it is.
+// plainKey reports whether a key can be used in a path without escaping.
 func plainKey(key string) bool {
 	return key != "" && !strings.ContainsFunc(key, func(c rune) bool { return !plainChar(c) })
 }
@@ -59,7 +58,7 @@ func plainChar(c rune) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// keysOf are the keys of the object at path in shape, in order.
+// keysOf returns the keys of the object at path in shape, in order.
 func keysOf(path string) []string {
 	object := gjson.Parse(shape)
 	if path != "" {
@@ -73,8 +72,7 @@ func keysOf(path string) []string {
 	return keys
 }
 
-// encodeFor is value as JSON for a field: "" and a zero time are null where null is allowed, a nil
-// list is an empty one.
+// encodeFor returns value as JSON for a field: "" and a zero time become null where null is allowed, a nil list becomes [].
 func encodeFor(path string, value any) ([]byte, error) {
 	blank := shapeOf(path)
 	if !blank.Exists() {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// member is one key and value of an object, as byte offsets into its text.
+// member is a key and value of an object, as byte offsets into its text.
 type member struct {
 	key         string
 	keyAt, ends int
@@ -26,9 +26,8 @@ func membersOf(object string) []member {
 	return list
 }
 
-// insert puts a member that object does not have into its text: after the nearest of those that
-// come before it in order, at the end when order does not know it. Nothing that is there changes.
-// line is what stands before object on the line that it begins on.
+// insert adds a missing member to the text of object: after the nearest member that precedes it in order, or at the end if
+// order doesn't contain it. The existing text is unchanged. line is the text before object on its first line.
 func insert(object, key string, value []byte, order []string, line string, style style) string {
 	list := membersOf(object)
 	after := place(list, key, order)
@@ -65,17 +64,17 @@ func insertFirst(object, key string, value []byte, line string, style style) str
 	return object[:open] + text + object[open:]
 }
 
-// lineTo is the part of doc's line before the byte at.
+// lineTo returns the part of doc's line before the offset at.
 func lineTo(doc string, at int) string {
 	return doc[strings.LastIndexByte(doc[:at], '\n')+1 : at]
 }
 
-// margin is the white space that a line begins with.
+// margin returns the leading white space of a line.
 func margin(line string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
-// place is the index of the member that key comes after, -1 for the front.
+// place returns the index of the member to insert key after, -1 for the front.
 func place(list []member, key string, order []string) int {
 	rank := slices.Index(order, key)
 	if rank < 0 {
@@ -90,7 +89,7 @@ func place(list []member, key string, order []string) int {
 	return after
 }
 
-// style is how a file is laid out.
+// style is the layout of a file.
 type style struct{ newline, unit string }
 
 func styleOf(doc string) style {
@@ -109,7 +108,7 @@ func styleOf(doc string) style {
 	return s
 }
 
-// pretty lays a value out over lines that begin with margin.
+// pretty formats a value over several lines that begin with margin.
 func (s style) pretty(value []byte, margin string) []byte {
 	var b bytes.Buffer
 	if json.Indent(&b, value, margin, s.unit) != nil {
@@ -118,30 +117,30 @@ func (s style) pretty(value []byte, margin string) []byte {
 	return bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(s.newline))
 }
 
-// spaced lays a value out on one line, with a space after commas and colons.
+// spaced formats a value on one line, with a space after commas and colons.
 func spaced(value []byte) []byte {
 	var b bytes.Buffer
 	if json.Indent(&b, value, "", "") != nil {
 		return value
 	}
 	text := strings.ReplaceAll(b.String(), ",\n", ", ")
-	return []byte(strings.ReplaceAll(text, "\n", "")) // no text of JSON holds a line break
+	return []byte(strings.ReplaceAll(text, "\n", "")) // JSON texts contain no line breaks
 }
 
-// relaid is value laid out like the one it replaces: a list or object on one line stays on one.
+// relaid returns value formatted like the one it replaces: a list or object on one line stays on one line.
 func relaid(doc string, old gjson.Result, value []byte, style style) []byte {
 	compound := old.Type == gjson.JSON && len(strings.Trim(old.Raw, "[]{} \t\r\n")) > 0
 	if compound && !strings.Contains(old.Raw, "\n") {
 		return spaced(value)
 	}
 	line := lineTo(doc, old.Index)
-	if strings.ContainsAny(line, "{[") { // it shares its line with what holds it
+	if strings.ContainsAny(line, "{[") { // it is on one line with its parent
 		return spaced(value)
 	}
 	return style.pretty(value, margin(line))
 }
 
-// sameValue reports whether two JSON texts mean the same; 1 and 1.0 do not.
+// sameValue reports whether two JSON texts have the same value; 1 and 1.0 differ.
 func sameValue(a, b string) bool {
 	if a == b {
 		return true

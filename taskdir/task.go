@@ -9,15 +9,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Task is what a task.json says. Text that is null, missing or of the wrong type is "".
+// Task is the content of a task.json. Text that is null, missing or of the wrong type is "".
 type Task struct {
-	Dir string // of the task, as it was given to Load
-	ID  string // name of the directory: the task's identity
+	Dir string // the task's directory, as passed to Load
+	ID  string // name of the directory, which is the task's identity
 
 	Name, Title, Description string
-	Status                   trellis.Status // a missing one is planning; an unknown one is kept and a problem
+	Status                   trellis.Status // planning if missing; an unknown one is kept, with a problem
 	DevType                  string
-	Scope                    string // a list, as older versions wrote, is joined by commas
+	Scope                    string // a list, the format of older versions, is joined by commas
 	Package                  string
 	Priority                 string // P0 to P3
 	Creator, Assignee        string
@@ -31,8 +31,8 @@ type Task struct {
 	Notes                    string
 	Source                   Source // meta.source
 	Pipeline                 Pipeline
-	Raw                      []byte            // the file's bytes
-	Problems                 []trellis.Problem // what is not legal, in the file's order
+	Raw                      []byte            // the bytes of the file
+	Problems                 []trellis.Problem // illegal values and other problems, in the order of the file
 }
 
 // Pipeline is the part of task.json that only Trellis uses.
@@ -65,8 +65,8 @@ type Pipeline struct {
 // Source is the issue that a task came from.
 type Source struct {
 	Issue   string `json:"issue"`             // linear:ABC-12
-	URL     string `json:"url"`               // where people read it
-	Comment bool   `json:"comment,omitempty"` // the address of the pull request is to be written there
+	URL     string `json:"url"`               // its web page
+	Comment bool   `json:"comment,omitempty"` // whether to post the pull request's URL there
 }
 
 // Objective is the step of a roadmap that a task is for.
@@ -92,10 +92,10 @@ type Judge struct {
 type Approval struct {
 	Required  bool `json:"required"`
 	Approvers int  `json:"approvers"`
-	Asked     int  `json:"asked,omitempty"` // how often a planning asked anew, after people had decided
+	Asked     int  `json:"asked,omitempty"` // how often a planning asked again after people had decided
 }
 
-// Failure is why the last run failed or stopped; Code "" is no failure.
+// Failure is why the last run failed or stopped; Code "" means no failure.
 type Failure struct {
 	Code      trellis.Code
 	Detail    string
@@ -117,10 +117,10 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	}{f.Code, f.Detail, f.Retryable, at})
 }
 
-// stamp is a time as task.json spells it.
+// stamp formats a time for task.json.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// BranchName is the task's branch, or the one it gets when it names none.
+// BranchName returns the task's branch, or the default one if none is set.
 func (t *Task) BranchName() string {
 	if t.Branch != "" || t.Name == "" {
 		return t.Branch
@@ -128,5 +128,5 @@ func (t *Task) BranchName() string {
 	return "feature/" + t.Name
 }
 
-// GivenID is the id that the file has, whoever gave it; "" when it has none. The task is known by [Task.ID].
+// GivenID returns the id field of the file, by whatever tool; "" if it has none. Trellis identifies the task by [Task.ID].
 func (t *Task) GivenID() string { return gjson.GetBytes(t.Raw, "id").String() }

@@ -1,9 +1,8 @@
 // Package taskdir reads and writes task directories: .trellis/tasks/MM-DD-name with its task.json.
 //
-// task.json is shared with people and with other tools, so reading is liberal (every shape that an
-// earlier version wrote is understood, and what is illegal is named without hiding the rest), and an
-// update changes the bytes of the fields it sets and no others. A directory that Trellis makes is
-// published by a rename, so that nobody sees half of one. docs/reference/formats.md is the contract.
+// task.json is shared with people and with other tools, so reading is liberal (every format of earlier versions is understood,
+// and illegal values are reported without hiding the rest), and an update changes only the bytes of the fields that it sets. A
+// new directory is published by a rename, so that nobody sees half of one. docs/reference/formats.md is the contract.
 package taskdir
 
 import (
@@ -40,41 +39,42 @@ const (
 	Run              = "run" // machine state, never committed
 	Journal          = "run/journal.jsonl"
 	RunLock          = "run/lock"       // held for a whole run
-	WriteLock        = "run/write.lock" // held for the milliseconds of a change
+	WriteLock        = "run/write.lock" // held for the milliseconds that a change takes
 )
 
 const (
-	// DraftPrefix begins the name of a directory whose planning has not ended.
+	// DraftPrefix begins the name of a directory that is still being planned.
 	DraftPrefix = ".new-"
 	archiveName = "archive"
 )
 
 var (
-	// ErrNotFound says that there is no such task, or a directory without a task.json.
+	// ErrNotFound means that there is no such task, or that a directory has no task.json.
 	ErrNotFound = errors.New("no such task")
-	// ErrExists says that the name of a new task is taken on that day.
+	// ErrExists means that the name of a new task is taken on that day.
 	ErrExists = errors.New("task exists")
 )
 
-// Store is the task directories of one repository. Its methods may be called by any number of
-// goroutines and processes at once.
+// Store is the task directories of one repository. Its methods are safe for concurrent use by any number of goroutines and
+// processes.
 type Store struct {
 	Root string           // the main checkout, absolute
-	Disk *durable.Disk    // nil is a disk without faults
-	Now  func() time.Time // nil is time.Now
+	Disk *durable.Disk    // nil: a disk without injected faults
+	Now  func() time.Time // nil: time.Now
 
-	// Changed is told of every status that a task gets through this Store, once it is written and before others can
-	// change it again; before is nil for a task that is published. Nil: nobody is told.
+	// Changed, if not nil, is called for every status that a task gets through this Store, after it is written and before
+	// others can change it again; before is nil for a task that is published.
 	Changed func(before, after *Task)
 
-	// MayChange says why no task.json in a directory may be changed here, as another machine is at work on the task. Nil: all may.
+	// MayChange, if not nil, returns an error if a directory's task.json may not be changed here, as another machine works on
+	// the task.
 	MayChange func(dir string) error
 }
 
-// Tasks is the folder that the task directories lie in.
+// Tasks returns the folder of the task directories.
 func (s Store) Tasks() string { return filepath.Join(s.Root, ".trellis", "tasks") }
 
-// Rel is path as problems and messages show it: relative to the repository where it lies inside.
+// Rel returns path as shown in problems and messages: relative to the repository if it is inside.
 func (s Store) Rel(path string) string {
 	if rel, ok := strings.CutPrefix(path, s.Root+"/"); ok {
 		return rel
@@ -82,7 +82,7 @@ func (s Store) Rel(path string) string {
 	return path
 }
 
-// Clock is what time it is for a store.
+// Clock returns the store's current time.
 func (s Store) Clock() time.Time {
 	if s.Now == nil {
 		return time.Now()
@@ -90,9 +90,9 @@ func (s Store) Clock() time.Time {
 	return s.Now()
 }
 
-// Load reads the task in dir. What makes the file unusable is a *trellis.Problem, with line and column
-// where there are some; values that are not legal are in Task.Problems. A directory without a
-// task.json matches ErrNotFound and is a *trellis.Problem too.
+// Load reads the task in dir. If the file is unusable, the error is a *trellis.Problem, with line and column where possible;
+// illegal values are in Task.Problems. The error for a directory without a task.json matches ErrNotFound and is also a
+// *trellis.Problem.
 func (s Store) Load(dir string) (*Task, error) {
 	path := filepath.Join(dir, TaskJSON)
 	data, err := readTask(path)
@@ -102,7 +102,7 @@ func (s Store) Load(dir string) (*Task, error) {
 	return s.parse(dir, data)
 }
 
-// parse is the task in dir whose task.json has the content data.
+// parse returns the task in dir whose task.json contains data.
 func (s Store) parse(dir string, data []byte) (*Task, error) {
 	t, err := Parse(s.Rel(filepath.Join(dir, TaskJSON)), data)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s Store) loadError(dir, path string, err error) error {
 		switch {
 		case !durable.Exists(dir):
 			p.File, p.Message, p.Hint = s.Rel(dir), "there is no such directory", "trellis list"
-		case durable.Exists(filepath.Join(dir, Run)): // git leaves that; one written here would be in the way of the task's own
+		case durable.Exists(filepath.Join(dir, Run)): // git leaves run/ behind; a new task.json would conflict with the task's own
 			p.Hint = "it was run here, so there was one: check out the branch that has it, or git stash pop; or trellis task rm " + trellis.ShellWord(filepath.Base(dir))
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
@@ -146,5 +146,5 @@ func (s Store) loadError(dir, path string, err error) error {
 	return p
 }
 
-// readTask reads a task.json, which is replaced by each change and so may be no link.
+// readTask reads a task.json, which must not be a symbolic link since every change replaces it.
 func readTask(path string) ([]byte, error) { return durable.ReadOwn(path, durable.MaxRecords) }

@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	lockWait    = 10 * time.Second       // for others that change the task, which need milliseconds each
-	saveWait    = 500 * time.Millisecond // for an editor between deleting a file and making it anew
-	updateTries = 200                    // times that people may save the file under an update
+	lockWait    = 10 * time.Second       // for other changes of the task, which take milliseconds each
+	saveWait    = 500 * time.Millisecond // for an editor that deletes a file and creates it again
+	updateTries = 200                    // how often people may save the file during one update
 )
 
-// Update changes the task.json in dir. It reads the file again under the task's write lock, calls
-// change with what it read, writes what change set, and returns the task as it is now. An update that
-// changes something raises pipeline.revision by one, unless change set it or called KeepRevision; one that changes
-// nothing writes nothing. An error of change is returned and nothing written. A file that Load can't read is
-// never overwritten. Several goroutines and processes may update one task: each sees the others' changes. People may
-// save the file at any time: change is then called again with what they saved, so that both are in the file in the end
-// (durable.Replace says how far that goes); it must come to the same when it is called twice.
+// Update changes the task.json in dir. It rereads the file under the task's write lock, calls change with it, writes what
+// change set, and returns the current task. An update that changes something increments pipeline.revision, unless change set it
+// or called KeepRevision; one that changes nothing writes nothing. If change returns an error, Update returns it and writes
+// nothing. A file that Load can't read is never overwritten. Several goroutines and processes may update one task: each sees
+// the others' changes. People may save the file at any time: change is then called again with what they saved, so that both
+// changes end up in the file (durable.Replace says how far that goes); so change must have the same effect when called twice.
 func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, error) {
 	var t *Task
 	err := s.locked(dir, func(owned func() bool) (err error) {
@@ -41,7 +40,7 @@ func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, e
 	return t, nil
 }
 
-// update is one change of the task.json in dir, whose write lock is held for as long as owned says so.
+// update is one change of the task.json in dir, whose write lock is held as long as owned returns true.
 type update struct {
 	Store
 	dir    string
@@ -60,7 +59,7 @@ func (s update) run() (*Task, error) {
 		}
 		now, err := s.loadSettled()
 		if err == nil && now.Pipeline.Revision < wrote.Pipeline.Revision {
-			continue // saved right after, by somebody who had read it before
+			continue // then overwritten by somebody who had read it before
 		}
 		if err == nil && now.Status != before.Status && s.Changed != nil && !strings.HasPrefix(now.ID, DraftPrefix) {
 			s.Changed(before, now)
@@ -70,8 +69,8 @@ func (s update) run() (*Task, error) {
 	return nil, fmt.Errorf("updating %s: %w, %d times", s.Rel(filepath.Join(s.dir, TaskJSON)), durable.ErrChanged, updateTries)
 }
 
-// try changes the file as it is now and returns the task before and after. The error is durable.ErrChanged when somebody
-// saved another meanwhile.
+// try changes the current file and returns the task before and after. The error is durable.ErrChanged if somebody saved the
+// file meanwhile.
 func (s update) try() (before, after *Task, err error) {
 	before, err = s.loadSettled()
 	if err != nil {
@@ -92,8 +91,8 @@ func (s update) try() (before, after *Task, err error) {
 	return before, after, err
 }
 
-// loadSettled is Load that waits until whoever saves task.json has done so: until nobody has it open for writing, and for a
-// moment when it was deleted, to be made anew, or only a part of it is there.
+// loadSettled is Load, but waits for a save in progress to end: until nobody has task.json open for writing, and for up to
+// saveWait if it was just deleted, to be created again, or is incomplete.
 func (s update) loadSettled() (*Task, error) {
 	for end := time.Now().Add(saveWait); ; time.Sleep(5 * time.Millisecond) {
 		data, err := durable.ReadSettled(filepath.Join(s.dir, TaskJSON))
@@ -104,7 +103,7 @@ func (s update) loadSettled() (*Task, error) {
 		if err == nil && len(data) <= durable.MaxRecords {
 			t, err = s.parse(s.dir, data)
 		} else {
-			t, err = s.Load(s.dir) // says best what is wrong
+			t, err = s.Load(s.dir) // has the best error message
 		}
 		if err == nil || !recent(s.dir) || time.Now().After(end) {
 			return t, err
@@ -112,7 +111,7 @@ func (s update) loadSettled() (*Task, error) {
 	}
 }
 
-// recent reports whether somebody was at the files of dir a moment ago.
+// recent reports whether the task.json of dir, or dir itself, was changed a moment ago.
 func recent(dir string) bool {
 	for _, path := range []string{filepath.Join(dir, TaskJSON), dir} {
 		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()).Abs() < saveWait {
@@ -122,7 +121,7 @@ func recent(dir string) bool {
 	return false
 }
 
-// edited is the task's file after change.
+// edited returns the task's file after change.
 func (t *Task) edited(change func(t *Task, e *Edit) error) ([]byte, error) {
 	doc := strings.TrimPrefix(string(t.Raw), bom)
 	e := &Edit{task: t, doc: doc, style: styleOf(doc)}
@@ -139,8 +138,8 @@ func (t *Task) edited(change func(t *Task, e *Edit) error) ([]byte, error) {
 	return append(mark[:len(mark):len(mark)], e.doc...), nil
 }
 
-// AddMissing gives the task.json in dir the fields that it lacks, each at its place and with the
-// value that reading assumes, and returns their names. The revision stays: a person asked for it.
+// AddMissing adds to the task.json in dir the fields that it lacks, each at its place and with the value that reading assumes,
+// and returns their names. The revision stays unchanged: a person asked for the update.
 func (s Store) AddMissing(dir string) (fields []string, err error) {
 	_, err = s.Update(dir, func(t *Task, e *Edit) error {
 		e.KeepRevision()
@@ -164,7 +163,7 @@ func (s Store) AddMissing(dir string) (fields []string, err error) {
 	return fields, err
 }
 
-// allFields are the fields of task.json and those below pipeline.
+// allFields returns the fields of task.json and those below pipeline.
 func allFields() []string {
 	fields := keysOf("")
 	for _, key := range keysOf("pipeline") {
@@ -173,7 +172,7 @@ func allFields() []string {
 	return fields
 }
 
-// RunDir makes dir's folder for machine state, if it is not there, and returns it. Git ignores what is in it.
+// RunDir creates dir's folder for machine state unless it exists, and returns it. Git ignores its contents.
 func (s Store) RunDir(dir string) (string, error) {
 	run := filepath.Join(dir, Run)
 	if err := durable.RealFolder(run); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -183,14 +182,14 @@ func (s Store) RunDir(dir string) (string, error) {
 	if _, err := os.Stat(ignore); err == nil {
 		return run, nil
 	}
-	// Not MkdirAll: a task directory that is gone must not come back.
+	// Not MkdirAll: a removed task directory must not come back.
 	if err := s.Disk.Mkdir(run, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return run, s.Disk.WriteFile(ignore, []byte("*\n"), 0o600)
 }
 
-// Look runs look while no command of Trellis changes the files of the task in dir.
+// Look calls look while no Trellis command changes the files of the task in dir.
 func Look(s Store, dir string, look func() error) error {
 	return s.locked(dir, func(func() bool) error { return look() })
 }
@@ -210,7 +209,7 @@ func (s Store) locked(dir string, do func(owned func() bool) error) error {
 		return fmt.Errorf("changing task %s: %w", filepath.Base(dir), err)
 	}
 	err = do(lock.Owned)
-	return cmp.Or(err, lock.Unlock()) // that of do is promised as it is
+	return cmp.Or(err, lock.Unlock()) // callers rely on getting do's error unchanged
 }
 
 func (s Store) writeLock(dir string) (*durable.Lock, error) {

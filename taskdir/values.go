@@ -22,10 +22,10 @@ func (r *reader) text(name string, v gjson.Result) string {
 	return v.Str
 }
 
-// maxKept is the longest name of a task that another tool made, in bytes: a branch is called after it.
+// maxKept is the maximum length of a task's name that another tool chose, in bytes: a branch is named after it.
 const maxKept = 200
 
-// name reads the names of other tools too, which are longer than those made here and have dots.
+// name accepts names by other tools too, which may have dots and be longer than those made here.
 func (r *reader) name(name string, v gjson.Result) string {
 	s := r.text(name, v)
 	if s != "" && !trellis.ValidName(s) && (!ValidID(s) || len(s) > maxKept) {
@@ -50,7 +50,7 @@ func (r *reader) status(name string, v gjson.Result) trellis.Status {
 	return status
 }
 
-// edit is the command that opens the file, "" where nobody knows whose it is.
+// edit returns the command that opens the file, "" if its task is unknown.
 func (r *reader) edit() string {
 	id := filepath.Base(filepath.Dir(r.file))
 	if id == "." {
@@ -59,7 +59,7 @@ func (r *reader) edit() string {
 	return "trellis edit " + trellis.ShellWord(id) + " task"
 }
 
-// priority reads the words of older versions too.
+// priority also accepts the words of older versions.
 func (r *reader) priority(name string, v gjson.Result) string {
 	switch s := r.text(name, v); strings.ToLower(s) {
 	case "", "medium", "normal":
@@ -93,7 +93,7 @@ func (r *reader) scope(name string, v gjson.Result) string {
 	return r.text(name, v)
 }
 
-// date reads a day. Nothing depends on one, so that a strange one is a warning.
+// date reads a day. As nothing depends on days, an invalid one is only a warning.
 func (r *reader) date(name string, v gjson.Result) string {
 	s := r.text(name, v)
 	if s == "" {
@@ -105,7 +105,7 @@ func (r *reader) date(name string, v gjson.Result) string {
 	return s
 }
 
-// time reads a moment, or a day, which begins at local midnight.
+// time reads a time, or a day, which begins at local midnight.
 func (r *reader) time(name string, v gjson.Result) time.Time {
 	s := r.text(name, v)
 	if s == "" {
@@ -122,7 +122,7 @@ func (r *reader) time(name string, v gjson.Result) time.Time {
 	return at
 }
 
-// list reads a list of texts; null is an empty one, a single text a list of one.
+// list reads a list of texts; null is an empty list, a single text a list of one.
 func (r *reader) list(name string, v gjson.Result) []string {
 	if v.Type == gjson.String {
 		return []string{v.Str}
@@ -142,7 +142,7 @@ func (r *reader) list(name string, v gjson.Result) []string {
 	return list
 }
 
-// strings are the texts of a list. Older versions kept objects in some lists that nothing depends on.
+// strings returns the texts in a list. Older versions kept objects in some lists that nothing depends on.
 func (r *reader) strings(_ string, v gjson.Result) []string {
 	if !v.IsArray() {
 		return nil
@@ -198,7 +198,7 @@ func (r *reader) schemaVersion(name string, v gjson.Result) int {
 	return n
 }
 
-// kind is the type of a value in words.
+// kind returns the type of a value in words.
 func kind(v gjson.Result) string {
 	switch {
 	case v.IsObject():
@@ -215,7 +215,7 @@ func kind(v gjson.Result) string {
 	return "true or false"
 }
 
-// shown is a number as it stands, and the kind of everything else.
+// shown returns a number as written, and the kind of any other value.
 func shown(v gjson.Result) string {
 	if v.Type == gjson.Number && len(v.Raw) < 40 {
 		return v.Raw
