@@ -2,14 +2,14 @@ package trellis
 
 import "strings"
 
-// What is said of a merge conflict that git left in a file, and what to do there.
+// The message about a merge conflict that git left in a file, and its hint.
 const (
 	MergeConflict     = "git left a merge conflict here"
 	MendMergeConflict = "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
 )
 
-// ConflictAt is the byte at which git's first mark of a merge conflict begins, -1 without one. It is asked of formats in which no line
-// can begin so.
+// ConflictAt returns the offset of git's first merge conflict marker, -1 without one. It is for formats in which no line can
+// begin like a marker.
 func ConflictAt(text string) int {
 	for _, mark := range []string{"<<<<<<< ", ">>>>>>> "} {
 		if strings.HasPrefix(text, mark) {
@@ -22,7 +22,7 @@ func ConflictAt(text string) int {
 	return -1
 }
 
-// ConflictMark reports whether a line of such a format is one of the marks.
+// ConflictMark reports whether a line of such a format is a conflict marker.
 func ConflictMark(line string) bool {
 	line = strings.TrimRight(line, "\r\n")
 	return line == "=======" || ConflictAt(line) == 0 || strings.HasPrefix(line, "||||||| ")

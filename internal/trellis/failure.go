@@ -47,8 +47,8 @@ const (
 type CodeInfo struct {
 	Code    Code
 	Meaning string
-	Todo    string // what a person does
-	Retried bool   // tried again by itself, with back-off, within limits.attempts
+	Todo    string // what a person should do
+	Retried bool   // retried automatically, with back-off, within limits.attempts
 }
 
 // Codes is the failure table.
@@ -92,7 +92,7 @@ var Codes = []CodeInfo{
 	{Internal, "a bug in trellis, or something that has no code of its own", "report it with the message", false},
 }
 
-// Info is the code's row of the table.
+// Info returns the code's row of the table, and whether there is one.
 func (c Code) Info() (CodeInfo, bool) {
 	for _, row := range Codes {
 		if row.Code == c {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// frontends are the endings of files that a browser shows or runs.
+// frontends are the extensions of files that a browser shows or runs.
 var frontends = []string{".tsx", ".jsx", ".vue", ".svelte", ".astro", ".css", ".scss", ".sass", ".less", ".html", ".htm"}
 
-// texts are the endings of files that are read by people.
+// texts are the extensions of files that people read.
 var texts = []string{".md", ".mdx", ".rst", ".adoc", ".txt"}
 
-// KindOfFiles is the kind of work that changes some files: docs of texts alone, test of tests alone, frontend or backend, and
-// fullstack of both, or where there is no file that tells. Texts and tests beside code tell nothing.
+// KindOfFiles returns the kind of work that changes these files: docs for texts only, test for tests only, frontend, backend,
+// or fullstack for both, or if no file tells. Texts and tests next to code are ignored.
 func KindOfFiles(paths []string) string {
 	count := map[string]int{}
 	for _, p := range paths {
@@ -35,7 +35,7 @@ func kindOfFile(p string) string {
 	folders := strings.Split(path.Dir(p), "/")
 	switch {
 	case strings.HasSuffix(p, "/"):
-		return "" // a folder has all kinds of files
+		return "" // a folder may contain any kind of file
 	case slices.Contains(texts, end):
 		return "docs"
 	case strings.Contains(name, "_test.") || strings.Contains(name, ".test.") || strings.Contains(name, ".spec.") || strings.HasPrefix(name, "test_") ||

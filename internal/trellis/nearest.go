@@ -2,16 +2,16 @@ package trellis
 
 import "strings"
 
-// Slip reports whether word is another word but for capitals, what stands between its parts, and one letter.
+// Slip reports whether word and other differ, apart from capitals and separators, by one letter at most.
 func Slip(word, other string) bool { return edits(bare(word), bare(other)) <= 1 }
 
-// bare are the letters of a word of several parts, as of depends_on and dependsOn.
+// bare returns a word in lower case without the separators of its parts, as of depends_on and dependsOn.
 func bare(word string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(word))
 }
 
-// Nearest is the candidate that is word but for capitals and what stands between its parts, or else takes the fewest edits to come from
-// it, or "" when every one is more than a third of its length away and no slip, or shares no letter with it, as b and a.
+// Nearest returns the candidate that differs from word only in capitals and separators, else the one with the fewest edits. It
+// returns "" if each is more than a third of its length away and not a [Slip], or shares no letter with word, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
@@ -27,7 +27,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// Meant asks whether the nearest of the candidates was meant; "" when none is near.
+// Meant returns the question whether the nearest candidate was meant; "" if none is near.
 func Meant(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return "did you mean " + near + "?"
@@ -35,7 +35,7 @@ func Meant(word string, candidates []string) string {
 	return ""
 }
 
-// edits is how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
+// edits returns how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
 func edits(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

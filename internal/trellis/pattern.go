@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Pattern is a regular expression that is compiled when it is asked for first: of all that there are a process needs few.
+// Pattern returns a function that compiles a regular expression on its first call: a process needs only few of them.
 func Pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

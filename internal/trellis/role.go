@@ -1,6 +1,6 @@
 package trellis
 
-// Role is what an agent is asked to be. A role has one permission and one place to work in.
+// Role is the part that an agent plays in a task. A role has one permission and one directory to work in.
 type Role string
 
 const (
@@ -18,7 +18,7 @@ const (
 	Heal      Role = "heal"
 )
 
-// Roles are all roles, in the order a task meets them.
+// Roles lists all roles in the order of a task's phases.
 var Roles = []Role{Evaluate, TaskSpec, Research, Plan, PRD, Judge, Implement, Check, Debug, Accept, Grade, Heal}
 
 // Permission is what an agent may do.
@@ -31,10 +31,10 @@ const (
 	PermitFull Permission = "full" // no sandbox; only when the project's config says so
 )
 
-// Permissions are all permissions, narrowest first.
+// Permissions lists all permissions, the narrowest first.
 var Permissions = []Permission{PermitNone, PermitRead, PermitEdit, PermitFull}
 
-// Permission is what the role is allowed when nothing narrows it.
+// Permission returns the role's permission unless something narrows it.
 func (r Role) Permission() Permission {
 	switch r {
 	case TaskSpec, Judge:

@@ -2,7 +2,7 @@ package trellis
 
 import "strings"
 
-// ShellWord is s as one word of a shell command.
+// ShellWord returns s, quoted if necessary, as one word of a shell command.
 func ShellWord(s string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("./_-+@:,%=", r)

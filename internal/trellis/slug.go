@@ -7,17 +7,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Slug turns s into the name nearest to it: "User Auth" is user-auth, "Übersicht" is ubersicht. Empty when nothing is
+// Slug returns the valid name nearest to s: user-auth for "User Auth", ubersicht for "Übersicht". It is empty if nothing is
 // left.
 func Slug(s string) string {
 	name := strings.Join(Words(s), "-")
 	return strings.TrimRight(name[:min(len(name), MaxName)], "-")
 }
 
-// maxShort is the longest name that Trellis makes of a text by itself.
+// maxShort is the maximum length of a name that ShortName makes.
 const maxShort = 30
 
-// ShortName is a task's name made of a text: as many of its first words as stay below 30 letters, "" when it has none.
+// ShortName derives a task's name from a text: as many of its first words as fit into 30 letters, "" if it has no words.
 func ShortName(text string) string {
 	words := Words(text)
 	n := len(words)
@@ -28,15 +28,15 @@ func ShortName(text string) string {
 	return name[:min(len(name), maxShort)]
 }
 
-// Words are what a text has of small letters and digits of ASCII, once its letters are written with those: accents are
-// left out, ß is ss, ж is zh. Letters of other alphabets than Latin, Greek and Cyrillic are none.
+// Words returns the words of a text in small ASCII letters and digits, after transliteration: accents are dropped, ß becomes
+// ss, ж becomes zh. Letters of alphabets other than Latin, Greek and Cyrillic are dropped.
 func Words(s string) []string {
 	return strings.FieldsFunc(latin(strings.ToLower(s)), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})
 }
 
-// latin spells small letters with those of ASCII.
+// latin transliterates small letters to ASCII.
 func latin(s string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKD.String(s) {
@@ -44,14 +44,14 @@ func latin(s string) string {
 		switch {
 		case ok:
 			b.WriteString(letters)
-		case !unicode.Is(unicode.Mn, r): // not the mark of the letter before
+		case !unicode.Is(unicode.Mn, r): // drops the accents of letters
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
 }
 
-// alphabets are letters without marks and, in the same order, how they are spelled; - is not at all.
+// alphabets are letters without accents and, in the same order, their transliterations; - means dropped.
 var alphabets = [...][2]string{
 	{"ßæœøłđðþıħŧŋĸ", "ss ae oe o l d d th i h t n k"},
 	{"абвгдежзиклмнопрстуфхцчшщъыьэюя", "a b v g d e zh z i k l m n o p r s t u f kh ts ch sh shch - y - e yu ya"},
@@ -59,7 +59,7 @@ var alphabets = [...][2]string{
 	{"αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o"},
 }
 
-// spelling is how a letter is spelled. ok: it is one of alphabets.
+// spelling returns the transliteration of a letter. ok reports whether it is one of alphabets.
 func spelling(r rune) (letters string, ok bool) {
 	for _, a := range alphabets {
 		if before, _, there := strings.Cut(a[0], string(r)); there {

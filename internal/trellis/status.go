@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Status is where a task stands, as task.json spells it.
+// Status is the state of a task, as spelled in task.json.
 type Status string
 
 const (
@@ -22,11 +22,11 @@ const (
 	Cancelled  Status = "cancelled"
 )
 
-// Statuses are all statuses, in the order a task goes through them.
+// Statuses lists all statuses in the order a task goes through them.
 var Statuses = []Status{Planning, Rejected, Ready, Waiting, InProgress, Paused, Review, Completed, Failed, Cancelled}
 
-// moves is the status table of docs/reference/formats.md. What only a reported-as-finished, rewound or
-// foreign task may do through `trellis retry` (to ready) is in it as well: the caller knows which it has.
+// moves is the status table of docs/reference/formats.md. It includes moves to ready that `trellis retry` makes only for tasks
+// that are reported as finished, rewound or foreign: the caller checks that.
 var moves = map[Status][]Status{
 	Planning:   {Ready, Rejected, Waiting, Cancelled},
 	Rejected:   {Planning, Cancelled},
@@ -40,18 +40,18 @@ var moves = map[Status][]Status{
 	Completed:  nil,
 }
 
-// ParseStatus reads a status; "done", which older versions wrote, is completed.
+// ParseStatus parses a status; "done", which older versions wrote, means completed.
 func ParseStatus(s string) (Status, error) {
 	if s == "done" {
 		return Completed, nil
 	}
 	if i := slices.Index(Statuses, Status(s)); i >= 0 {
-		return Statuses[i], nil // and not the text that s is a part of: who keeps a status keeps no file
+		return Statuses[i], nil // returns the constant, as a substring s would keep the whole file in memory
 	}
 	return "", fmt.Errorf("unknown status %q (one of %s)", s, join(Statuses))
 }
 
-// Ended reports whether nothing runs any more for a task of this status unless a person asks.
+// Ended reports whether a task with this status does not run any more unless a person asks for it.
 func (s Status) Ended() bool {
 	switch s {
 	case Rejected, Review, Completed, Failed, Cancelled:
@@ -60,10 +60,10 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// Lost reports whether a task of this status came to no good end.
+// Lost reports whether a task with this status ended badly.
 func (s Status) Lost() bool { return s == Rejected || s == Failed || s == Cancelled }
 
-// InWords is the status as people say it of a task: it is "in review".
+// InWords returns the status as it is used in a sentence, such as "in review".
 func (s Status) InWords() string {
 	switch s {
 	case Review, Planning:
@@ -74,7 +74,7 @@ func (s Status) InWords() string {
 	return string(s)
 }
 
-// Move is nil when a task may go from one status to the other, or stays as it is.
+// Move returns a *MoveError unless a task may change from one status to the other, or keeps its status.
 func Move(from, to Status) error {
 	if from == to || slices.Contains(moves[from], to) {
 		return nil
@@ -94,7 +94,7 @@ func (e *MoveError) Error() string {
 
 func join(list []Status) string { return strings.Join(Strings(list), ", ") }
 
-// Strings are the words of a list.
+// Strings converts a list to strings.
 func Strings[S ~string](list []S) []string {
 	words := make([]string, len(list))
 	for i, s := range list {

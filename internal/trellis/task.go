@@ -1,5 +1,5 @@
-// Package trellis holds the nouns of Trellis: statuses and how they follow each other, roles,
-// failure codes, names, problems, usage. It does no I/O.
+// Package trellis defines the basic types of Trellis: statuses and their transitions, roles, failure codes, names, problems,
+// usage. It does no I/O.
 package trellis
 
 import (
@@ -21,7 +21,7 @@ const (
 	Merged         Outcome = "merged"
 )
 
-// Size is how much work a requirement is, as the evaluate agent sees it.
+// Size is the amount of work that a requirement takes, as estimated by the evaluate agent.
 type Size string
 
 const (
@@ -38,7 +38,7 @@ var (
 	Sizes      = []Size{Tiny, Small, Medium, Large}
 )
 
-// MaxName is the longest task name, in bytes.
+// MaxName is the maximum length of a task name, in bytes.
 const MaxName = 60
 
 var nameRule = Pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -46,22 +46,22 @@ var nameRule = Pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // ValidName reports whether s can be the name of a task.
 func ValidName(s string) bool { return len(s) <= MaxName && nameRule().MatchString(s) }
 
-// Problem is one thing that is wrong with a file, and what to do about it.
+// Problem is a problem in a file, and what to do about it.
 type Problem struct {
-	File    string `json:"file"` // relative to the repository where it lies inside
-	Line    int    `json:"line"` // from 1; 0 when there is none
+	File    string `json:"file"` // relative to the repository if it is inside
+	Line    int    `json:"line"` // from 1; 0 if unknown
 	Column  int    `json:"column"`
 	Message string `json:"message"`
 	Hint    string `json:"hint"` // the next command to type
 	Warning bool   `json:"warning"`
 }
 
-// Errors are the problems that are no warnings.
+// Errors returns the problems that are not warnings.
 func Errors(problems []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 }
 
-// Unread is the problem of a file that can't be read; err says why, and what to do about it where it knows.
+// Unread returns the problem of a file that can't be read; err supplies the reason, and the hint if it has one.
 func Unread(file string, err error) *Problem {
 	p := &Problem{File: file, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"}
 	var unfit interface {
@@ -90,25 +90,25 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Usage is what agents used. CostUSD is nil when an agent does not tell it: unknown, not free.
+// Usage is what agents used. CostUSD is nil if an agent does not report it: unknown, not free.
 type Usage struct {
-	InputTokens  int64    `json:"input_tokens"` // without cached ones
+	InputTokens  int64    `json:"input_tokens"` // without cached tokens
 	OutputTokens int64    `json:"output_tokens"`
 	CachedTokens int64    `json:"cached_tokens"`
 	CostUSD      *float64 `json:"cost_usd"`
 	Seconds      float64  `json:"seconds"` // wall time of agents
 
-	CostEstimated bool `json:"cost_estimated,omitempty"` // some of CostUSD is by list prices: the agent told its tokens alone
-	CostPartial   bool `json:"cost_partial,omitempty"`   // some of what was used is not in CostUSD: nobody knows what it cost
+	CostEstimated bool `json:"cost_estimated,omitempty"` // part of CostUSD is computed from list prices, as an agent reported only its tokens
+	CostPartial   bool `json:"cost_partial,omitempty"`   // part of the usage is not in CostUSD, as its cost is unknown
 }
 
-// Tokens are all tokens together.
+// Tokens returns the sum of all tokens.
 func (u Usage) Tokens() int64 { return u.InputTokens + u.OutputTokens + u.CachedTokens }
 
-// Unpriced reports whether something was used of which nobody knows what it cost.
+// Unpriced reports whether there is usage with unknown cost.
 func (u Usage) Unpriced() bool { return u.CostUSD == nil && (u.Tokens() > 0 || u.Seconds > 0) }
 
-// Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostPartial].
+// Add returns the sum of u and v. Its cost is known if either cost is; see [Usage.CostPartial].
 func (u Usage) Add(v Usage) Usage {
 	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds,
 		u.CostEstimated || v.CostEstimated, u.CostPartial || v.CostPartial}
@@ -125,5 +125,5 @@ func (u Usage) Add(v Usage) Usage {
 	return sum
 }
 
-// TaskTrailer is the trailer of a commit that says for which task it was made.
+// TaskTrailer is the commit trailer that names the task that a commit was made for.
 const TaskTrailer = "Trellis-Task"

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Visible is a text from elsewhere as people are shown it: what a terminal would obey, what turns the direction of
-// writing, and letters that nobody sees stand there as signs or as their number. Line ends and tabs stay.
+// Visible returns a text from elsewhere in a form that is safe to show: terminal control characters, characters that change the
+// direction of writing, and invisible ones are replaced by symbols or their code. Line ends and tabs stay.
 func Visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	if !strings.ContainsFunc(s, hides) {
@@ -31,11 +31,11 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// VisibleLine is a text in one line, as people are shown it.
+// VisibleLine is Visible for a text in one line.
 func VisibleLine(s string) string { return Visible(strings.Join(strings.Fields(s), " ")) }
 
-// hides reports whether a letter is a control, a line end that is none everywhere, turns the direction of writing, or
-// can't be seen. The joiners that emoji and some scripts are written with can stay.
+// hides reports whether r is a control character, a line end on some systems only, changes the direction of writing, or is
+// invisible. The joiners that emoji and some scripts use may stay.
 func hides(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == 0x200c || r == 0x200d:
