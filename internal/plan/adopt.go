@@ -6,9 +6,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// Adopt is a plan that a model gave in the form of tascer as a plan.json: tascs become work for agents, their outcomes
-// the criteria and requirements, and the verification that the facts ask for stands at the end. It says what was passed
-// over. What is in another form, or can't be taken over, comes back as it is: adopted is false.
+// Adopt converts a plan that a model wrote in the format of tascer to a plan.json: tascs become work for agents, their outcomes
+// the criteria and requirements, and the verification that f asks for is added at the end. passed are warnings about what was
+// skipped. An answer in another format, or one that can't be converted, is returned unchanged, with adopted false.
 func Adopt(answer []byte, f Facts) (ours []byte, passed []Problem, adopted bool) {
 	d, broken := open(answer)
 	if broken != nil {
@@ -27,8 +27,8 @@ func Adopt(answer []byte, f Facts) (ours []byte, passed []Problem, adopted bool)
 	return []byte(d.root.flat()), problems, true
 }
 
-// complete gives a converted plan what ours says and those of tascer don't: its title is the summary too, its criteria
-// are the requirements and cover the items that say the same.
+// complete adds to a converted plan what tascer's format lacks: the title also becomes the summary, and its criteria become the
+// requirements and cover the acceptance items with the same text.
 func (n *node) complete(f Facts) {
 	if n.value("summary") == nil {
 		n.put("summary", n.value("title"))
@@ -47,7 +47,7 @@ func (n *node) complete(f Facts) {
 	}
 }
 
-// item is the acceptance item of the TaskSpec that says what a text says, "" when none does.
+// item returns the acceptance item of the TaskSpec with the same text, "" if there is none.
 func (f Facts) item(text string) string {
 	if f.Spec == nil {
 		return ""
@@ -60,7 +60,7 @@ func (f Facts) item(text string) string {
 	return ""
 }
 
-// verifying are the steps at the end of a plan: the confirmed commands, or where there are none somebody who looks.
+// verifying returns the steps for the end of a plan: the confirmed commands, or a review if there are none.
 func verifying(steps *node, confirmed []string) (list []*node) {
 	c := &converter{ids: map[string]bool{}, next: map[string]int{}}
 	for _, s := range steps.items {

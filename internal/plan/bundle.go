@@ -8,36 +8,36 @@ import (
 	"strings"
 )
 
-// Bundle is a plan with the files that its workflow steps name, read, checked and given values: nothing in it
-// changes any more. Hash names all of it.
+// Bundle is a plan with the files that its workflow steps name, read, checked and with values filled in. It doesn't change any
+// more. Hash identifies all of it.
 type Bundle struct {
 	Hash  string
 	Main  string            // key of the plan itself
-	Plans map[string]*Plan  // by path, from the folder of the main file
-	Given map[string]string // values that a person gave (--var); the main plan's vars have them already
+	Plans map[string]*Plan  // by path, relative to the folder of the main file
+	Given map[string]string // values that a person gave (--var); already filled into the main plan's vars
 
 	task   bool
-	frozen []byte // all of it, as it is kept on disk
+	frozen []byte // all of it in the form that is saved
 }
 
-// Place is where a step stands: in which file of a bundle, and by which places in the lists from the top.
+// Place is the position of a step: its file in a bundle, and its index in each list of steps from the top.
 type Place struct {
-	File string `json:"file,omitempty"` // "" is the main one
+	File string `json:"file,omitempty"` // "": the main one
 	At   []int  `json:"at"`
 }
 
-// In is the place of the nth step of the group at p.
+// In returns the place of the nth step of the group at p.
 func (p Place) In(n int) Place {
 	return Place{p.File, append(p.At[:len(p.At):len(p.At)], n)}
 }
 
-// Plan is a file of the bundle, nil when there is none; "" is the main one.
+// Plan returns a file of the bundle, nil if there is none; "" is the main one.
 func (b *Bundle) Plan(file string) *Plan {
 	file = cmp.Or(file, b.Main)
 	return b.Plans[file]
 }
 
-// Step is the step at a place, nil when there is none.
+// Step returns the step at a place, nil if there is none.
 func (b *Bundle) Step(at Place) *Step {
 	p := b.Plan(at.File)
 	if p == nil {
@@ -54,19 +54,19 @@ func (b *Bundle) Step(at Place) *Step {
 	return s
 }
 
-// StepHash names what a step is: its definition, and the values that its plan's vars have.
+// StepHash returns the hash of a step: its definition, and the values of its plan's vars.
 func (p *Plan) StepHash(s Step) string {
 	raw, err := json.Marshal(struct {
 		Step Step
 		Vars map[string]*string
 	}{s, p.Vars})
 	if err != nil {
-		panic(fmt.Sprintf("a step has no JSON form: %v", err)) // it was read from one
+		panic(fmt.Sprintf("a step has no JSON form: %v", err)) // it was parsed from JSON
 	}
 	return hashOf(raw)
 }
 
-// Fill puts values into a text in one pass: nothing in a value is looked at again. What has no value stays.
+// Fill replaces placeholders in a text in one pass: replaced values are not searched again. Placeholders without a value stay.
 func Fill(text string, values map[string]string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -79,7 +79,7 @@ func Fill(text string, values map[string]string) string {
 	})
 }
 
-// Called is the key of the file that a step of another one names.
+// Called returns the key of the file that a step in another file names.
 func (b *Bundle) Called(file, name string) string {
 	file = cmp.Or(file, b.Main)
 	if strings.Contains(name, "://") || path.IsAbs(name) {
@@ -88,10 +88,10 @@ func (b *Bundle) Called(file, name string) string {
 	return path.Join(path.Dir(file), name)
 }
 
-// Provable reports whether there is something that proves a step: a step without a check is never proven.
+// Provable reports whether a step can be proven: a step without a check never is.
 func (s Step) Provable() bool { return s.Proof != nil || s.Verify != "" || s.Kind() == Approval }
 
-// ProofKind is the kind of a step's proof.
+// ProofKind returns the kind of a step's proof.
 func (s Step) ProofKind() string {
 	switch {
 	case s.Proof != nil:

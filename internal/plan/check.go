@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Facts are what a plan is checked against. What has its zero value is not checked.
+// Facts is what a plan is checked against. Fields with their zero value are not checked.
 type Facts struct {
 	MaxSteps  int
 	Exists    func(path string) (bool, error) // whether the repository has the path
-	GlobFault func(glob string) string        // why no path can match a glob, "" when one may
-	Missing   func(command string) string     // why a command can't run here, "" when it can
-	Confirmed *[]string                       // commands that a person named or the research confirmed, in their order; an empty list: this project has none
-	Spec      *TaskSpec                       // whose acceptance items must be covered
+	GlobFault func(glob string) string        // describes why no path can match a glob, "" if one may
+	Missing   func(command string) string     // describes why a command can't run here, "" if it can
+	Confirmed *[]string                       // commands that a person named or the research confirmed, in their order; empty: this project has none
+	Spec      *TaskSpec                       // its acceptance items must be covered
 }
 
-// Check says what is wrong with the plan of a task beyond its schema, errors and warnings, in the order of the
-// file. Nothing of the plan is changed.
+// Check returns the problems of a task's plan beyond its schema, errors and warnings, in the order of the file. It does not
+// change the plan.
 func (p *Plan) Check(f Facts) []Problem { return p.check(f, true, nil) }
 
-// check is Check, also of plans that are no task's: those need no criterion, and their vars may lack values. given
+// check is Check, also for plans that don't belong to a task: those need no criterion, and their vars may lack values. given
 // are values that a person gave.
 func (p *Plan) check(f Facts, task bool, given map[string]string) []Problem {
 	c := &checker{Facts: f, p: p, task: task, given: given}
@@ -62,20 +62,20 @@ func (c *checker) all() {
 type checker struct {
 	Facts
 	p        *Plan
-	task     bool              // the plan is a task's
-	given    map[string]string // values of vars that the plan does not say
-	steps    []placed          // all of them, those of groups behind the group
+	task     bool              // the plan belongs to a task
+	given    map[string]string // values of vars that are not in the plan
+	steps    []placed          // all steps, those of groups after the group
 	problems []Problem
 }
 
-// placed is a step and where it stands.
+// placed is a step and its position.
 type placed struct {
 	Step
 	at     string   // JSON pointer
-	within []string // ids of the groups around it
-	loops  []string // variables of the loops around it, its own last
-	runs   int      // how often it is done, as far as that is known
-	scope  scope    // what is known of its values
+	within []string // ids of the groups around the step
+	loops  []string // variables of the loops around the step, its own last
+	runs   int      // how often the step is done, as far as it is known
+	scope  scope    // the known values
 }
 
 func (c *checker) add(at, format string, args ...any) *Problem {
@@ -89,10 +89,10 @@ func (c *checker) warn(at, format string, args ...any) *Problem {
 	return p
 }
 
-// mild makes a warning of a problem.
+// mild turns a problem into a warning.
 func (p *Problem) mild(hint string) { p.Warning, p.Hint = true, hint }
 
-// step is a problem of a step's field, with the step's name in it.
+// step adds a problem of a step's field, with the step's id in the message.
 func (c *checker) step(s *placed, field, format string, args ...any) *Problem {
 	at := s.at
 	if field != "" {
@@ -101,7 +101,7 @@ func (c *checker) step(s *placed, field, format string, args ...any) *Problem {
 	return c.add(at, "step "+s.ID+": "+format, args...)
 }
 
-// maxRuns is how many steps a run can have, those of loops counted each time.
+// maxRuns is the maximum number of steps in a run, counting those of loops each time.
 const maxRuns = 5000
 
 func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
@@ -120,7 +120,7 @@ func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
 	}
 }
 
-// Loop is the variable of the step's loop, "" when it has none.
+// Loop returns the variable of the step's loop, "" if it has none.
 func (s Step) Loop() string {
 	switch {
 	case s.ForEach == nil && s.Repeat == 0:
@@ -131,7 +131,7 @@ func (s Step) Loop() string {
 	return "item"
 }
 
-// rounds is how often a loop is gone through, 1 where only its command knows.
+// rounds returns the number of rounds of a loop, 1 if only its command knows it.
 func (s Step) rounds() int {
 	if s.ForEach != nil && s.ForEach.Command == "" {
 		return len(s.ForEach.Items)
@@ -139,7 +139,7 @@ func (s Step) rounds() int {
 	return max(1, s.Repeat)
 }
 
-// identities looks at how many steps there are and whether each has a name of its own.
+// identities checks the number of steps and that their ids are unique.
 func (c *checker) identities() {
 	if n := len(c.steps); c.MaxSteps > 0 && n > c.MaxSteps {
 		c.add("/steps", "has %d steps, those of groups counted, may have at most %d", n, c.MaxSteps).Hint = "put together what is one outcome, or raise planning.max_steps"
@@ -159,7 +159,7 @@ func (c *checker) identities() {
 	}
 }
 
-// files looks at the paths that the plan changes.
+// files checks the paths of files and touches.
 func (c *checker) files() {
 	seen := map[string]bool{}
 	for i, f := range c.p.Files {
@@ -207,7 +207,7 @@ func (c *checker) exists(at string, f File, clean string) {
 	}
 }
 
-// outside says why a path is none of the repository's own files, "" when it is one.
+// outside describes why a path is not one of the repository's own files, "" if it is.
 func outside(p string) string {
 	clean := path.Clean(p)
 	switch {
@@ -223,7 +223,7 @@ func outside(p string) string {
 	return ""
 }
 
-// Protected are the files of the plan that a project protects, as far as protects says so.
+// Protected returns the files of the plan for which protects returns true.
 func (p *Plan) Protected(protects func(path string) bool) (paths []string) {
 	for _, f := range p.Files {
 		if clean := path.Clean(f.Path); protects(clean) {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// proof looks at whether a proof says enough, and no more than its type takes.
+// proof checks that a proof has the fields that its type needs, and no others.
 func (c *checker) proof(s *placed, proof *Proof, at string) {
 	if proof == nil {
 		return
@@ -45,7 +45,7 @@ func (c *checker) proof(s *placed, proof *Proof, at string) {
 	}
 }
 
-// holds looks at the commands that are to tell whether a step was done.
+// holds checks the commands that prove whether a step was done.
 func (c *checker) holds(s *placed) {
 	if s.Proof != nil && s.Proof.Type == "manual" {
 		return
@@ -64,12 +64,12 @@ func (c *checker) holds(s *placed) {
 	}
 }
 
-// has reports whether a proof is of a type, or has a part that is.
+// has reports whether a proof, or a part of it, is of a type.
 func (p *Proof) has(typ string) bool {
 	return p != nil && (p.Type == typ || slices.ContainsFunc(slices.Concat(p.All, p.Any), func(q Proof) bool { return q.has(typ) }))
 }
 
-// commands looks at all that a step's command becomes in the rounds of the loops around it, up to the first fault.
+// commands checks what a step's command becomes in the rounds of the loops around it, up to the first fault.
 func (c *checker) commands(s *placed, field, text string) {
 	lines, unknown := s.scope.all(text)
 	if unknown != "" {
@@ -82,7 +82,7 @@ func (c *checker) commands(s *placed, field, text string) {
 	}
 }
 
-// command looks at one command that is to prove something. wrong: it finds fault with it.
+// command checks one command that is to prove something. wrong reports whether there is a problem.
 func (c *checker) command(at, who, line string) (wrong bool) {
 	if research.Vacuous(line) {
 		c.add(at, "%s`%s` can't fail, so it proves nothing", who, line)
@@ -98,8 +98,8 @@ func (c *checker) command(at, who, line string) (wrong bool) {
 	return why != ""
 }
 
-// brings reports whether the plan changes what a command may lack now: a file that the command names, or the
-// file of its targets or scripts.
+// brings reports whether the plan adds what a command may lack now: a new file that it names, or a part of the file of its
+// targets or scripts.
 func (c *checker) brings(line string) bool {
 	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'();|&<>=", r) })
 	return slices.ContainsFunc(c.p.Files, func(f File) bool {
@@ -115,13 +115,13 @@ func (c *checker) brings(line string) bool {
 
 const confirmedHint = "the commands that you named or the research confirmed stand at the end"
 
-// confirmed looks for the confirmed commands at the end of the plan.
+// confirmed checks that the plan ends with the confirmed commands.
 func (c *checker) confirmed() {
 	if c.Confirmed == nil {
 		return
 	}
 	want, last := *c.Confirmed, len(c.p.Steps)-1
-	if len(want) == 0 { // no command proves anything: somebody has to look
+	if len(want) == 0 { // no command proves anything, so somebody has to look at the result
 		s := &placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)}
 		if s.Kind() != Prompt || !s.LLMAsJudge {
 			c.step(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"
@@ -149,7 +149,7 @@ func (c *checker) confirmed() {
 	}
 }
 
-// inRounds looks for the confirmed commands where groups and loops are among the verification steps.
+// inRounds checks for the confirmed commands if the verification steps include groups or loops.
 func (c *checker) inRounds(want []string) {
 	have := c.p.Verification()
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(have, line) })
@@ -158,5 +158,5 @@ func (c *checker) inRounds(want []string) {
 	}
 }
 
-// quoted are commands in a sentence, of which there is one at least.
+// quoted formats at least one command for a sentence.
 func quoted(commands []string) string { return "`" + strings.Join(commands, "`, `") + "`" }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// acceptance looks at how one tells that the work is done.
+// acceptance checks the criteria and preconditions.
 func (c *checker) acceptance() {
 	must := false
 	for i, a := range c.p.Acceptance {
@@ -32,7 +32,7 @@ func (c *checker) acceptance() {
 	}
 }
 
-// oneOfVars looks at a command that is run without a loop around it.
+// oneOfVars checks the placeholders of a command outside of loops.
 func (c *checker) oneOfVars(at, command string) {
 	for _, name := range placeholders(command) {
 		if _, there := c.p.Vars[name]; !there {
@@ -41,7 +41,7 @@ func (c *checker) oneOfVars(at, command string) {
 	}
 }
 
-// covering is a mention of an acceptance item.
+// covering is a reference to an acceptance item.
 type covering struct{ at, item string }
 
 func (c *checker) coverings() (list []covering) {
@@ -58,7 +58,7 @@ func (c *checker) coverings() (list []covering) {
 	return list
 }
 
-// coverage follows each acceptance item of the TaskSpec to what covers it, and back.
+// coverage checks that each acceptance item of the TaskSpec is covered or left out, and that what is covered is an item.
 func (c *checker) coverage() {
 	if c.Spec == nil {
 		return
@@ -96,7 +96,7 @@ func (c *checker) coverage() {
 	}
 }
 
-// nearItem is the acceptance item that may have been meant.
+// nearItem returns a hint about the acceptance item that may have been meant.
 func (c *checker) nearItem(item string) string {
 	for _, known := range c.Spec.Acceptance {
 		a, b := folded(known), folded(item)
@@ -107,15 +107,15 @@ func (c *checker) nearItem(item string) string {
 	return ""
 }
 
-// folded is a sentence without what doesn't change it: case, spaces, the period.
+// folded normalizes a sentence for comparison: case, spaces, and the period at the end.
 func folded(s string) string {
 	return strings.ToLower(strings.TrimRight(strings.Join(strings.Fields(s), " "), ".;"))
 }
 
-// checked reports whether a step says how one can tell that it was done.
+// checked reports whether a step has a way to tell that it was done.
 func (s Step) checked() bool { return s.Verify != "" || s.LLMAsJudge || s.Proof != nil }
 
-// believed reports whether something is going to tell that a prompt step was done.
+// believed reports whether a prompt step is checked: by itself, by a group around it, or by a later step that covers the same.
 func (c *checker) believed(s *placed) bool {
 	if s.checked() {
 		return true

@@ -14,20 +14,20 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// MaxBytes is the largest plan.json or taskspec.json that is read.
+// MaxBytes is the maximum size of a plan.json or taskspec.json.
 const MaxBytes = 1 << 20
 
-// Problem is one thing that is wrong with a plan, or that may be.
+// Problem is an error or a warning about a plan.
 type Problem struct {
-	Pointer string // JSON pointer of the place; "" is the whole document
+	Pointer string // JSON pointer; "" is the whole document
 	Line    int    // from 1
-	Column  int    // from 1, of text that is no JSON; else 0
+	Column  int    // from 1, for invalid JSON; otherwise 0
 	Message string
-	Hint    string // what to write; may be ""
+	Hint    string // what to write instead; may be ""
 	Warning bool
 }
 
-// Words is the problem as a model is told it: "<pointer>: <message>", with what to write.
+// Words returns the problem for a model: "<pointer>: <message>", with the hint.
 func (p Problem) Words() string {
 	s := p.placed()
 	if p.Hint != "" {
@@ -43,7 +43,7 @@ func (p Problem) placed() string {
 	return p.Pointer + ": " + p.Message
 }
 
-// In is the problem as people are told it who know the plan as file.
+// In returns the problem for people who know the plan as file.
 func (p Problem) In(file string) trellis.Problem {
 	message := p.Message
 	if p.Pointer != "" {
@@ -52,17 +52,17 @@ func (p Problem) In(file string) trellis.Problem {
 	return trellis.Problem{File: file, Line: p.Line, Column: p.Column, Message: message, Hint: p.Hint, Warning: p.Warning}
 }
 
-// document is JSON text and where its values stand.
+// document is JSON text with the positions of its values.
 type document struct {
 	text  string
 	root  *node
-	lines map[string]int    // by JSON pointer
-	again []Problem         // keys that stand twice in an object
-	tool  string            // the other tool whose file it was made from
-	own   map[string]string // pointers in that file, by those of the document
+	lines map[string]int    // line numbers by JSON pointer
+	again []Problem         // keys that occur twice in an object
+	tool  string            // the other tool whose file it was converted from
+	own   map[string]string // JSON pointers in that file, by those of the document
 }
 
-// open reads data, or says why it is no JSON that can be read.
+// open parses data, or returns the problem if it is not valid JSON.
 func open(data []byte) (*document, *Problem) {
 	text, broken := textOf(data)
 	if broken != nil {
@@ -71,7 +71,7 @@ func open(data []byte) (*document, *Problem) {
 	return openJSON(text)
 }
 
-// textOf is the text of a file, or what keeps it from being one.
+// textOf returns the text of a file, or the problem with it.
 func textOf(data []byte) (string, *Problem) {
 	doc := string(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
@@ -109,7 +109,7 @@ func documentOf(text string, root *node) *document {
 	return d
 }
 
-// line is that of the value at a pointer, or of the nearest one around it.
+// line returns the line of the value at a pointer, or of the nearest value that contains it.
 func line(lines map[string]int, pointer string) int {
 	for {
 		if n, ok := lines[pointer]; ok || pointer == "" {
@@ -119,7 +119,7 @@ func line(lines map[string]int, pointer string) int {
 	}
 }
 
-// wrong is what the schema of that name does not allow, and keys that stand there twice.
+// wrong returns violations of the schema of that name, and keys that occur twice.
 func (d *document) wrong(schema string) []Problem {
 	problems := slices.Clone(d.again)
 	raw, err := templates.Schema(schema)
@@ -128,7 +128,7 @@ func (d *document) wrong(schema string) []Problem {
 		found, err = templates.Violations(raw, json.RawMessage(d.text))
 	}
 	if err != nil {
-		panic(err) // our own schemas can be read
+		panic(err) // our own schemas are valid
 	}
 	for _, words := range found {
 		pointer, message := d.cut(words)
@@ -138,7 +138,7 @@ func (d *document) wrong(schema string) []Problem {
 	return problems
 }
 
-// cut takes "<pointer>: <message>" apart. A key can have a colon in it.
+// cut splits "<pointer>: <message>". A key may contain a colon.
 func (d *document) cut(words string) (pointer, message string) {
 	for at := 0; ; {
 		i := strings.Index(words[at:], ": ")
@@ -155,7 +155,7 @@ func (d *document) cut(words string) (pointer, message string) {
 	return strings.TrimSuffix(pointer, "/"), message
 }
 
-// inOrder puts problems into the order of the file.
+// inOrder sorts problems by line.
 func inOrder(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
 }

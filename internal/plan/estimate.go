@@ -1,14 +1,14 @@
 package plan
 
 const (
-	maxActivities  = 5000      // that a run may take
-	manyActivities = 1_000_000 // from here on nobody counts
+	maxActivities  = 5000      // maximum for a run
+	manyActivities = 1_000_000 // counting ends here
 )
 
-// takes is how many activities of the engine a step takes at most, as far as that is known: the rounds of a loop
-// whose command finds the items count once. inner is what its steps, or those of its file, take.
+// takes returns the maximum number of engine activities of a step, as far as it is known: the rounds of a loop over a command's
+// output count as one. inner is the number for its inner steps, or for those of its file.
 func (s *Step) takes(inner int) int {
-	n := 2 + s.work() + inner // it begins and ends
+	n := 2 + s.work() + inner // its beginning and end
 	if s.Verify != "" {
 		n++
 	}
@@ -27,7 +27,7 @@ func (s *Step) takes(inner int) int {
 	return min(n, manyActivities)
 }
 
-// work is what the step itself takes: its command or its agent, every attempt counted, and who judges or mends.
+// work returns the activities of the step itself: its command or agent, counting every attempt, and the judging or healing.
 func (s *Step) work() int {
 	switch {
 	case s.Kind() == Script && s.SelfHealing:
@@ -47,7 +47,7 @@ func (s *Step) work() int {
 	return n
 }
 
-// attempts is how often something is tried at most, where a step says n.
+// attempts returns the maximum number of attempts for a step that specifies n; 0 means the default.
 func attempts(n int) int {
 	if n == 0 {
 		return 5

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// tools are the programs whose files are read too, by the key that tells them.
+// tools returns the other programs whose files are also read, each after the key that identifies its files.
 func tools() [][2]string { return [][2]string{{"goal", "executant"}, {"tascs", "tascer"}} }
 
-// foreign is the key by which this is a file of another tool, and that tool; nil when it is ours.
+// foreign returns the key that identifies this as a file of another tool, and the tool; nil if it is a plan.json.
 func (d *document) foreign() (key *member, tool string) {
 	if d.root.member("schema_version") != nil || d.root.stepsHaveIDs() {
 		return nil, ""
@@ -25,7 +25,7 @@ func (d *document) foreign() (key *member, tool string) {
 	return nil, ""
 }
 
-// stepsHaveIDs reports whether a step has an id, as ours have, and none a name, as executant's must.
+// stepsHaveIDs reports whether a step has an id, as in a plan.json, and none a name, which executant requires.
 func (n *node) stepsHaveIDs() bool {
 	steps := n.value("steps")
 	has := func(key string) bool {
@@ -34,8 +34,8 @@ func (n *node) stepsHaveIDs() bool {
 	return has("id") && !has("name")
 }
 
-// converted is the plan that a file of another tool stands for. Its values stand where they did: problems that
-// are found later name those places.
+// converted returns the plan that a file of another tool stands for. Its values keep their positions in that file, so that
+// later problems refer to them.
 func (d *document) converted(task bool) (*document, []Problem) {
 	d.root.locate("")
 	_, tool := d.foreign()
@@ -53,7 +53,7 @@ func (d *document) converted(task bool) (*document, []Problem) {
 	return out, c.problems
 }
 
-// locate notes where values stand, those of keys in the line of the key.
+// locate records the positions of values; the value of a key gets the line of the key.
 func (n *node) locate(at string) {
 	n.at = at
 	for _, m := range n.members {
@@ -65,14 +65,14 @@ func (n *node) locate(at string) {
 	}
 }
 
-// converter makes a plan of a file of another tool.
+// converter converts a file of another tool to a plan.
 type converter struct {
 	tool     string
 	task     bool
 	problems []Problem
-	ids      map[string]bool // that steps have
-	next     map[string]int  // number for the next step that would have this one
-	skipped  []*node         // whose keys the tool knows and that say nothing here
+	ids      map[string]bool // ids of the steps so far
+	next     map[string]int  // suffix for the next step that would get this id
+	skipped  []*node         // values of keys that the tool knows but that have no meaning here
 }
 
 func (c *converter) wrong(n *node, key, format string, args ...any) *Problem {
@@ -88,20 +88,20 @@ func (c *converter) warn(n *node, hint, format string, args ...any) {
 	c.wrong(n, "", format, args...).mild(hint)
 }
 
-// unknown warns of a key that the tool does not have, unless it has no value.
+// unknown warns of a key that the tool does not have, unless its value is empty.
 func (c *converter) unknown(m member, known []string) {
 	hint := trellis.Meant(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
 	c.warn(m.node, hint, "is not known as a key of %s, and passed over", c.tool)
 }
 
-// skip passes over a value that says something to the tool and nothing here.
+// skip skips a value that has a meaning only for the tool.
 func (c *converter) skip(n *node) {
 	if !n.empty() {
 		c.skipped = append(c.skipped, n)
 	}
 }
 
-// tellSkipped names the keys that were passed over, each once.
+// tellSkipped adds a warning that names the skipped keys, each once.
 func (c *converter) tellSkipped() {
 	var keys []string
 	for _, n := range c.skipped {
@@ -115,7 +115,7 @@ func (c *converter) tellSkipped() {
 	}
 }
 
-// id is a name as the id of a step that no other step has. A name without letters and digits becomes otherwise.
+// id makes a unique step id from a name. A name without letters and digits becomes otherwise.
 func (c *converter) id(name, otherwise string) string {
 	id := slug(name)
 	switch {
@@ -138,35 +138,35 @@ func (c *converter) id(name, otherwise string) string {
 	}
 }
 
-// maxID is how long an id may be.
+// maxID is the maximum length of an id.
 const maxID = 60
 
-// slug is what a name has in small letters and digits, with _ between.
+// slug returns the small letters and digits of a name, with _ in between.
 func slug(name string) string {
 	return strings.Join(trellis.Words(name), "_")
 }
 
-// object is one that stands where from does.
+// object returns an empty object at the position of from.
 func object(from *node) *node { return &node{open: '{', text: "{", line: from.line, at: from.at} }
 
-// array is a list that stands where from does.
+// array returns a list at the position of from.
 func array(from *node, items ...*node) *node {
 	return &node{open: '[', text: "[", line: from.line, at: from.at, items: items}
 }
 
-// textAt is a text that stands where from does.
+// textAt returns a text at the position of from.
 func textAt(s string, from *node) *node {
 	return &node{text: jsonText(s), line: from.line, at: from.at}
 }
 
-// put adds a member, unless there is no value.
+// put adds a member, unless value is nil.
 func (n *node) put(key string, value *node) {
 	if value != nil {
 		n.members = append(n.members, member{key: key, text: jsonText(key), line: value.line, node: value})
 	}
 }
 
-// value is that of a key, nil where there is none.
+// value returns the value of a key, nil if there is none.
 func (n *node) value(key string) *node {
 	if n != nil {
 		if m := n.member(key); m != nil {
@@ -176,7 +176,7 @@ func (n *node) value(key string) *node {
 	return nil
 }
 
-// str is the text that a value is. ok: it is one.
+// str returns a value as text. ok reports whether it is text.
 func (n *node) str() (s string, ok bool) {
 	if n == nil || !strings.HasPrefix(n.text, `"`) || n.open != 0 {
 		return "", false
@@ -184,26 +184,26 @@ func (n *node) str() (s string, ok bool) {
 	return s, json.Unmarshal([]byte(n.text), &s) == nil
 }
 
-// said is the text that a value is, "" when it is blank or none.
+// said returns a value as trimmed text, "" if it is blank or not text.
 func (n *node) said() string {
 	s, _ := n.str()
 	return strings.TrimSpace(s)
 }
 
-// empty reports whether a value says nothing: null, false, an empty text, list or object.
+// empty reports whether a value is missing, null, false, or an empty text, list or object.
 func (n *node) empty() bool {
 	s, isText := n.str()
 	return n == nil || n.open != 0 && len(n.items)+len(n.members) == 0 || n.text == "null" || n.text == "false" || isText && strings.TrimSpace(s) == ""
 }
 
-// firstLine is the first line of a text that says something.
+// firstLine returns the first line of a text that is not blank.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.TrimSpace(s)
 }
 
-// headed puts a text of any length into a title of one line, and the whole of it into another field when there is
-// more.
+// headed makes the first line of a text the title and, if there is more, puts the whole text into the field whole ("":
+// nowhere).
 func headed(out, from *node, whole string) {
 	s, isText := from.str()
 	switch head := firstLine(s); {

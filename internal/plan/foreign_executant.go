@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// executant makes a plan of a file of executant: a goal, vars, and steps that have names.
+// executant converts a file of executant: a goal, vars, and steps that have names.
 func (c *converter) executant(root *node) *node {
 	e := executant{converter: c, names: map[string]*node{}}
 	out := object(root)
@@ -35,7 +35,7 @@ func (c *converter) executant(root *node) *node {
 	return out
 }
 
-// criteria are what a text says, as the one criterion.
+// criteria returns a list with the first line of a text as the only criterion.
 func criteria(from, at *node) *node {
 	a := object(at)
 	a.put("criterion", textAt(firstLine(from.said()), at))
@@ -45,10 +45,10 @@ func criteria(from, at *node) *node {
 type executant struct {
 	*converter
 	vars  *node
-	names map[string]*node // of the steps at the top
+	names map[string]*node // names of the top-level steps
 }
 
-// steps are those of a list, within so many loops.
+// steps converts a list of steps inside that many loops.
 func (e *executant) steps(list *node, loops int) *node {
 	if list.open != '[' {
 		return list
@@ -90,7 +90,7 @@ func (e *executant) step(n *node, i, loops int, top bool) *node {
 	return out
 }
 
-// name is the title of a step, and what its id is made of.
+// name sets a step's title and id from its name.
 func (e *executant) name(n, out *node, i int, top bool) {
 	name := n.value("name")
 	s, isText := name.str()
@@ -116,7 +116,7 @@ func (e *executant) name(n, out *node, i int, top bool) {
 	out.put("id", textAt(e.id(s, "step_"+strconv.Itoa(i+1)), from))
 }
 
-// kind is what a step of executant does. known: it is a kind that executant has.
+// kind returns the kind of an executant step. known reports whether executant has such a kind.
 func (e *executant) kind(n *node) (kind string, known bool) {
 	has := func(key string) bool { return n.value(key) != nil }
 	typ := n.value("type")
@@ -144,7 +144,7 @@ func (e *executant) kind(n *node) (kind string, known bool) {
 	return kind, false
 }
 
-// loop takes over what a step is done for. All loops of executant have one variable, and an outer one comes first.
+// loop converts forEach and repeat. All loops of executant have the same variable, and that of an outer loop wins.
 func (e *executant) loop(n, out *node, loops int) {
 	for _, key := range []string{"forEach", "repeat"} {
 		from := n.value(key)
@@ -163,7 +163,7 @@ func (e *executant) loop(n, out *node, loops int) {
 	}
 }
 
-// variable is the name for the variable of a loop in so many others.
+// variable returns the name of the variable of a loop inside that many others.
 func (e *executant) variable(loops int) string {
 	name := "item_" + strconv.Itoa(loops+1)
 	for e.vars.value(name) != nil {
@@ -172,7 +172,7 @@ func (e *executant) variable(loops int) string {
 	return name
 }
 
-// items are those of a list without the empty ones, or the value as it is.
+// items returns a list without its empty texts, or any other value unchanged.
 func items(from *node) *node {
 	if from.open != '[' {
 		return from
@@ -186,7 +186,7 @@ func items(from *node) *node {
 	return out
 }
 
-// message is what a log step says: its message, else its prompt, else its name.
+// message sets the message of a log step: its message, else its prompt, else its name.
 func (e *executant) message(n, out *node) {
 	for _, key := range []string{"message", "prompt", "name"} {
 		if from := n.value(key); from != nil {
@@ -196,7 +196,7 @@ func (e *executant) message(n, out *node) {
 	}
 }
 
-// executantFields are the keys of a step that are taken over, each with the kinds of steps that it is for.
+// executantFields returns the keys of a step that are converted, each with the kinds of steps that it is for.
 func executantFields() map[string][]string {
 	agent, process, all := []string{Prompt}, []string{Prompt, Script}, []string{Prompt, Script, Workflow, Group}
 	return map[string][]string{
@@ -206,7 +206,7 @@ func executantFields() map[string][]string {
 	}
 }
 
-// field takes over one key of a step. What executant would pass over is passed over, with a warning.
+// field converts one key of a step. A key that executant would ignore is skipped with a warning.
 func (e *executant) field(m member, out *node, kind string, known, looped bool) {
 	elsewhere := []string{"name", "type", "forEach", "repeat", "steps"}
 	if slices.Contains(elsewhere, m.key) || kind == Log && (m.key == "message" || m.key == "prompt") {

@@ -9,15 +9,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// requirement is what a tasc says about its proof.
+// requirement is the proof that a tasc requires.
 type requirement struct {
 	typ     string
-	codes   []string // exit codes of a command that was successful; none: 0
-	files   []*node  // proofs of files
+	codes   []string // exit codes that mean success; none: 0
+	files   []*node  // proofs by files
 	timeout *node
 }
 
-// required is the proof that a tasc wants: its own, or what the plan has for it.
+// required returns the proof that a tasc requires: its own, or the one that the plan has for it.
 func (t *tascer) required(n *node) *requirement {
 	r := &requirement{typ: "script"}
 	from := n.value("proof_required")
@@ -66,7 +66,7 @@ func (t *tascer) requirement(r *requirement, from *node) {
 	}
 }
 
-// proofType is what tascer's type of a proof is here.
+// proofType maps tascer's type of a proof to the one here.
 func (t *tascer) proofType(at *node, typ string) string {
 	types := []string{"script", "test", "lint", "file", "manual", "composite"}
 	learning := []string{"learning_session", "experiment", "exploration", "confidence", "review"}
@@ -81,7 +81,7 @@ func (t *tascer) proofType(at *node, typ string) string {
 	return "script"
 }
 
-// criteria takes over those that can be proven here.
+// criteria converts the criteria that can be proven here.
 func (t *tascer) criteria(r *requirement, from *node) {
 	if from.open != '{' {
 		t.wrong(from, "", "must be an object")
@@ -117,7 +117,7 @@ func (t *tascer) criteria(r *requirement, from *node) {
 	}
 }
 
-// single is a text as a list of one.
+// single returns a text as a list of one.
 func single(n *node) []*node {
 	if _, ok := n.str(); ok {
 		return []*node{n}
@@ -125,7 +125,7 @@ func single(n *node) []*node {
 	return nil
 }
 
-// codes are the exit codes of a command that was successful.
+// codes reads the exit codes that mean success.
 func (t *tascer) codes(r *requirement, from *node) {
 	if from.open != '[' || len(from.items) == 0 {
 		t.wrong(from, "", "must be a list of exit codes")
@@ -140,7 +140,7 @@ func (t *tascer) codes(r *requirement, from *node) {
 	}
 }
 
-// expecting is a command that exits with 0 when the given one does so with a code that is expected.
+// expecting returns a command that exits with 0 if the given one exits with an expected code.
 func (r *requirement) expecting(command string) string {
 	if len(r.codes) == 0 || len(r.codes) == 1 && r.codes[0] == "0" {
 		return command
@@ -160,7 +160,7 @@ func fileProof(path *node, more ...member) *node {
 	return out
 }
 
-// node is the proof as a plan has it: the command, and the files if there are such.
+// node returns the proof for a plan: the command, and the files if there are any.
 func (r *requirement) node(at *node) *node {
 	typ := r.typ
 	if typ == "file" || typ == "composite" {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// tascer makes a plan of a file of tascer: tascs, each with the command that tells whether it was done. To
-// `trellis run` that command is the step; in a task an agent does the tasc first.
+// tascer converts a file of tascer: tascs, each with the command that tells whether it was done. For `trellis run` that command
+// is the step; in a task an agent does the tasc first.
 func (c *converter) tascer(root *node) *node {
 	t := &tascer{converter: c, root: root, renamed: map[string]string{}}
 	out := object(root)
@@ -54,10 +54,10 @@ func (c *converter) tascer(root *node) *node {
 type tascer struct {
 	*converter
 	root    *node
-	renamed map[string]string // ids of steps by those of tascs
+	renamed map[string]string // step ids by tasc ids
 }
 
-// raw is the id of a tasc as the file has it, or the one that tascer would give it. ok: it is text.
+// raw returns the id of a tasc in the file, or the one that tascer would assign. ok reports whether it is text.
 func raw(n *node, i int) (id string, ok bool) {
 	if n.value("id") == nil {
 		return "tasc_" + strconv.Itoa(i+1), true
@@ -65,13 +65,13 @@ func raw(n *node, i int) (id string, ok bool) {
 	return n.value("id").str()
 }
 
-// identify gives each tasc an id that a step can have. Those that have one keep it.
+// identify assigns each tasc a valid step id. Ids that are valid already are kept.
 func (t *tascer) identify(tascs *node) {
 	for _, fits := range []bool{true, false} {
 		for i, n := range tascs.items {
 			id, ok := raw(n, i)
 			_, again := t.renamed[id]
-			if !ok || again || (slug(id) == id && id != "") != fits { // one that is no text, or stands there twice, is found later
+			if !ok || again || (slug(id) == id && id != "") != fits { // invalid and repeated ids are reported later
 				continue
 			}
 			t.renamed[id] = t.id(id, "tasc_"+strconv.Itoa(i+1))
@@ -124,7 +124,7 @@ func first(n *node, keys ...string) *node {
 	return nil
 }
 
-// key tells of what is not taken over.
+// key reports a key that is not converted.
 func (t *tascer) key(m member) {
 	known := []string{"id", "title", "testing_instructions", "command", "additional_notes", "description", "desired_outcome", "dependencies", "proof_required"}
 	switch {
@@ -136,7 +136,7 @@ func (t *tascer) key(m member) {
 	}
 }
 
-// dependencies are the steps that the tasc at i waits for: it says all of them.
+// dependencies returns the steps that the tasc at i waits for, which the file states completely.
 func (t *tascer) dependencies(n *node, i int) *node {
 	from := n.value("dependencies")
 	if from == nil || from.text == "null" {
@@ -160,13 +160,13 @@ func (t *tascer) dependencies(n *node, i int) *node {
 	return out
 }
 
-// others are the ids of the tascs that the one at i can wait for.
+// others returns the ids of the tascs that the one at i can wait for.
 func (t *tascer) others(n *node, i int) []string {
 	own, _ := raw(n, i)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.renamed)), func(id string) bool { return id == own })
 }
 
-// do says what a step does and what proves it.
+// do sets what a step does and what proves it.
 func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
 	command := first(n, "testing_instructions", "command")
 	if s, ok := command.str(); ok {
@@ -178,7 +178,7 @@ func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
 		return
 	case command == nil:
 		t.wrong(n, "testing_instructions", "is missing, and the proof is not manual: nothing would tell whether it was done").Hint = "give a command that exits with 0 when it was, or proof_required: manual"
-		out.put("type", textAt(Approval, n)) // so that nothing else is missing
+		out.put("type", textAt(Approval, n)) // avoids errors about other missing fields
 	case t.task:
 		said := []string{title.said()}
 		if s := notes.said(); s != "" {
@@ -198,7 +198,7 @@ func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
 	}
 }
 
-// acceptance are the outcomes of all tascs, each once.
+// acceptance returns the outcomes of all tascs, each once.
 func (t *tascer) acceptance(tascs *node) *node {
 	out, seen := array(tascs), map[string]bool{}
 	for _, n := range tascs.items {

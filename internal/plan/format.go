@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// width is how long a list or an object may be to stand in one line.
+// width is the maximum width of a list or object on one line.
 const width = 80
 
-// Format lays out a plan.json as people read it: keys in the order of the schema, vars before steps, two spaces
-// deep. Values stay as they are spelled. What [Parse] does not accept is an error.
+// Format formats a plan.json for people: keys in the order of the schema, vars before steps, indented by two spaces. Values
+// keep their spelling. If [Parse] does not accept the plan, Format returns an error.
 func Format(raw []byte) ([]byte, error) {
 	if p, problems := Parse(raw); p == nil {
 		var errs []error
@@ -44,7 +44,7 @@ func schemaTree(name string) (*node, error) {
 	return treeOf(string(raw))
 }
 
-// resolved is what a schema refers to, or itself.
+// resolved follows the references of a schema.
 func resolved(schema, root *node) *node {
 	for ref := schema.member("$ref"); ref != nil; ref = schema.member("$ref") {
 		name, _ := strings.CutPrefix(strings.Trim(ref.node.text, `"`), "#/$defs/")
@@ -53,7 +53,7 @@ func resolved(schema, root *node) *node {
 	return schema
 }
 
-// arrange puts members into the order in which the schema has its properties.
+// arrange sorts members in the order of the schema's properties.
 func arrange(n, schema, root *node) {
 	schema = resolved(schema, root)
 	if items := schema.member("items"); items != nil {
@@ -76,7 +76,7 @@ func arrange(n, schema, root *node) {
 	}
 }
 
-// write writes a value. What is short stands in one line, unless it is tall.
+// write writes a value, on one line if it fits and tall is false.
 func (n *node) write(b *strings.Builder, indent string, tall bool) {
 	if n.open == 0 {
 		b.WriteString(n.text)
@@ -101,7 +101,7 @@ func (n *node) write(b *strings.Builder, indent string, tall bool) {
 	b.WriteString("\n" + indent + string(n.open+2)) // { and }, [ and ]
 }
 
-// flat is a value in one line.
+// flat returns a value on one line.
 func (n *node) flat() string {
 	if n.open == 0 {
 		return n.text

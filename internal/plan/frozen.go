@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// frozenName is the file of a bundle in the folder that it is saved to.
+// frozenName is the name of a bundle's file in the folder that it is saved to.
 const frozenName = "bundle.json"
 
-// frozen is all that a bundle is made of.
+// frozen is the complete content of a bundle.
 type frozen struct {
 	Version int               `json:"schema_version"`
 	Main    string            `json:"main"`
@@ -25,18 +25,18 @@ type frozen struct {
 	Files   map[string]string `json:"files"` // texts by key
 }
 
-// seal keeps the texts that the bundle was read from, and names it by them.
+// seal stores the texts that the bundle was read from, and sets its hash.
 func (b *Bundle) seal(texts map[string]string) {
 	var err error
 	if b.frozen, err = text.Indented(frozen{1, b.Main, b.task, b.Given, texts}); err != nil {
-		panic(err) // texts have a JSON form
+		panic(err) // texts can always be encoded
 	}
 	b.Hash = hashOf(b.frozen)
 }
 
 func hashOf(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
-// Save keeps a copy of the bundle in the folder dir, which it makes. Only what [Load] returned can be saved.
+// Save writes a copy of the bundle to the folder dir, which it creates. Only a bundle that [Load] returned can be saved.
 func (b *Bundle) Save(dir string, disk *durable.Disk) error {
 	if b.frozen == nil {
 		panic("a bundle is saved that was not loaded")
@@ -50,8 +50,8 @@ func (b *Bundle) Save(dir string, disk *durable.Disk) error {
 	return nil
 }
 
-// OpenBundle reads the copy that Save made of the bundle with this hash. One that was changed since is an error.
-// Nothing is checked again: what the world is like may have changed.
+// OpenBundle reads the copy that Save wrote of the bundle with this hash. If it was changed since, OpenBundle returns an error.
+// Nothing is checked again, as the repository may have changed.
 func OpenBundle(dir, hash string) (*Bundle, error) {
 	data, err := durable.ReadBelow(dir, frozenName, durable.MaxJournal)
 	if err != nil {
@@ -81,7 +81,7 @@ func OpenBundle(dir, hash string) (*Bundle, error) {
 	return b, nil
 }
 
-// set gives vars their values, and puts them into what is run whoever does the steps.
+// set sets vars to the given values, and fills them into the commands that Trellis runs itself.
 func (p *Plan) set(given map[string]string) {
 	for name, value := range given {
 		p.Vars[name] = &value

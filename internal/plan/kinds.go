@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Kind is the step's type, or what follows from its fields where it has none: that of the first of workflow,
-// command, prompt, message, steps. "" when nothing follows.
+// Kind returns the step's type or, if it has none, the one that follows from its fields: from the first of workflow, command,
+// prompt, message, steps that is set. "" if none is.
 func (s Step) Kind() string {
 	switch {
 	case s.Type != "":
@@ -25,17 +25,17 @@ func (s Step) Kind() string {
 	return ""
 }
 
-// essential is the field that each kind of step can't do without; an approval needs a title.
+// essential is the field that each kind of step requires; an approval requires a title.
 var essential = map[string]string{Prompt: "prompt", Script: "command", Log: "message", Workflow: "workflow", Group: "steps"}
 
-// use is a field that not every step can have.
+// use is a field that only some kinds of steps can have.
 type use struct {
 	field string
 	kinds []string
 	used  bool
 }
 
-// uses are the fields that belong to some kinds only. Those with their zero value say nothing.
+// uses returns the fields that belong to some kinds only. A field with its zero value is not used.
 func (s Step) uses() []use {
 	agent, process := []string{Prompt}, []string{Prompt, Script}
 	work := []string{Prompt, Script, Workflow, Group}
@@ -70,7 +70,7 @@ func (s Step) uses() []use {
 	}
 }
 
-// fields looks at whether a step's fields go together.
+// fields checks that a step's fields go together.
 func (c *checker) fields(s *placed) {
 	kind := s.Kind()
 	if kind == "" {

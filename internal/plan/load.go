@@ -15,23 +15,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// LoadOptions say which file of steps is loaded, and for what.
+// LoadOptions specifies the file of steps to load, and its purpose.
 type LoadOptions struct {
-	File string // as people know it: problems name it so
-	// Read reads a file by its path from the folder of File, the main one by its name. The caller keeps it to
-	// where it may read.
+	File string // path for people, used in problems
+	// Read reads a file by its path relative to the folder of File, the main one by its name. It is up to the caller to
+	// restrict which files it reads.
 	Read  func(path string) ([]byte, error)
 	Given map[string]string // values for vars of the file (--var)
-	// Task says that it is the plan.json of a task: every var has a value, there is a criterion, tascs of tascer
-	// are work for agents, and paths of other files are from the top of the repository. Else it is a file for
-	// `trellis run`.
+	// Task means that it is the plan.json of a task: every var has a value, there is a criterion, tascs of tascer are work for
+	// agents, and paths of other files are relative to the top of the repository. Otherwise it is a file for `trellis run`.
 	Task  bool
-	Facts Facts // of the main file; others are checked against Exists and Missing alone
+	Facts Facts // for the main file; others are checked against Exists and Missing only
 }
 
-// Load reads a file of steps, in JSON or YAML, of ours, of executant or of tascer, with the files that its
-// workflow steps name, checks all of them and puts in what values are known. The bundle is nil when one of the
-// problems is an error. Problems stand in the order of the files, the main one first, and of their lines.
+// Load reads a file of steps, in JSON or YAML, in the format of Trellis, executant or tascer, with the files that its workflow
+// steps name, checks all of them and fills in the known values. The bundle is nil if one of the problems is an error. Problems
+// are ordered by file, the main one first, and line.
 func Load(o LoadOptions) (*Bundle, []trellis.Problem) {
 	l := &loader{LoadOptions: o, files: map[string]*loaded{}}
 	l.b = &Bundle{Main: path.Base(filepath.ToSlash(o.File)), Plans: map[string]*Plan{}, task: o.Task}
@@ -57,24 +56,24 @@ type loader struct {
 	LoadOptions
 	b      *Bundle
 	files  map[string]*loaded
-	order  []string // of files
-	size   int      // of their texts
-	visits int      // of steps, so far
+	order  []string // keys in the order of reading
+	size   int      // total size of the texts, in bytes
+	visits int      // steps visited so far
 }
 
 type loaded struct {
-	key      string // in Bundle.Plans
-	name     string // as people know it
+	key      string // key in Bundle.Plans
+	name     string // path for people
 	text     string
-	plan     *Plan // nil when it can't be read
-	err      error // of reading it from the disk
+	plan     *Plan // nil if it can't be read
+	err      error // the error of reading it from disk
 	problems []Problem
 }
 
-// maxText is how many bytes all files together may have.
+// maxText is the maximum total size of all files, in bytes.
 const maxText = 8 << 20
 
-// file reads a file the first time that it is asked for.
+// file returns a file, reading it on the first call.
 func (l *loader) file(key string) *loaded {
 	if f := l.files[key]; f != nil {
 		return f
@@ -93,7 +92,7 @@ func (l *loader) file(key string) *loaded {
 	return f
 }
 
-// shown is what people call the file of a key.
+// shown returns the path for people of the file with that key.
 func (l *loader) shown(key string) string {
 	if path.IsAbs(key) || l.Task && key != l.b.Main {
 		return key
@@ -101,7 +100,7 @@ func (l *loader) shown(key string) string {
 	return path.Join(path.Dir(filepath.ToSlash(l.File)), key)
 }
 
-// unread says why a file can't be read, without the path that stands before it anyway.
+// unread describes why a file can't be read, without its path, which the message has already.
 func unread(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "there is no such file"
@@ -112,7 +111,7 @@ func unread(err error) string {
 	return fmt.Sprintf("reading it: %v", err)
 }
 
-// end puts together what was found.
+// end returns the bundle and all problems.
 func (l *loader) end() (*Bundle, []trellis.Problem) {
 	var problems []trellis.Problem
 	ok := true
@@ -123,7 +122,7 @@ func (l *loader) end() (*Bundle, []trellis.Problem) {
 		}
 		inOrder(f.problems)
 		for i, p := range f.problems {
-			if !slices.Contains(f.problems[:i], p) { // a file that is called twice can have the same said of it twice
+			if !slices.Contains(f.problems[:i], p) { // a file called twice may have the same problem twice
 				problems, ok = append(problems, p.In(f.name)), ok && p.Warning
 			}
 		}
@@ -139,8 +138,8 @@ func (l *loader) end() (*Bundle, []trellis.Problem) {
 	return l.b, problems
 }
 
-// Read is what a file of that name says, in whichever format; task: that it is the plan.json of a task. The plan is nil when one
-// of the problems is an error. What must hold beyond that is for [Load].
+// Read parses a file of that name, in any of the formats; task means that it is the plan.json of a task. The plan is nil if one
+// of the problems is an error. Checks beyond the schema are left to [Load].
 func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	text, broken := textOf(data)
 	if broken != nil {
@@ -163,7 +162,7 @@ func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	more = append(more, d.traps(more)...)
 	for _, f := range more {
 		f.Pointer = own(d.own, f.Pointer)
-		if !slices.ContainsFunc(said, func(p Problem) bool { return p.Line == f.Line && !p.Warning }) { // else it follows from that
+		if !slices.ContainsFunc(said, func(p Problem) bool { return p.Line == f.Line && !p.Warning }) { // else it follows from that problem
 			problems = append(problems, f)
 		}
 	}
@@ -173,7 +172,7 @@ func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	return p, problems
 }
 
-// openAs reads text as what its name says, or else what it looks like.
+// openAs reads text in the format of its extension, or else the one it looks like.
 func openAs(name, text string) (*document, []Problem) {
 	ext := strings.ToLower(path.Ext(name))
 	isYAML := ext == ".yaml" || ext == ".yml"
@@ -187,7 +186,7 @@ func openAs(name, text string) (*document, []Problem) {
 	return openYAML(text)
 }
 
-// give puts the values that a person gave into the vars of the main file, if it takes all of them and lacks none.
+// give sets vars of the main file to the given values. It returns false if one is not declared or a value is missing.
 func (l *loader) give(main *loaded) bool {
 	vars, before := main.plan.Vars, len(main.problems)
 	for _, name := range slices.Sorted(maps.Keys(l.Given)) {
@@ -218,7 +217,7 @@ func (l *loader) give(main *loaded) bool {
 	return len(main.problems) == before
 }
 
-// meantVar is the var that may have been meant, or what to do where none is near.
+// meantVar returns a hint about the var that may have been meant, or about what to do if no name is close.
 func meantVar(name string, vars map[string]*string) string {
 	if hint := trellis.Meant(name, names(vars)); hint != "" {
 		return hint
@@ -229,12 +228,12 @@ func meantVar(name string, vars map[string]*string) string {
 	return "name one of its vars: " + strings.Join(names(vars), ", ")
 }
 
-// problem is one at a pointer of the plan.
+// problem returns a problem at a pointer of the plan.
 func (p *Plan) problem(at, format string, args ...any) Problem {
 	return Problem{Pointer: own(p.own, at), Line: line(p.lines, at), Message: fmt.Sprintf(format, args...)}
 }
 
-// own is the pointer in the file of another tool, for one of the plan that was made of it.
+// own maps a pointer of a converted plan to the pointer in the file of the other tool.
 func own(pointers map[string]string, at string) string {
 	if pointers == nil {
 		return at

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	maxNesting = 10     // how deep files of steps may call each other
-	maxVisits  = 20_000 // how many steps are gone through, those of a file each time that it is called
+	maxNesting = 10     // maximum depth of files of steps that call each other
+	maxVisits  = 20_000 // maximum number of steps visited, counting those of a file for each call
 )
 
-// scope is what is known, before a run, of the values that steps see.
+// scope is the values that steps see, as far as they are known before a run.
 type scope struct {
-	file   string            // key of the file that they stand in
-	chain  []string          // the files that call each other down to it, the main one first
-	values map[string]string // of its vars, as far as they are known
-	loops  []*Step           // around the step, its own last
+	file   string            // key of the steps' file
+	chain  []string          // the chain of files that call each other, from the main one to this one
+	values map[string]string // known values of the file's vars
+	loops  []*Step           // the loops around the step, its own last
 }
 
-// into is the scope of the steps of a file, when a step gives it vars. The zero scope goes into the main one.
+// into returns the scope of the steps of a file, called with vars. From the zero scope, that file is the main one.
 func (sc scope) into(file string, p *Plan, vars map[string]*string) scope {
 	in := scope{file: file, chain: append(slices.Clone(sc.chain), file), values: map[string]string{}}
 	for name, v := range p.Vars {
@@ -37,7 +37,7 @@ func (sc scope) into(file string, p *Plan, vars map[string]*string) scope {
 	return in
 }
 
-// inside is the scope of what a step does, each time that it does it.
+// inside returns the scope inside a step, in each round of its loop if it has one.
 func (sc scope) inside(s *Step) scope {
 	if s.Loop() != "" {
 		sc.loops = append(slices.Clone(sc.loops), s)
@@ -45,7 +45,7 @@ func (sc scope) inside(s *Step) scope {
 	return sc
 }
 
-// items are what the innermost loop with that variable goes through. ok: that is known.
+// items returns the items of the innermost loop with that variable. ok reports whether they are known.
 func (sc scope) items(name string) (items []string, ok bool) {
 	for i := len(sc.loops) - 1; i >= 0; i-- {
 		s := sc.loops[i]
@@ -66,8 +66,8 @@ func (sc scope) knows(text string) bool {
 	})
 }
 
-// all is everything that a text becomes in the rounds of the loops around it. unknown is a name in it whose value
-// only the run knows.
+// all returns the different texts that a text becomes in the rounds of the loops around it. If a value is known only during the
+// run, unknown is its name.
 func (sc scope) all(text string) (list []string, unknown string) {
 	rounds := []map[string]string{{}}
 	for _, name := range placeholders(text) {
@@ -96,7 +96,7 @@ func (sc scope) all(text string) (list []string, unknown string) {
 	return list, ""
 }
 
-// follow goes through the files that steps of the main one call, and theirs, and counts what a run takes.
+// follow visits the files that steps of the main one call, recursively, and counts the activities of a run.
 func (l *loader) follow(main *loaded) {
 	n := l.steps(main, main.plan.Steps, "/steps", scope{}.into(main.key, main.plan, nil))
 	if n > maxActivities {
@@ -109,7 +109,7 @@ func (l *loader) follow(main *loaded) {
 	}
 }
 
-// steps follows a list of steps, and says how many activities it takes.
+// steps visits a list of steps, and returns how many activities they take.
 func (l *loader) steps(f *loaded, steps []Step, at string, sc scope) (n int) {
 	for i := range steps {
 		s, at := &steps[i], fmt.Sprintf("%s/%d", at, i)
@@ -128,7 +128,7 @@ func (l *loader) steps(f *loaded, steps []Step, at string, sc scope) (n int) {
 	return n
 }
 
-// call follows a step into the files that it calls.
+// call visits the files that a step calls.
 func (l *loader) call(f *loaded, s *Step, at string, sc scope) (n int) {
 	if s.Workflow == "" {
 		return 0
@@ -159,7 +159,7 @@ func (l *loader) wrong(f *loaded, at, hint, format string, args ...any) {
 	f.problems = append(f.problems, p)
 }
 
-// enter follows a step into one file.
+// enter visits one file that a step calls.
 func (l *loader) enter(f *loaded, s *Step, at, key string, sc scope) int {
 	chain := func() string {
 		var list []string
@@ -196,7 +196,7 @@ func (l *loader) enter(f *loaded, s *Step, at, key string, sc scope) int {
 	return 0
 }
 
-// agrees reports whether a step gives a file what that takes, and all that it needs.
+// agrees reports whether a step gives a file only vars that it declares, and all that it needs.
 func (l *loader) agrees(f *loaded, s *Step, at string, other *loaded) bool {
 	vars, ok := other.plan.Vars, true
 	for _, name := range names(s.Vars) {

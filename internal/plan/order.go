@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// order looks at what the steps of one list wait for, and goes into groups.
+// order checks the dependencies of the steps of one list, and recursively of groups.
 func (c *checker) order(steps []Step, at string) {
-	waits := make([][]int, len(steps)) // for which others, by their places
+	waits := make([][]int, len(steps)) // for each step, the indexes of the steps that it waits for
 	for i, s := range steps {
 		inner := fmt.Sprintf("%s/%d", at, i)
 		waits[i] = c.waits(steps, i, inner)
@@ -33,7 +33,7 @@ func (c *checker) order(steps []Step, at string) {
 	}
 }
 
-// waits are the places of the steps that one waits for.
+// waits returns the indexes of the steps that steps[i] waits for.
 func (c *checker) waits(steps []Step, i int, at string) (places []int) {
 	s := steps[i]
 	if s.DependsOn == nil {
@@ -54,7 +54,7 @@ func (c *checker) waits(steps []Step, i int, at string) (places []int) {
 	return places
 }
 
-// unknown is a dependency that is no neighbour of the step.
+// unknown reports a dependency that is not in the same list of steps.
 func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
 	if i := slices.IndexFunc(c.steps, func(o placed) bool { return o.ID == id }); i >= 0 {
 		p := c.add(at, "step %s depends on %s, which stands in another list of steps", s.ID, id)
@@ -65,17 +65,17 @@ func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
 	}
 	var ids []string
 	for _, o := range neighbours {
-		if o.ID != s.ID { // it can't wait for itself
+		if o.ID != s.ID { // a step can't wait for itself
 			ids = append(ids, o.ID)
 		}
 	}
 	c.add(at, "step %s depends on %s, which is not a step", s.ID, id).Hint = trellis.Meant(id, ids)
 }
 
-// ring finds circles.
+// ring finds cycles of dependencies.
 type ring struct {
 	waits  [][]int
-	state  []int // 0 not seen, 1 on the way, 2 done
+	state  []int // 0: not visited, 1: on the current path, 2: done
 	cycles [][]int
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Basis is what a plan says that holds for all of the work, whoever does or judges it.
+// Basis returns the parts of a plan that apply to all of the work, whoever does or judges it.
 func (p *Plan) Basis() string {
 	o := &outline{}
 	o.line("# %s", p.Title)
@@ -19,8 +19,8 @@ func (p *Plan) Basis() string {
 	return o.String()
 }
 
-// Course is the plan as text for the agent that carries it out: besides its basis, all that tells it what to do and how
-// that is going to be judged.
+// Course returns the rest of the plan as text for the agent that carries it out: everything besides Basis that says what to do
+// and how the result is judged.
 func (p *Plan) Course() string {
 	o := &outline{}
 	o.list("Requirements", p.Requirements)
@@ -34,7 +34,7 @@ func (p *Plan) Course() string {
 	return strings.TrimPrefix(o.String(), "\n")
 }
 
-// outline is text in the making.
+// outline builds a text with headings and lists.
 type outline struct{ strings.Builder }
 
 func (o *outline) line(format string, args ...any) { fmt.Fprintf(o, format+"\n", args...) }
@@ -49,7 +49,7 @@ func (o *outline) list(heading string, items []string) {
 	}
 }
 
-// indented moves all lines of a text but the first.
+// indented indents all lines of a text except the first.
 func indented(s, by string) string {
 	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+by)
 }
@@ -141,10 +141,10 @@ func (o *outline) step(s Step, number, indent string) {
 	}
 }
 
-// told is one line of a step.
+// told is one line about a step.
 type told struct{ name, text string }
 
-// told are the fields of a step but its id, title, type and steps.
+// told returns the fields of a step except its id, title, type and steps.
 func (s Step) told() []told {
 	return []told{
 		{"why", s.Description},
@@ -240,7 +240,7 @@ func (s Step) meantFor() string {
 	return strings.Join(list, ", ")
 }
 
-// pairs are vars in one line.
+// pairs returns vars on one line.
 func pairs(vars map[string]*string) string {
 	var list []string
 	for _, name := range names(vars) {
@@ -253,7 +253,7 @@ func pairs(vars map[string]*string) string {
 	return strings.Join(list, ", ")
 }
 
-// words say what proves a step.
+// words describes what proves a step.
 func (p *Proof) words() string {
 	if p == nil {
 		return ""

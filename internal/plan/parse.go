@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Parse reads a plan.json and says what is wrong with its JSON, its keys and its values, in the order of the
-// file. The plan is nil when one of the problems is an error. What must hold beyond that is for [Plan.Check].
-// It is for plans that are being written: [Load] reads YAML and files of other tools too.
+// Parse reads a plan.json and returns the problems of its JSON, its keys and its values, in the order of the file. The plan is
+// nil if one of the problems is an error. Further checks are left to [Plan.Check]. It is for plans that are being written:
+// [Load] also reads YAML and files of other tools.
 func Parse(data []byte) (*Plan, []Problem) {
 	d, broken := open(data)
 	if broken != nil {
@@ -30,7 +30,7 @@ func Parse(data []byte) (*Plan, []Problem) {
 	return p, problems
 }
 
-// plan is what the document says, nil when it can't be read as that.
+// plan returns the document's plan, nil if it is not a valid one.
 func (d *document) plan() (*Plan, []Problem) {
 	problems, end := d.version()
 	if end {
@@ -46,7 +46,7 @@ func (d *document) plan() (*Plan, []Problem) {
 	return p, problems
 }
 
-// fillChecks puts the values of vars into what is run whoever does the steps.
+// fillChecks fills the values of vars into the commands that Trellis runs itself.
 func (p *Plan) fillChecks() {
 	for i := range p.Preconditions {
 		p.Preconditions[i].Command = p.fill(p.Preconditions[i].Command)
@@ -56,7 +56,7 @@ func (p *Plan) fillChecks() {
 	}
 }
 
-// version looks at which version of the format this is. end: it is none that can be read.
+// version checks the version of the format. end reports that it is not supported.
 func (d *document) version() (problems []Problem, end bool) {
 	v := d.root.member("schema_version")
 	if v == nil {
@@ -73,7 +73,7 @@ func (d *document) version() (problems []Problem, end bool) {
 	return nil, false
 }
 
-// UnmarshalJSON reads a sentence, or {"command": "…"}.
+// UnmarshalJSON accepts a sentence, or {"command": "…"}.
 func (p *Precondition) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &p.Text) == nil {
 		return nil
@@ -86,7 +86,7 @@ func (p *Precondition) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes a format that UnmarshalJSON accepts.
 func (p Precondition) MarshalJSON() ([]byte, error) {
 	if p.Command == "" {
 		return json.Marshal(p.Text)
@@ -94,7 +94,7 @@ func (p Precondition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"command": p.Command})
 }
 
-// UnmarshalJSON reads a list of items, or a command.
+// UnmarshalJSON accepts a list of items, or a command.
 func (f *ForEach) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &f.Command) == nil {
 		return nil
@@ -105,7 +105,7 @@ func (f *ForEach) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes a format that UnmarshalJSON accepts.
 func (f ForEach) MarshalJSON() ([]byte, error) {
 	if f.Command != "" {
 		return json.Marshal(f.Command)
@@ -113,10 +113,10 @@ func (f ForEach) MarshalJSON() ([]byte, error) {
 	return json.Marshal(slices.Concat([]string{}, f.Items))
 }
 
-// placeholder matches {{name}}, and what only looks like it: with a $ before it.
+// placeholder matches {{name}}, and also ${{name}}, which is not a placeholder.
 var placeholder = trellis.Pattern(`\$?\{\{[A-Za-z_][A-Za-z0-9_]*\}\}`)
 
-// placeholders are the names between {{ and }} in a text, each once. {{ x }}, ${{x}} and {{.Go}} are none.
+// placeholders returns the names between {{ and }} in a text, each once. {{ x }}, ${{x}} and {{.Go}} are not placeholders.
 func placeholders(text string) (names []string) {
 	if !strings.Contains(text, "{{") {
 		return nil
@@ -129,8 +129,8 @@ func placeholders(text string) (names []string) {
 	return names
 }
 
-// fill puts the values of vars into a text.
+// fill replaces placeholders in a text by the values of vars.
 func (p *Plan) fill(text string) string { return Fill(text, scope{}.into("", p, nil).values) }
 
-// names are a map's keys, sorted.
+// names returns a map's keys, sorted.
 func names(vars map[string]*string) []string { return slices.Sorted(maps.Keys(vars)) }

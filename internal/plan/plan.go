@@ -1,5 +1,5 @@
-// Package plan knows plan.json: its fields, how it is read, what must hold in it beyond its schema, and how
-// agents and people are shown it. docs/reference/plan.md is its contract.
+// Package plan implements plan.json: its fields, how it is read, what must hold in it beyond its schema, and how it is shown to
+// agents and people. docs/reference/plan.md is its contract.
 package plan
 
 import "encoding/json"
@@ -7,8 +7,8 @@ import "encoding/json"
 // SchemaVersion is the version of the format that this package writes.
 const SchemaVersion = 1
 
-// Plan is a plan.json: what is to be done, in steps, and how one tells that it is done. Its vars are put into
-// what Trellis runs whoever does the steps: commands of preconditions and criteria.
+// Plan is a plan.json: what is to be done, in steps, and how to tell that it is done. Its vars are filled into the commands
+// that Trellis runs regardless of who carries out the steps: those of preconditions and criteria.
 type Plan struct {
 	SchemaVersion   int                `json:"schema_version"`
 	Title           string             `json:"title"`
@@ -18,7 +18,7 @@ type Plan struct {
 	Assumptions     []string           `json:"assumptions,omitempty"`
 	Preconditions   []Precondition     `json:"preconditions,omitempty"`
 	Files           []File             `json:"files,omitempty"`
-	Vars            map[string]*string `json:"vars,omitempty"` // nil: whoever runs the plan gives the value
+	Vars            map[string]*string `json:"vars,omitempty"` // nil: the value is given by whoever runs the plan
 	Parallel        bool               `json:"parallel,omitempty"`
 	Steps           []Step             `json:"steps"`
 	Acceptance      []Criterion        `json:"acceptance,omitempty"`
@@ -27,9 +27,9 @@ type Plan struct {
 	Rollback        []string           `json:"rollback,omitempty"`
 	Touches         []string           `json:"touches,omitempty"` // globs
 
-	lines map[string]int    // by JSON pointer, of the file it was read from
-	tool  string            // the other tool whose file that is
-	own   map[string]string // the pointers in that file, by those of the plan
+	lines map[string]int    // line numbers in the file it was read from, by JSON pointer
+	tool  string            // the tool whose file it was converted from; "" for a plan.json
+	own   map[string]string // JSON pointers in that file, by those in the plan
 }
 
 // File is a file that the plan changes.
@@ -40,14 +40,14 @@ type File struct {
 
 // Precondition must hold before the work begins. In JSON it is a sentence or {"command": "…"}.
 type Precondition struct {
-	Text    string // shown to people
-	Command string // exits 0 when it holds
+	Text    string // "" if there is a command
+	Command string // exits with 0 if the precondition holds
 }
 
 // Criterion is one way to tell that the work is done.
 type Criterion struct {
 	Criterion string   `json:"criterion"`
-	Verify    string   `json:"verify,omitempty"` // a command that exits 0 when it is met
+	Verify    string   `json:"verify,omitempty"` // a command that exits with 0 if the criterion is met
 	Level     string   `json:"level,omitempty"`  // must (default), should
 	Covers    []string `json:"covers,omitempty"` // acceptance items of the TaskSpec
 }
@@ -60,15 +60,15 @@ type Uncovered struct {
 
 // Kinds of steps.
 const (
-	Prompt   = "prompt"   // an agent does it
-	Script   = "script"   // a command does it
-	Approval = "approval" // a person allows it
+	Prompt   = "prompt"   // done by an agent
+	Script   = "script"   // done by a command
+	Approval = "approval" // allowed by a person
 	Log      = "log"      // a message
-	Workflow = "workflow" // another file
-	Group    = "group"    // steps of its own
+	Workflow = "workflow" // the steps of another file
+	Group    = "group"    // inner steps
 )
 
-// Step is one part of the work. Type is "" where it follows from the fields; see [Step.Kind].
+// Step is one part of the work. If Type is "", it follows from the other fields; see [Step.Kind].
 type Step struct {
 	ID             string             `json:"id"`
 	Title          string             `json:"title,omitempty"`
@@ -79,14 +79,14 @@ type Step struct {
 	Command        string             `json:"command,omitempty"`
 	Message        string             `json:"message,omitempty"`
 	Workflow       string             `json:"workflow,omitempty"`
-	Vars           map[string]*string `json:"vars,omitempty"` // of the other file
+	Vars           map[string]*string `json:"vars,omitempty"` // for the vars of the other file
 	Steps          []Step             `json:"steps,omitempty"`
 	Parallel       bool               `json:"parallel,omitempty"`
-	DependsOn      *[]string          `json:"depends_on,omitempty"` // nil: the step before it
+	DependsOn      *[]string          `json:"depends_on,omitempty"` // nil: the previous step
 	Covers         []string           `json:"covers,omitempty"`
 	Verify         string             `json:"verify,omitempty"`
 	Proof          *Proof             `json:"proof,omitempty"`
-	Risk           string             `json:"risk,omitempty"` // low, medium, high: a person allows it first
+	Risk           string             `json:"risk,omitempty"` // low, medium, high; high: a person has to allow the step
 	Output         string             `json:"output,omitempty"`
 	Context        []string           `json:"context,omitempty"`
 	ForEach        *ForEach           `json:"for_each,omitempty"`
@@ -116,14 +116,14 @@ type Proof struct {
 	Any      []Proof `json:"any,omitempty"`
 }
 
-// ForEach is what a step is done for, one after the other: a list, or a shell command whose lines are the
-// items. In JSON it is a list of strings or a string.
+// ForEach is the items that a step is done for, one after the other: a list, or the lines that a shell command prints. In JSON
+// it is a list of strings or a string.
 type ForEach struct {
 	Items   []string
 	Command string
 }
 
-// TaskSpec is what a requirement means in a fixed form, before anybody has looked at the code. It is a hint.
+// TaskSpec is a requirement in a fixed form, before anybody has looked at the code. It is a hint.
 type TaskSpec struct {
 	UserIntent  string   `json:"user_intent"`
 	Goals       []string `json:"goals"`
@@ -135,7 +135,7 @@ type TaskSpec struct {
 	Priority    string   `json:"priority"` // low, normal, high
 }
 
-// Action is something that the TaskSpec sees somebody do.
+// Action is something that the TaskSpec expects somebody to do.
 type Action struct {
 	Tool        string          `json:"tool"`
 	Params      json.RawMessage `json:"params,omitempty"` // an object
@@ -143,7 +143,7 @@ type Action struct {
 	Reason      string          `json:"reason,omitempty"`
 }
 
-// IDs are the ids of all steps, inner ones behind the one they belong to.
+// IDs returns the ids of all steps, those of inner steps after the step that contains them.
 func (p *Plan) IDs() []string { return stepIDs(p.Steps) }
 
 func stepIDs(steps []Step) (ids []string) {

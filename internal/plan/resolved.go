@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Line is one step of a bundle as a run is going to do it, with the values that are known before.
+// Line is one step of a bundle as a run will do it, with the values that are known before the run.
 type Line struct {
-	Depth  int      `json:"depth"` // in groups and files
-	Path   string   `json:"step"`  // ids from the top, with . between
+	Depth  int      `json:"depth"` // nesting depth in groups and files
+	Path   string   `json:"step"`  // ids from the top, separated by dots
 	Kind   string   `json:"kind"`
 	Title  string   `json:"title,omitempty"`
-	Does   string   `json:"does,omitempty"` // the first line of its command, prompt or message, with … where more follow; the files of a workflow
+	Does   string   `json:"does,omitempty"` // the first line of its command, prompt or message, with … if more follow; the files of a workflow
 	Loop   string   `json:"loop,omitempty"`
 	Verify string   `json:"verify,omitempty"`
 	Proof  string   `json:"proof,omitempty"`
-	Asks   bool     `json:"asks,omitempty"` // people are asked before it
-	After  []string `json:"after"`          // paths of the steps that it waits for
+	Asks   bool     `json:"asks,omitempty"` // people are asked before the step
+	After  []string `json:"after"`          // paths of the steps that this one waits for
 
-	Hash    string `json:"-"` // of the step
-	Checked bool   `json:"-"` // there is something that proves it
+	Hash    string `json:"-"` // hash of the step
+	Checked bool   `json:"-"` // whether something proves the step
 }
 
-// Resolved are all steps of the bundle in the order of its files, those of a group or of another file behind the
-// step that they belong to. Values of loops stand as {{name}}.
+// Resolved returns all steps of the bundle in the order of its files, those of a group or another file after the step that
+// contains them. Loop variables stay as {{name}}.
 func (b *Bundle) Resolved() []Line {
 	main := b.Plan("")
 	return b.lines(main.Steps, scope{}.into(b.Main, main, nil), "", 0)
@@ -78,16 +78,16 @@ func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	return l
 }
 
-// opening is the first line of a text, with a sign where more lines follow.
+// opening returns the first line of a text, with … if more lines follow.
 func opening(s string) string {
 	first := firstLine(s)
 	return first + unless(first == strings.TrimSpace(s), " …")
 }
 
-// Asks reports whether people are asked before a step.
+// Asks reports whether people are asked before the step.
 func (s *Step) Asks() bool { return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual") }
 
-// before are the places of the steps that one of a list waits for.
+// before returns the indexes of the steps that steps[i] waits for.
 func before(steps []Step, i int) (places []int) {
 	switch s := steps[i]; {
 	case s.DependsOn != nil:
@@ -106,7 +106,7 @@ func joined(path, id string) string {
 	return strings.TrimPrefix(path+"."+id, ".")
 }
 
-// goesThrough says what the loop of a step goes through.
+// goesThrough describes the loop of a step.
 func (s *Step) goesThrough(sc scope) string {
 	how := unless(s.Concurrency < 2, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	if s.ForEach != nil && s.ForEach.Command != "" {

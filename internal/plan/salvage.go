@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Salvage mends what is wrong with a TaskSpec and costs nothing: it cuts lists that are too long, drops optional
-// items that are blank or null, and says so. The rest stays as it is, user_intent and unknown keys above all.
-// Data that needs no mending, or is no JSON object that can be read in one way only, comes back unchanged.
+// Salvage repairs harmless mistakes in a TaskSpec: it cuts lists that are too long, drops optional items that are blank or
+// null, and returns a warning for each. Everything else stays unchanged, in particular user_intent and unknown keys. Data that
+// needs no repair, or is not a JSON object with an unambiguous meaning, is returned unchanged.
 func Salvage(data []byte) (mended []byte, warnings []string) {
 	d, broken := open(data)
 	if broken != nil || d.root.open != '{' || len(d.again) > 0 {
@@ -31,10 +31,10 @@ func Salvage(data []byte) (mended []byte, warnings []string) {
 	return []byte(d.root.flat()), s.warnings
 }
 
-// longest is how many items a list of the schema may have, 0 for what is no list.
+// longest returns the maximum number of items of a list in the schema, 0 if it is not a list.
 func longest(property, schema *node) (most int) {
 	if m := resolved(property, schema).member("maxItems"); m != nil {
-		_ = json.Unmarshal([]byte(m.node.text), &most) // a number of our own schema
+		_ = json.Unmarshal([]byte(m.node.text), &most) // our own schema has a number here
 	}
 	return most
 }
@@ -45,7 +45,7 @@ func (s *salvor) say(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
-// property mends one property of the TaskSpec, a list of at most so many items if most is not 0.
+// property repairs one property of the TaskSpec, a list of at most most items unless most is 0.
 func (s *salvor) property(root *node, m *member, most int) {
 	at := "/" + m.key
 	switch {
@@ -82,7 +82,7 @@ func (s *salvor) items(list *node, at string, most int) {
 	list.items = kept
 }
 
-// drop takes a member out of an object.
+// drop removes a member from an object.
 func (s *salvor) drop(object *node, key, at string) {
 	s.say("%s: is blank, left out", at)
 	object.members = slices.DeleteFunc(object.members, func(m member) bool { return m.key == key })
@@ -90,7 +90,7 @@ func (s *salvor) drop(object *node, key, at string) {
 
 func (n *node) null() bool { return n.text == "null" }
 
-// blank reports whether a value is null, or a string of nothing but spaces.
+// blank reports whether a value is null, or a blank string.
 func (n *node) blank() bool {
 	s, isText := n.str()
 	return n.null() || isText && strings.TrimSpace(s) == ""

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// smells warns of what mostly goes wrong in a step, though it needn't. Files of other tools have their own ways.
+// smells warns of what is usually, but not always, a mistake in a step. Files of other tools are exempt from most of it.
 func (c *checker) smells(s *placed) {
 	if s.Kind() == Prompt && !c.believed(s) {
 		c.step(s, "", "nothing tells whether it was done").mild("give it verify, or llm_as_judge, or a later step with a check that covers the same")
@@ -35,16 +35,16 @@ func (c *checker) smells(s *placed) {
 	}
 }
 
-// backward matches "read the output of the previous step" and its likes.
+// backward matches phrases such as "read the output of the previous step".
 var backward = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
 
-// roots begin the paths that only one machine has.
+// roots are the beginnings of paths that exist on one machine only.
 var roots = []string{"/tmp/", "/home/", "/Users/", "/root/", "/var/", "/mnt/", "/opt/", "~/"}
 
 var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:" + strings.Join(roots[:len(roots)-1], "|") + ")[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
 
-// abroad is the first path in a text that only one machine has. Plans are checked often and few texts have one, so that the pattern,
-// which looks at each byte, is kept for those with a root.
+// abroad returns the first path in a text that exists on one machine only. Plans are checked often and few texts have such a
+// path, so the regular expression is used only for texts with a root.
 func abroad(text string) string {
 	if !slices.ContainsFunc(roots, func(root string) bool { return strings.Contains(text, root) }) {
 		return ""
@@ -52,10 +52,10 @@ func abroad(text string) string {
 	return strings.Trim(onOneMachine().FindString(text), " \t\n\"'`=:(")
 }
 
-// listItem matches an item of a list in a prompt.
+// listItem matches a list item in a prompt.
 var listItem = trellis.Pattern(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`)
 
-// enumerated is how many items a text lists one after the other that are names or paths rather than sentences.
+// enumerated returns the length of the longest run of list items in a text that are names or paths rather than sentences.
 func enumerated(text string) int {
 	most, run := 0, 0
 	for l := range strings.Lines(text) {
@@ -80,7 +80,7 @@ func isName(item string) bool {
 	return len(words) == 1 || strings.Contains(first, "/") && path.Ext(first) != ""
 }
 
-// counts reports whether items are 1, 2, 3 ….
+// counts reports whether items are 1, 2, 3 and so on.
 func counts(items []string) bool {
 	for i, item := range items {
 		if strings.TrimSpace(item) != strconv.Itoa(i+1) {
@@ -90,7 +90,7 @@ func counts(items []string) bool {
 	return len(items) > 1
 }
 
-// numbered warns of steps that are one step, done several times.
+// numbered warns of steps that look like one step done several times.
 func (c *checker) numbered(steps []Step, at string) {
 	for i := 0; i < len(steps); i++ {
 		stem, n := numberOf(steps[i].ID)
@@ -111,7 +111,7 @@ func (c *checker) numbered(steps []Step, at string) {
 	}
 }
 
-// numberOf takes the number off the end of an id.
+// numberOf splits a number off the end of an id.
 func numberOf(id string) (stem string, n int) {
 	stem = strings.TrimRight(id, "0123456789")
 	n, err := strconv.Atoi(id[len(stem):])
@@ -121,8 +121,8 @@ func numberOf(id string) (stem string, n int) {
 	return stem, n
 }
 
-// literals warns of paths that several steps name though the plan does not say them in vars or files. Confirmed
-// commands are as they are.
+// literals warns of paths that several steps name and that the plan does not have in vars or files. Confirmed commands are
+// exempt.
 func (c *checker) literals() {
 	known := map[string]bool{}
 	for _, f := range c.p.Files {
@@ -155,7 +155,7 @@ func (c *checker) literals() {
 	}
 }
 
-// there reports whether the repository has a path.
+// there reports whether a path exists in the repository.
 func (c *checker) there(p string) bool {
 	if c.Exists == nil {
 		return false
@@ -164,7 +164,7 @@ func (c *checker) there(p string) bool {
 	return err == nil && ok
 }
 
-// paths are the words of a text that look like paths of files inside the repository.
+// paths returns the words of a text that look like paths of files in the repository.
 func paths(text string) (list []string) {
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`();,|&<>=:", r) }) {
 		w = strings.TrimRight(w, ".")

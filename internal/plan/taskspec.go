@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// CheckTaskSpec says what is wrong with a TaskSpec, each with its line.
+// CheckTaskSpec returns the problems of a TaskSpec, each with its line.
 func CheckTaskSpec(file string, data []byte) (problems []trellis.Problem) {
 	_, wrong := openTaskSpec(data)
 	for _, p := range wrong {
@@ -24,8 +24,8 @@ func openTaskSpec(data []byte) (*document, []Problem) {
 	return d, d.wrong("taskspec")
 }
 
-// ParseTaskSpec reads a TaskSpec, or says what is wrong with it, each as "<JSON pointer>: <reason>". Its lists are
-// never nil and it has a priority, said or not.
+// ParseTaskSpec parses a TaskSpec, or returns its problems, each as "<JSON pointer>: <reason>". The lists in the result are
+// never nil, and it always has a priority.
 func ParseTaskSpec(data []byte) (*TaskSpec, []string) {
 	d, problems := openTaskSpec(data)
 	var wrong []string
@@ -42,7 +42,7 @@ func ParseTaskSpec(data []byte) (*TaskSpec, []string) {
 	return &t, nil
 }
 
-// Stub is the TaskSpec that says no more than the requirement does.
+// Stub returns a TaskSpec that contains nothing but the requirement.
 func Stub(requirement string) TaskSpec {
 	if strings.TrimSpace(requirement) == "" {
 		requirement = "(the requirement is blank)"
@@ -51,7 +51,7 @@ func Stub(requirement string) TaskSpec {
 		Actions: []Action{}, Acceptance: []string{}, Priority: "normal"}
 }
 
-// Hint is the TaskSpec as text for the agents that plan and carry out.
+// Hint returns the TaskSpec as text for the agents that plan and implement.
 func (t TaskSpec) Hint() string {
 	o := &outline{}
 	o.line("%s", strings.TrimSpace(t.UserIntent))
@@ -84,7 +84,7 @@ func (t TaskSpec) actions() (list []string) {
 	return list
 }
 
-// TaskPriority is the priority that the task gets from it, "" where the TaskSpec says nothing of that kind.
+// TaskPriority returns the task priority for the TaskSpec's, "" if it doesn't determine one.
 func (t TaskSpec) TaskPriority() string {
 	switch t.Priority {
 	case "high":

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep lists and objects may stand in each other.
+// maxDepth is the maximum nesting of lists and objects.
 const maxDepth = 60
 
-// node is a JSON value with all that its text tells: the order of its members, how each part is spelled, where it
-// stands.
+// node is a JSON value with everything that its text shows: the order of its members, the spelling of each part, and its
+// position.
 type node struct {
 	open    byte   // '{', '[', or 0 for a scalar
-	text    string // of a scalar
+	text    string // text of a scalar
 	members []member
 	items   []*node
 	line    int
-	plain   string // a scalar of YAML that has no quotes, as it is written
-	block   bool   // a scalar of YAML that begins with | or >
-	at      string // pointer in the file of another tool that it is from
+	plain   string // text of a YAML scalar without quotes
+	block   bool   // a YAML scalar that begins with | or >
+	at      string // JSON pointer in the file of another tool that it comes from
 }
 
 type member struct {
 	key  string
-	text string // the key as it is written
+	text string // the key as written
 	line int
 	*node
 }
 
-// member is that of a key, nil where there is none.
+// member returns the member with a key, nil if there is none.
 func (n *node) member(key string) *member {
 	for i := range n.members {
 		if n.members[i].key == key {
@@ -43,7 +43,7 @@ func (n *node) member(key string) *member {
 
 var errDeep = errors.New("lists and objects stand in each other too deep")
 
-// treeOf reads valid JSON.
+// treeOf parses valid JSON.
 func treeOf(text string) (*node, error) {
 	r := treeReader{dec: json.NewDecoder(strings.NewReader(text)), text: text, line: 1}
 	r.dec.UseNumber()
@@ -56,7 +56,7 @@ type treeReader struct {
 	at, line int
 }
 
-// token reads the next one. line is then that of its first byte.
+// token reads the next token and sets line to the line of its first byte.
 func (r *treeReader) token() (json.Token, string, error) {
 	from := int(r.dec.InputOffset())
 	t, err := r.dec.Token()
@@ -106,7 +106,7 @@ func (r *treeReader) value(depth int) (*node, error) {
 	return n, err
 }
 
-// visit calls see with the pointer and line of every value below n, and whether its key stands there already.
+// visit calls see with the pointer and line of every value below n; again reports that its key occurred before.
 func (n *node) visit(at string, see func(pointer string, value *node, line int, again bool)) {
 	seen := map[string]bool{}
 	for _, m := range n.members {
@@ -122,7 +122,7 @@ func (n *node) visit(at string, see func(pointer string, value *node, line int, 
 	}
 }
 
-// find is the value at a pointer, nil where there is none.
+// find returns the value at a pointer, nil if there is none.
 func (n *node) find(pointer string) *node {
 	for _, part := range strings.Split(pointer, "/")[1:] {
 		i, err := strconv.Atoi(part)
@@ -138,7 +138,7 @@ func (n *node) find(pointer string) *node {
 	return n
 }
 
-// escape is a key as a JSON pointer has it.
+// escape escapes a key for a JSON pointer.
 func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }

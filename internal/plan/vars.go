@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// vars looks at values: in a task there is nobody who would give what is missing, and a step gives what it names.
+// vars checks the values of vars: each needs one in a task, where nobody could give it, and in the vars of a step.
 func (c *checker) vars(at string, vars map[string]*string) {
 	for _, name := range names(vars) {
 		v := vars[name]
@@ -30,8 +30,8 @@ func (c *checker) vars(at string, vars map[string]*string) {
 	}
 }
 
-// texts are the fields of a step in which placeholders are replaced, and the variables that they can have:
-// what a loop goes through is known before its own variable is.
+// texts returns the fields of a step in which placeholders are replaced, with the loop variables that they may use: for_each is
+// evaluated before its own loop's variable is set.
 func (s *placed) texts() (list []templated) {
 	outer := s.loops
 	if s.Step.Loop() != "" {
@@ -62,13 +62,13 @@ func (s *placed) texts() (list []templated) {
 	return list
 }
 
-// templated is a field in which placeholders are replaced.
+// templated is a field in which placeholders are replaced, and its loop variables.
 type templated struct {
 	field, value string
 	loops        []string
 }
 
-// reads looks at what a step refers to: placeholders, and the files that it writes and gets.
+// reads checks what a step refers to: placeholders, and the files that it writes and gets.
 func (c *checker) reads(s *placed) {
 	c.vars(s.at+"/vars", s.Vars)
 	for _, t := range s.texts() {
@@ -82,18 +82,18 @@ func (c *checker) reads(s *placed) {
 	}
 }
 
-// declared looks for placeholders that stand for nothing.
+// declared reports placeholders that have no value.
 func (c *checker) declared(s *placed, field, value string, loops []string) {
 	for _, name := range placeholders(value) {
 		if _, there := c.p.Vars[name]; !there && !slices.Contains(loops, name) {
 			p := c.step(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field))
 			p.Hint = c.near(name, loops)
-			p.Warning = c.p.tool == "tascer" || c.p.tool != "" && field == "title" // they put nothing in there
+			p.Warning = c.p.tool == "tascer" || c.p.tool != "" && field == "title" // these tools replace nothing there
 		}
 	}
 }
 
-// base is a field without the place in it.
+// base returns the name of a field without an index or key.
 func base(field string) string {
 	name, _, _ := strings.Cut(field, "/")
 	return name
@@ -106,7 +106,7 @@ func (c *checker) near(name string, loops []string) string {
 	return "declare it in vars"
 }
 
-// file is the value of a var that names a file, and whether there is such a var.
+// file returns the value of a var that names a file. ok is false if there is no such var, or no usable value.
 func (c *checker) file(s *placed, field, name string) (string, bool) {
 	v, there := c.p.Vars[name]
 	if !there {
@@ -131,7 +131,7 @@ func (c *checker) output(s *placed) {
 	}
 }
 
-// context looks whether there is going to be a file when the step begins.
+// context checks whether the file will exist when the step begins.
 func (c *checker) context(s *placed, field, name string) {
 	v, ok := c.file(s, field, name)
 	if !ok || c.Exists == nil || len(placeholders(v)) > 0 {

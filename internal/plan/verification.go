@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// maxVerifications is how many commands a verification step may stand for; one that stands for more is a step like others.
+// maxVerifications is the maximum number of commands in a verification step; a step with more is an ordinary step.
 const maxVerifications = 50
 
 // Verification is one command of the plan's verification steps, in one round of the loops around it.
 type Verification struct {
-	Path    string // as a run names the round: each.2.lint
+	Path    string // the path of the round in a run, such as each.2.lint
 	Step    Step
 	Command string
 }
 
-// proves reports whether a command that is its own proof belongs to the step.
+// proves reports whether the step is a command that is its own proof.
 func (s Step) proves() bool {
 	return s.Kind() == Script && s.Proof != nil && slices.Contains([]string{"test", "lint", "build"}, s.Proof.Type)
 }
 
-// verifies reports whether a step does nothing but prove: it does itself, or all steps that it groups do, in rounds
-// that are known before a run.
+// verifies reports whether a step only proves: it does so itself, or all steps of the group do, in rounds that are known before
+// a run.
 func (s Step) verifies() bool {
 	if s.ForEach != nil && s.ForEach.Command != "" || s.commands() > maxVerifications {
 		return false
@@ -37,7 +37,7 @@ func (s Step) verifies() bool {
 	return !own && len(s.Steps) > 0 && !slices.ContainsFunc(s.Steps, func(inner Step) bool { return !inner.verifies() })
 }
 
-// commands is how many commands a step runs, those of each round counted.
+// commands returns how many commands a step runs, counting those of each round.
 func (s Step) commands() int {
 	n := 1
 	if s.Kind() == Group {
@@ -49,14 +49,13 @@ func (s Step) commands() int {
 	return min(n*min(s.rounds(), maxRuns), maxRuns)
 }
 
-// VerificationAt is where the verification steps begin: the steps at the end that do nothing but prove tests, lint or
-// a build.
+// VerificationAt returns the index of the first verification step: the steps at the end that only prove tests, lint or a build.
 func (p *Plan) VerificationAt() int { return p.tail(Step.verifies) }
 
-// VerifyingScriptsAt is where runs of old had the verification steps begin: they did groups as they did other steps.
+// VerifyingScriptsAt returns where earlier versions had the verification steps begin: a group was an ordinary step then.
 func (p *Plan) VerifyingScriptsAt() int { return p.tail(Step.proves) }
 
-// tail is where the last steps begin that are of a kind.
+// tail returns the index of the first of the trailing steps for which is returns true.
 func (p *Plan) tail(is func(Step) bool) int {
 	i := len(p.Steps)
 	for i > 0 && is(p.Steps[i-1]) {
@@ -65,8 +64,8 @@ func (p *Plan) tail(is func(Step) bool) int {
 	return i
 }
 
-// Verification are the commands of the plan's verification steps, each once. Whoever carries out the plan leaves them
-// to those who check it.
+// Verification returns the commands of the plan's verification steps, each once. Whoever carries out the plan leaves them to
+// those who check it.
 func (p *Plan) Verification() (commands []string) {
 	for _, v := range p.Verifications() {
 		if !slices.Contains(commands, v.Command) {
@@ -76,7 +75,7 @@ func (p *Plan) Verification() (commands []string) {
 	return commands
 }
 
-// Verifications are all rounds of the verification steps.
+// Verifications returns all rounds of the verification steps.
 func (p *Plan) Verifications() (list []Verification) {
 	r := round{values: scope{}.into("", p, nil).values}
 	for _, s := range p.Steps[p.VerificationAt():] {
@@ -85,7 +84,7 @@ func (p *Plan) Verifications() (list []Verification) {
 	return list
 }
 
-// Phases are the titles of the steps before those of the verification.
+// Phases returns the titles of the steps before the verification steps.
 func (p *Plan) Phases() (titles []string) {
 	for _, s := range p.Steps[:p.VerificationAt()] {
 		titles = append(titles, p.fill(cmp.Or(s.Title, s.ID)))
@@ -93,7 +92,7 @@ func (p *Plan) Phases() (titles []string) {
 	return titles
 }
 
-// Tests are the commands that prove those steps, each once.
+// Tests returns the commands that prove those steps, each once.
 func (p *Plan) Tests() (commands []string) {
 	var of func([]Step)
 	of = func(steps []Step) {
@@ -108,14 +107,14 @@ func (p *Plan) Tests() (commands []string) {
 	return commands
 }
 
-// round is what is known in one round of the loops around a step.
+// round is one round of the loops around a step.
 type round struct {
 	path   string
-	values map[string]string // of vars and of the loops
-	loops  []string          // their variables
+	values map[string]string // values of vars and of the loop variables
+	loops  []string          // loop variables
 }
 
-// step are the commands of a step that verifies, in all rounds of its own.
+// step returns the commands of a verification step, in all rounds of its own loop.
 func (r round) step(s Step) (list []Verification) {
 	r.path = joined(r.path, s.ID)
 	if s.Loop() == "" {
@@ -139,8 +138,8 @@ func (r round) once(s Step) (list []Verification) {
 	return list
 }
 
-// command is what a step runs. A run sets the variables of loops in the environment; a command that asks for one there
-// sets it itself.
+// command returns the command line of a step. In a run, loop variables are set in the environment; here the command sets those
+// that it uses.
 func (r round) command(s Step) string {
 	line, set := Fill(s.Command, r.values), ""
 	for _, name := range r.loops {
@@ -151,7 +150,7 @@ func (r round) command(s Step) string {
 	return set + line
 }
 
-// Items are what a loop that needs no command goes through.
+// Items returns the items of a loop that doesn't get them from a command.
 func (s Step) Items(values map[string]string) (items []string) {
 	for i := range s.Repeat {
 		items = append(items, strconv.Itoa(i+1))

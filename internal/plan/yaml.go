@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// openYAML reads YAML as the JSON that it stands for, with its own lines. Words and numbers that not every
-// reader of YAML takes for the same are problems; none of them is guessed at.
+// openYAML reads YAML as the JSON that it stands for, with the lines of the YAML. Words and numbers that YAML readers interpret
+// differently are reported as problems; none of them is guessed at.
 func openYAML(text string) (*document, []Problem) {
 	top, broken := yamlOf(text)
 	if broken != nil {
@@ -30,7 +30,7 @@ func openYAML(text string) (*document, []Problem) {
 	return documentOf(root.flat(), root), r.problems
 }
 
-// yamlOf is the one document of a text.
+// yamlOf parses a text that is a single document.
 func yamlOf(text string) (*yaml.Node, *Problem) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc, more yaml.Node
@@ -47,7 +47,7 @@ func yamlOf(text string) (*yaml.Node, *Problem) {
 	return doc.Content[0], nil
 }
 
-// notYAML says where a text stops being YAML, and what mostly is the matter there.
+// notYAML returns the problem of a text that is not YAML: the line, and the most likely cause.
 func notYAML(src string, err error) *Problem {
 	line, message := text.YAMLError(err)
 	p := &Problem{Line: badLine(src, line), Message: "not valid YAML: " + message}
@@ -67,8 +67,8 @@ func notYAML(src string, err error) *Problem {
 	return p
 }
 
-// badLine is the line that keeps a text from being YAML: what stands before it is. The parser's own number is
-// often that of the block around the mistake; it has to do where looking closer would take long.
+// badLine returns the line that makes a text invalid YAML: the text before it is valid. The parser's own line, which is often
+// that of the enclosing block, is returned if the search would take too long.
 func badLine(text string, said int) int {
 	lines := strings.SplitAfter(text, "\n")
 	size := len(text)
@@ -82,12 +82,12 @@ func badLine(text string, said int) int {
 	return min(said, len(lines))
 }
 
-// yamlReader makes a tree of a YAML document.
+// yamlReader converts a YAML document to a tree.
 type yamlReader struct {
-	last     int      // line of the text
-	left     int      // how many bytes the rest may become: aliases repeat what they stand for
-	aliases  int      // that the value stands in
-	over     *Problem // it is too large or too deep to go on
+	last     int      // the last line of the text
+	left     int      // how many bytes the rest may expand to: aliases repeat their anchors
+	aliases  int      // nesting of aliases around the value
+	over     *Problem // set if the document is too large or too deep
 	problems []Problem
 }
 
@@ -95,7 +95,7 @@ func (r *yamlReader) add(n *yaml.Node, hint, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Line: r.line(n), Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// line is that of a value. What is empty can stand behind the end.
+// line returns the line of a value. An empty value may be located after the end.
 func (r *yamlReader) line(n *yaml.Node) int { return min(n.Line, r.last) }
 
 func (r *yamlReader) value(n *yaml.Node, depth int) *node {
@@ -108,7 +108,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) *node {
 	out := &node{line: at, text: "null"}
 	r.left -= len(n.Value) + 4
 	if r.aliases > 0 {
-		r.left -= 60 // what a value takes in memory, however short it is
+		r.left -= 60 // approximate memory for even the smallest value
 	}
 	if r.left < 0 && r.over == nil {
 		r.over = &Problem{Line: at, Message: fmt.Sprintf("its aliases make more than %d MB of it", 4*MaxBytes>>20)}
@@ -135,7 +135,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) *node {
 	return out
 }
 
-// mapping fills out with the members of n, and with those that it merges: its own come first.
+// mapping sets the members of out to those of n, followed by merged ones (<<).
 func (r *yamlReader) mapping(n *yaml.Node, out *node, depth int) {
 	out.open, out.text = '{', "{"
 	var merged []*yaml.Node
@@ -158,7 +158,7 @@ func (r *yamlReader) mapping(n *yaml.Node, out *node, depth int) {
 	}
 }
 
-// merge adds the members of a mapping, or of a list of such, whose keys out lacks.
+// merge adds the members of a mapping, or of a list of mappings, whose keys out lacks.
 func (r *yamlReader) merge(v *yaml.Node, out *node, depth int) {
 	from := r.value(v, depth+1)
 	sources := from.items
@@ -194,7 +194,7 @@ func (r *yamlReader) key(k *yaml.Node) *member {
 	return &member{key: k.Value, text: jsonText(k.Value), line: r.line(k)}
 }
 
-// scalar fills out with text, a number, true, false or null.
+// scalar sets out to a text, a number, true, false or null.
 func (r *yamlReader) scalar(n *yaml.Node, out *node, tag string) {
 	if plain(n) {
 		out.plain = n.Value
@@ -224,7 +224,7 @@ func plain(n *yaml.Node) bool {
 	return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
 }
 
-// trap is what a word without quotes is to readers of YAML 1.1, "" when they agree that it is text.
+// trap returns how YAML 1.1 readers interpret an unquoted word, "" if they agree that it is text.
 func trap(word string) string {
 	switch strings.ToLower(word) {
 	case "yes", "on":
@@ -235,16 +235,16 @@ func trap(word string) string {
 	return ""
 }
 
-// jsonText is a text as JSON has it.
+// jsonText returns a text as a JSON string.
 func jsonText(s string) string {
 	raw, err := text.JSON(s)
 	if err != nil {
-		panic(err) // every text has a JSON form
+		panic(err) // every text can be encoded
 	}
 	return string(raw)
 }
 
-// hint says how to write a value of YAML that the schema does not take.
+// hint returns how to write a YAML value that the schema rejects.
 func (n *node) hint(message string) string {
 	switch {
 	case n == nil:
@@ -259,8 +259,7 @@ func (n *node) hint(message string) string {
 	return ""
 }
 
-// traps warns of words without quotes that other readers of YAML don't take for text. Problems are those of the
-// document that are known.
+// traps warns of unquoted words that other YAML readers don't interpret as text, except where problems already has a problem.
 func (d *document) traps(problems []Problem) (more []Problem) {
 	d.root.visit("", func(pointer string, n *node, line int, again bool) {
 		if trap(n.plain) == "" || again || slices.ContainsFunc(problems, func(p Problem) bool { return p.Pointer == pointer }) {
