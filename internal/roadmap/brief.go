@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// maxTold is how much of an objective a planner is told, in bytes.
+// maxTold is the maximum length of an objective in a requirement, in bytes.
 const maxTold = 64 << 10
 
-// Requirement is what a planner is asked for: the step alone, and the objective around it, which is no order.
+// Requirement returns the requirement for a planner: only the step, with the objective as background.
 func Requirement(name, title string, s Step, src []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Step %s of the objective %q: %s\n\n", s.ID, cmp.Or(title, name), s.Description)
@@ -29,7 +29,7 @@ func Requirement(name, title string, s Step, src []byte) string {
 	return b.String()
 }
 
-// PlanCommand is what to type for a step to be planned, or its planning to be gone on with; without an id the next one.
+// PlanCommand returns the command that plans a step, or resumes its planning; without an id, the next step.
 func PlanCommand(name, step string) string {
 	if step == "" {
 		return "trellis objective plan " + trellis.ShellWord(name)
@@ -37,7 +37,7 @@ func PlanCommand(name, step string) string {
 	return fmt.Sprintf("trellis objective plan %s --step %s", trellis.ShellWord(name), trellis.ShellWord(step))
 }
 
-// Title is what a step's task is called until its plan says better.
+// Title returns the title of a step's task before it is planned.
 func (s Step) Title() string {
 	if s.Description == "" {
 		return "Step " + s.ID
@@ -45,10 +45,10 @@ func (s Step) Title() string {
 	return fmt.Sprintf("Step %s: %s", s.ID, s.Description)
 }
 
-// taskWords is how long the name of a step's task is at most, before a number that tells it from others.
+// taskWords is the maximum length of the name of a step's task, before a number that makes it unique.
 const taskWords = trellis.MaxName - 4
 
-// TaskName is the name of a step's task: of its description as many words as fit, else of its id.
+// TaskName returns the name for a step's task: as many words of its description as fit, otherwise its id.
 func (s Step) TaskName() string {
 	words := strings.Fields(s.Description)
 	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= taskWords {

@@ -7,14 +7,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// bare is the text of a cell without comments and with its escaped bars as bars. A comment without an end reaches to
-// the end of the cell: it has a bar in it.
+// bare returns the text of a cell without comments and with escaped bars unescaped. An unterminated comment extends to the end
+// of the cell: it contained a bar.
 func bare(raw string) string {
 	text, _ := cutComments(raw)
 	return strings.TrimSpace(strings.ReplaceAll(text, `\|`, "|"))
 }
 
-// cutComments parts a cell into its text and its comments.
+// cutComments separates the text of a cell from its comments.
 func cutComments(raw string) (string, []string) {
 	if !strings.Contains(raw, "<!--") {
 		return raw, nil
@@ -37,10 +37,10 @@ func cutComments(raw string) (string, []string) {
 	}
 }
 
-// wrappers are the marks around what is bold, struck out, slanted or code.
+// wrappers are the marks around bold, struck out, italic and code text.
 var wrappers = []string{"**", "__", "~~", "*", "_", "`"}
 
-// plain is s without the marks around all of it, and the words of a link instead of the link.
+// plain returns s without the marks around all of it, and with the text of a link instead of the link.
 func plain(s string) string {
 	for {
 		s = unmarked(s)
@@ -52,7 +52,7 @@ func plain(s string) string {
 	}
 }
 
-// unmarked is s without the marks around all of it.
+// unmarked returns s without the marks around all of it.
 func unmarked(s string) string {
 	for i := 0; i < len(wrappers); i++ {
 		s = strings.TrimSpace(s)
@@ -64,7 +64,7 @@ func unmarked(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// link takes [words](address) apart.
+// link splits [words](address).
 func link(s string) (words, address string, ok bool) {
 	if !strings.HasPrefix(s, "[") || !strings.HasSuffix(s, ")") || strings.Count(s, "](") != 1 {
 		return "", "", false
@@ -73,7 +73,7 @@ func link(s string) (words, address string, ok bool) {
 	return words, address, true
 }
 
-// stepID is the id that a cell says, without marks, the word step before it and a check mark that says it is done.
+// stepID returns the id in a cell, without marks, without the word step before it, and without a check mark for done.
 func stepID(cell string) string {
 	id := plain(strings.Trim(plain(cell), checkMarks+" "))
 	for _, word := range []string{"step ", "node "} {
@@ -90,10 +90,10 @@ func struck(cell string) bool {
 	return len(cell) > 4 && strings.HasPrefix(cell, "~~") && strings.HasSuffix(cell, "~~")
 }
 
-// dash reports whether a cell says that there is nothing in it.
+// dash reports whether a cell is empty or a dash, which means that there is nothing in it.
 func dash(s string) bool { return s == "" || s == "-" || s == "–" || s == "—" }
 
-// reference is what a PR cell says.
+// reference is the content of a PR cell.
 type reference struct {
 	plan string
 	prs  []string
@@ -107,7 +107,7 @@ var (
 	pullPath   = trellis.Pattern(`/(?:pull|pulls|merge_requests)/(\d+)`)
 )
 
-// readReference reads a PR cell: nothing, pull requests, or the plan of the step.
+// readReference parses a PR cell: nothing, pull requests, or the plan of the step.
 func readReference(cell string) reference {
 	cell = unmarked(cell)
 	if dash(cell) {
@@ -117,7 +117,7 @@ func readReference(cell string) reference {
 		plan := plain(cell[len(n):])
 		return reference{plan: plan, odd: plan == "" || strings.ContainsAny(plan, " \t,")}
 	}
-	if number(cell) { // as most are
+	if number(cell) { // the most common form
 		return reference{prs: []string{cell}}
 	}
 	var prs []string
@@ -136,13 +136,13 @@ func readReference(cell string) reference {
 	return reference{prs: prs, odd: len(prs) == 0}
 }
 
-// number reports whether s is #12.
+// number reports whether s is of the form #12.
 func number(s string) bool {
 	digits, ok := strings.CutPrefix(s, "#")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// pull is the pull request that a word or a link of a PR cell names.
+// pull returns the pull request that a word or a link of a PR cell names.
 func pull(word string) string {
 	words, address, isLink := link(word)
 	if !isLink {
@@ -158,11 +158,11 @@ func pull(word string) string {
 }
 
 const (
-	checkMarks = "✅✔✓☑\uFE0F" // with what makes a picture of one
+	checkMarks = "✅✔✓☑\uFE0F" // including the emoji variation selector
 	stateMarks = checkMarks + "🚫⛔⏭🔄⏳🚧"
 )
 
-// readStatus is the state that a Status cell names, "" for one that says nothing, and whether it is one.
+// readStatus returns the state in a Status cell, "" for an empty cell, and whether it is known.
 func readStatus(cell string) (State, bool) {
 	word := strings.ToLower(plain(cell))
 	if dash(word) {
@@ -170,7 +170,7 @@ func readStatus(cell string) (State, bool) {
 	}
 	word = strings.Trim(word, stateMarks+" ")
 	switch strings.NewReplacer("_", " ", "-", " ").Replace(word) {
-	case "": // a mark alone
+	case "": // only a mark
 		if strings.ContainsAny(cell, "✅✔✓☑") {
 			return Done, true
 		}

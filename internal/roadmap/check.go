@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// findProblems finds what only all steps together show, and sorts everything by line.
+// findProblems finds problems that concern several steps, and sorts all problems by line.
 func (r *Roadmap) findProblems() {
 	r.findTwice()
 	r.findUnknown()
@@ -44,8 +44,8 @@ func (r *Roadmap) findUnknown() {
 	}
 }
 
-// meant is a hint at the id of another step that somebody may have meant. It looks at every step, and so only for the first few;
-// short ids are all near to each other.
+// meant returns a hint about the id of another step that may have been meant. As it compares every step, it does so only for
+// the first few problems; short ids are all close to each other.
 func (r *Roadmap) meant(of Step, id string) string {
 	if len(r.problems) > 20 || len(id) < 3 {
 		return ""
@@ -62,10 +62,10 @@ func (r *Roadmap) meant(of Step, id string) string {
 	return ""
 }
 
-// maxCircles is how many circles are reported: steps that all depend on each other make a great many.
+// maxCircles is the maximum number of cycles that are reported: steps that all depend on each other have a great many.
 const maxCircles = 10
 
-// findCircles reports circles of dependencies, each from its first step on: one for every dependency that closes one.
+// findCircles reports cycles of dependencies, each beginning with its first step: one for every dependency that closes a cycle.
 func (r *Roadmap) findCircles() {
 	c := circles{Roadmap: r, mark: make([]mark, len(r.Steps))}
 	for i := range r.Steps {
@@ -82,7 +82,7 @@ const (
 	left
 )
 
-// circles follows dependencies depth first, without recursion: chains are as long as roadmaps.
+// circles follows dependencies depth first, without recursion: chains can be as long as the roadmap.
 type circles struct {
 	*Roadmap
 	mark []mark
@@ -122,7 +122,7 @@ func (c *circles) from(step int) {
 	}
 }
 
-// closed reports the circle at the end of the path that begins at a step.
+// closed reports the cycle at the end of the path that begins with a step.
 func (c *circles) closed(step int) {
 	begin := slices.IndexFunc(c.path, func(v visit) bool { return v.step == step })
 	var steps []int

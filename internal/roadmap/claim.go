@@ -15,20 +15,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
-// Store is where the roadmaps of a repository are worked on, by several processes and by people with editors.
+// Store gives access to the roadmaps of a repository, which several processes and people with editors change concurrently.
 type Store struct {
 	Root   string // main checkout
 	Disk   *durable.Disk
-	Holder durable.Holder // who we are, for others that wait
+	Holder durable.Holder // identifies this process to others that wait
 }
 
-// locks are kept where git sees nothing, one for each roadmap's file and one for each of its steps.
+// locks returns the folder, ignored by git, of the locks of a roadmap: one for its file and one for each of its steps.
 func (d Store) locks(name string) string {
 	return filepath.Join(d.Root, ".trellis", ".runtime", "objectives", name)
 }
 
-// Claim takes a step for planning, until Unlock. *durable.HeldError: another process plans it. That it is planned
-// stands in the directory that its planning begins with; the lock only keeps two from beginning at once.
+// Claim locks a step for planning, until Unlock. The error is a *durable.HeldError if another process holds it. That a step is
+// planned is recorded by the directory that its planning creates; the lock only prevents two from beginning at once.
 func (d Store) Claim(name, step string) (*durable.Lock, error) {
 	sum := sha256.Sum256([]byte(step))
 	path, err := d.lock(name, "step-"+hex.EncodeToString(sum[:8])+".lock")
@@ -49,20 +49,20 @@ func (d Store) lock(name, file string) (string, error) {
 }
 
 const (
-	editWait = 10 * time.Second      // for others that edit the same file, which need milliseconds
-	atRest   = 50 * time.Millisecond // since a file was written by somebody else: an editor may be at it
-	again    = 20                    // times that a file may change under an edit
+	editWait = 10 * time.Second      // for other edits of the file, which take milliseconds
+	atRest   = 50 * time.Millisecond // since somebody else wrote a file: an editor may still be writing
+	again    = 20                    // how often a file may change during an edit
 )
 
-// Edit changes the file of a roadmap. change is given what is in it and says what is to be; it is called again when the
-// file has changed meanwhile, which people may do at any time: nothing that was there when the file was replaced is
-// lost, as far as durable.Replace goes; and a file that is just being written is left to rest first. One that needs no
-// change is not written.
+// Edit changes the file of a roadmap. change gets the content and returns the new one; it is called again if the file has
+// changed meanwhile, which people may do at any time: nothing that was there when the file was replaced is lost, as far as
+// durable.Replace guarantees it. A file that is being written is first left to rest. If nothing changes, the file is not
+// written.
 func (d Store) Edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
 	return d.alone(ctx, name, func(ctx context.Context) error { return d.edit(ctx, name, change) })
 }
 
-// alone does something while nobody else edits the roadmap or notes what is in it.
+// alone calls do while nobody else edits the roadmap or its notes.
 func (d Store) alone(ctx context.Context, name string, do func(context.Context) error) error {
 	path, err := d.lock(name, "file.lock")
 	if err != nil {
@@ -79,10 +79,10 @@ func (d Store) alone(ctx context.Context, name string, do func(context.Context) 
 }
 
 func (d Store) edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
-	if _, err := Read(d.Root, name); err != nil { // which says best what is wrong
+	if _, err := Read(d.Root, name); err != nil { // has the best error message
 		return err
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(d.Root, filepath.FromSlash(File(name)))) // a link is followed, not replaced
+	path, err := filepath.EvalSymlinks(filepath.Join(d.Root, filepath.FromSlash(File(name)))) // follow a link instead of replacing it
 	if err != nil {
 		return fmt.Errorf("reading objective %s: %w", name, err)
 	}
@@ -104,11 +104,11 @@ func (d Store) replace(ctx context.Context, name, path string, change func([]byt
 	if err != nil || bytes.Equal(now, src) {
 		return err
 	}
-	durable.Sweep(filepath.Dir(path), time.Now()) // what a process that was killed here left
+	durable.Sweep(filepath.Dir(path), time.Now()) // temporary files of a killed process
 	return d.Disk.Replace(path, src, now)
 }
 
-// calm reads a file that nobody has written for a moment.
+// calm waits until nobody has written a file for a moment, and reads it.
 func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
 	for {
 		src, err := Read(d.Root, name)
@@ -120,7 +120,7 @@ func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
 			return nil, fmt.Errorf("reading the roadmap: %w", err)
 		}
 		wait := atRest - time.Since(st.ModTime())
-		if wait <= 0 || wait > atRest { // or it was written in the future
+		if wait <= 0 || wait > atRest { // or its time is in the future
 			return src, nil
 		}
 		if err := patience.Sleep(ctx, wait); err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Due is what the roadmap has to say of a step, after what became of its task.
+// Due is the changes to a step's row that follow from the state of its task.
 type Due struct {
 	Step    string
 	Work    Work
 	Changes []Change
-	Note    Note   // once it says so
-	Other   string // what the PR cell says instead of the task, which nobody may overwrite; "" when that is not so
+	Note    Note   // the note after the changes
+	Other   string // content of the PR cell instead of the task, which may not be overwritten; "" if there is none
 
-	can  map[Cell]bool // which cells the step has
-	open bool          // a pull request in the PR cell does not mean that the step is done
+	can  map[Cell]bool // the cells that the step has
+	open bool          // a pull request in the PR cell doesn't mean that the step is done
 }
 
-// Change is a cell that is to say something else.
+// Change is a new value for a cell.
 type Change struct {
 	Step  string `json:"step"`
 	Cell  Cell   `json:"cell"`
@@ -32,8 +32,8 @@ type Change struct {
 	Why   string `json:"why"`
 }
 
-// Due is what the roadmap has to say of its steps. What a person wrote stays: only a cell that is empty gets a link, and
-// only a blocked that was written for the task is taken back.
+// Due returns the changes that are due. What a person wrote stays: only an empty cell gets a link, and only a blocked that was
+// written for the task is reverted.
 func (r *Roadmap) Due(w *Works) (list []Due) {
 	for _, s := range r.Steps {
 		work, ok := r.work(w, s)
@@ -59,7 +59,7 @@ func (r *Roadmap) has(s Step, c Cell) bool {
 	return !errors.Is(err, ErrNoCell)
 }
 
-// work is the task of a step: the one that its cell names, else one that says it is the step's.
+// work returns the task of a step: the one that its cell names, otherwise one that says it belongs to the step.
 func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
 	if s.Plan != "" {
 		if work, ok := w.Planned(r.Name, s.Plan); ok {
@@ -73,18 +73,19 @@ func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
 	return work, ok
 }
 
-// given reports whether a person took the link to a task that is dead out of the roadmap: the step is free again.
+// given reports whether a person removed the link to a dead task from the roadmap, which makes the step free again.
 func (w Work) given(s Step) bool {
 	return w.Dead() && s.Plan == "" && dash(plain(s.Text(PR))) && ReadNote(w.Dir).Linked
 }
 
-// Free reports whether a step can be planned, or its planning gone on with: it has no task that stands for it.
+// Free reports whether a step can be planned, or its planning resumed: it has no task, a draft, or a dead one whose link a
+// person removed.
 func (r *Roadmap) Free(w *Works, s Step) bool {
 	work, ok := w.Of(r.Name, s.ID)
 	return !ok || work.Draft || work.given(s)
 }
 
-// Link is what the PR cell says of a task that a step was planned as.
+// Link returns the PR cell's text for the task that a step was planned as.
 func (n Note) Link(task string) string {
 	if n.Issue > 0 {
 		return fmt.Sprintf("plan #%d", n.Issue)
@@ -92,7 +93,7 @@ func (n Note) Link(task string) string {
 	return "plan " + task
 }
 
-// link has the step name the task, or the pull request that came of it.
+// link makes the step name the task, or the pull request that resulted from it.
 func (d *Due) link(s Step) {
 	task, now := d.Work.Name(), plain(s.Text(PR))
 	link, why := d.Note.Link(task), "it is planned as "+task
@@ -119,7 +120,7 @@ func (d *Due) link(s Step) {
 	}
 }
 
-// change has a cell say something else, where there is such a cell.
+// change records a new value for a cell, if the step has that cell.
 func (d *Due) change(s Step, c Cell, value, why string) {
 	if s.Text(c) != value && d.can[c] {
 		d.Changes = append(d.Changes, Change{s.ID, c, s.Text(c), value, why})
@@ -128,7 +129,7 @@ func (d *Due) change(s Step, c Cell, value, why string) {
 
 var pullNumberOf = trellis.Pattern(`/(?:pull|pulls|merge_requests)/([1-9]\d*)/?$`)
 
-// pull is #12 for the pull request of a task that is through, "" without one.
+// pull returns #12 for the pull request of a task that is in review or completed, "" if there is none.
 func (w Work) pull() string {
 	if w.Task.Status != trellis.Review && w.Task.Status != trellis.Completed {
 		return ""
@@ -140,7 +141,7 @@ func (w Work) pull() string {
 	return "#" + m[1]
 }
 
-// status has the Status cell say what people have to know of the task.
+// status makes the Status cell reflect the state of the task.
 func (d *Due) status(s Step) {
 	state, _ := readStatus(s.Text(Status))
 	switch {
@@ -164,7 +165,7 @@ func (d *Due) status(s Step) {
 	}
 }
 
-// how says how a completed task ended.
+// how describes the result of a completed task.
 func (w Work) how() string {
 	switch w.Pipeline.Outcome {
 	case trellis.NoChangeNeeded:
@@ -175,7 +176,7 @@ func (w Work) how() string {
 	return string(trellis.Completed)
 }
 
-// Why says why nothing comes of a task that is dead.
+// Why returns the reason why a task is dead.
 func (w Work) Why() string {
 	switch f := w.Pipeline.Failure; {
 	case w.Status == trellis.Rejected && w.Pipeline.Rejection.Details != "":

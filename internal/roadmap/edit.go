@@ -9,15 +9,14 @@ import (
 )
 
 var (
-	// ErrNoStep says that a roadmap has no step of that id.
+	// ErrNoStep means that a roadmap has no step with that id.
 	ErrNoStep = errors.New("no such step")
-	// ErrNoCell says that a step's table has no column of that name.
+	// ErrNoCell means that a step's table has no column with that name.
 	ErrNoCell = errors.New("no such column")
 )
 
-// set is the roadmap once a cell of a step says value, with no other byte changed. Bars in the value are escaped, and
-// comments in the cell stay. What [Parse] would refuse then is left alone.
-// Errors match ErrNoStep and ErrNoCell.
+// set returns the roadmap with a cell of a step set to value and no other byte changed. Bars in the value are escaped, and
+// comments in the cell are kept. A change that [Parse] would refuse is an error. Errors match ErrNoStep and ErrNoCell.
 func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
 	s := r.Step(step)
 	if s == nil {
@@ -44,14 +43,14 @@ func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
 	return now, nil
 }
 
-// with is the roadmap of the changed file.
+// with parses the changed file.
 func (r *Roadmap) with(ch change) (*Roadmap, error) {
 	out := make([]byte, 0, len(r.src)+len(ch.text))
 	out = append(append(append(out, r.src[:ch.from]...), ch.text...), r.src[ch.to:]...)
 	return Parse(r.Name, out)
 }
 
-// sameBut checks that a changed file reads as the roadmap did, but for one cell.
+// sameBut checks that a changed file is read like the old one, except for one cell.
 func (r *Roadmap) sameBut(now *Roadmap, s *Step, c Cell, value string) error {
 	if len(now.Steps) != len(r.Steps) {
 		return errors.New("the table would fall apart")
@@ -102,8 +101,8 @@ func (p *place) append(n int, value string) change {
 	return change{p.row.end, p.row.end, " |" + text}
 }
 
-// fill is a cell with another text: the space around it stays, and so does its width when the text is not too long.
-// The last cell of a row without a bar at its end has no space behind it.
+// fill returns a cell with another text: the space around the text is kept, and so is its width if the text is not too long. If
+// last, the cell is the last of a row without a final bar, and has no space after it.
 func fill(old, text string, last bool) string {
 	body := strings.TrimSpace(old)
 	lead, trail := " ", " "

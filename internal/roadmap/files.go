@@ -14,20 +14,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ErrNotFound says that there is no objective of that name.
+// ErrNotFound means that there is no objective with that name.
 var ErrNotFound = errors.New("no such objective")
 
 const (
 	folder = ".trellis/objectives"
 	suffix = ".md"
-	// maxName is the longest name of an objective, in bytes.
+	// maxName is the maximum length of an objective's name, in bytes.
 	maxName = 100
 )
 
-// File is the path of an objective's file below the repository's root.
+// File returns the path of an objective's file, relative to the root of the repository.
 func File(name string) string { return folder + "/" + name + suffix }
 
-// CheckName says why a name is none that an objective may have: letters and digits, and in between dots, dashes and
+// CheckName returns an error unless name is valid for an objective: letters and digits, and between them dots, dashes and
 // underscores.
 func CheckName(name string) error {
 	for i, r := range name {
@@ -42,13 +42,13 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Names are the names of the objectives below a repository's root, sorted. Files of other names are no objectives.
+// Names returns the names of the objectives in a repository, sorted. Files with invalid names are not objectives.
 func Names(root string) ([]string, error) {
 	names, _, err := inFolder(root)
 	return names, err
 }
 
-// Misnamed are warnings of the Markdown files among the objectives that are none because of their names.
+// Misnamed returns warnings about Markdown files in the folder of objectives that are not read because of their names.
 func Misnamed(root string) (list []trellis.Problem, err error) {
 	_, others, err := inFolder(root)
 	for _, name := range others {
@@ -57,7 +57,7 @@ func Misnamed(root string) (list []trellis.Problem, err error) {
 	return list, err
 }
 
-// inFolder are the names of objectives, and the other names of files that could be meant as some.
+// inFolder returns the names of objectives, and the invalid names of files that may be meant as objectives.
 func inFolder(root string) (names, others []string, err error) {
 	entries, err := durable.ReadDirBelow(root, folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,8 @@ func inFolder(root string) (names, others []string, err error) {
 	return names, others, nil
 }
 
-// Read is the text of an objective's file. A name that leads elsewhere is refused, and so is a link out of the folder or to another objective.
-// Errors match ErrNotFound, or are a *trellis.Problem.
+// Read returns the content of an objective's file. It refuses names and links that lead out of the folder, and links to another
+// objective. Errors match ErrNotFound, or are a *trellis.Problem.
 func Read(root, name string) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -100,12 +100,12 @@ func Read(root, name string) ([]byte, error) {
 	return src, nil
 }
 
-// checkLink says why a link is no objective. It may lead to a file below the folder, but to none that is an objective of
-// its own: that would be planned twice, under two names.
+// checkLink returns a problem if a link can't be an objective. It may lead to a file in the folder, but not to one that is
+// itself an objective: that would be planned twice, under two names.
 func checkLink(dir, name string) *trellis.Problem {
 	to, err := os.Readlink(filepath.Join(dir, name))
 	if err != nil {
-		return nil // no link
+		return nil // not a link
 	}
 	refuse := func(why, hint string) *trellis.Problem {
 		return &trellis.Problem{Message: fmt.Sprintf("is a link to %s, %s", to, why), Hint: hint}

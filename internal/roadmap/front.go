@@ -8,10 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// autoKey is the key that lets steps be planned without a person's asking.
+// autoKey is the key that allows planning steps without a person asking.
 const autoKey = "auto_advance"
 
-// frontMatter reads the settings at the beginning of the file, and returns the offset of what follows.
+// frontMatter reads the settings at the beginning of the file, and returns the offset of the text after them.
 func (rd *reader) frontMatter() int {
 	block, rest, fault := frontmatter.Cut(rd.Roadmap.src, []string{autoKey})
 	switch {
@@ -23,7 +23,7 @@ func (rd *reader) frontMatter() int {
 	return rest
 }
 
-// settings reads the YAML of the front matter. Keys that are not ours are someone else's.
+// settings reads the YAML of the front matter. Other keys than autoKey belong to someone else.
 func (rd *reader) settings(block []byte) {
 	var got struct {
 		Auto bool `yaml:"auto_advance"`

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Graphs are the formats that [Roadmap.Graph] knows.
+// Graphs are the formats that [Roadmap.Graph] supports.
 var Graphs = []string{"mermaid", "dot"}
 
 // fills are the colours of the states.
 var fills = map[State]string{Pending: "#ffffff", Planning: "#e7dcff", InProgress: "#cfe8ff", Done: "#d3f2d3", Blocked: "#ffd6d6", Skipped: "#e6e6e6"}
 
-// Graph draws the steps and what depends on what, a box for each phase. A dependency that is stated is a whole line, the
-// step before is a broken one. An unknown format is an error.
+// Graph draws the steps and their dependencies, with a box for each phase. A stated dependency is a solid line, one on the
+// previous step is dashed. An unknown format is an error.
 func (r *Roadmap) Graph(format string) (string, error) {
 	switch format {
 	case "mermaid":
@@ -70,7 +70,7 @@ func (r *Roadmap) dot() string {
 	return b.String()
 }
 
-// edges are all dependencies, from what comes first to what comes after it.
+// edges calls yield for all dependencies; from comes before to.
 func (r *Roadmap) edges(yield func(from, to int, stated bool)) {
 	for i, s := range r.Steps {
 		for _, id := range s.DependsOn {
@@ -81,7 +81,7 @@ func (r *Roadmap) edges(yield func(from, to int, stated bool)) {
 	}
 }
 
-// label is what a step is called in a picture.
+// label returns the label of a step in a graph.
 func (s *Step) label() string {
 	if s.Description == "" {
 		return s.ID

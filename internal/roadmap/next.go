@@ -8,31 +8,31 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Code says what an objective comes to. Programs read it.
+// Code is the outcome of looking for the next step. It is read by programs.
 type Code string
 
 const (
 	Next     Code = "next"     // a step can start now
-	Waiting  Code = "waiting"  // nothing can start before something that is under way has ended
-	Stuck    Code = "blocked"  // nothing can start, and nothing is under way: a person is needed
+	Waiting  Code = "waiting"  // nothing can start until something in progress has ended
+	Stuck    Code = "blocked"  // nothing can start, and nothing is in progress: a person is needed
 	Complete Code = "complete" // nothing is left to do
 )
 
-// Tasks tells where a planned task stands, "" when its file can't be read; false: there is none of that name.
+// Tasks returns the status of a planned task, "" if its file can't be read; false if there is no task of that name.
 type Tasks func(task string) (trellis.Status, bool)
 
-// Decision is what comes next, and why.
+// Decision says which step comes next, and why.
 type Decision struct {
 	Code Code
 	Step *Step    // next: the step
-	Why  string   // in a sentence
-	On   []string // waiting, blocked: the ids of the steps that hold up what is left
-	Plan string   // waiting: the plan of the first of them; "" when its row names none
+	Why  string   // the reason, in a sentence
+	On   []string // waiting, blocked: ids of the steps that hold up the rest
+	Plan string   // waiting: the plan of the first of On; "" if its row names none
 }
 
-// Next decides what comes next by one rule: the first pending step, in the order of the document, all of whose
-// dependencies are done or skipped. A step counts as done too when the task it was planned as is in review or completed.
-// Without tasks, every plan counts as under way. The roadmap must have been parsed without an error.
+// Next decides what comes next by one rule: the first pending step, in the order of the document, whose dependencies are all
+// done or skipped. A step also counts as done if its task is in review or completed. If tasks is nil, every plan counts as in
+// progress. The roadmap must have been parsed without an error.
 func (r *Roadmap) Next(tasks Tasks) Decision {
 	l := r.look(tasks)
 	for i := range r.Steps {
@@ -44,7 +44,7 @@ func (r *Roadmap) Next(tasks Tasks) Decision {
 	return l.held()
 }
 
-// Ready are all steps that could start now, in the order of the document.
+// Ready returns all steps that could start now, in the order of the document.
 func (r *Roadmap) Ready(tasks Tasks) []Step {
 	l := r.look(tasks)
 	var ready []Step
@@ -56,21 +56,21 @@ func (r *Roadmap) Ready(tasks Tasks) []Step {
 	return ready
 }
 
-// standing is what a step means for the others.
+// standing is the state of a step as far as it matters to other steps.
 type standing int
 
 const (
 	open     standing = iota // not begun
-	over                     // done, skipped, or its task has delivered
-	underWay                 // ends by itself
+	over                     // done, skipped, or delivered by its task
+	underWay                 // in progress, ends without a person
 	stopped                  // does not end without a person
 )
 
-// look is a roadmap together with where its tasks stand.
+// look is a roadmap with the states of its steps' tasks.
 type look struct {
 	*Roadmap
 	stands []standing
-	why    []string // of steps that are stopped or under way
+	why    []string // reasons for stopped and underWay
 }
 
 func (r *Roadmap) look(tasks Tasks) *look {
@@ -100,7 +100,7 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
 	}
 	switch status, known := tasks(s.Plan); {
-	case !known && strings.HasPrefix(s.Plan, "#"): // an issue that is nobody's plan here
+	case !known && strings.HasPrefix(s.Plan, "#"): // an issue, which is not the plan of a task here
 		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
 	case !known:
 		return stopped, fmt.Sprintf("is planned as %s, and there is no such task", s.Plan)
@@ -115,7 +115,7 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 	}
 }
 
-// task is where the task that a step was planned as stands, when there is one.
+// task returns the status of the task that a step was planned as, and whether there is one.
 func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
 	if tasks == nil || s.Plan == "" {
 		return "", false
@@ -123,7 +123,7 @@ func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
 	return tasks(s.Plan)
 }
 
-// ready reports whether a step is pending and all that it depends on is over.
+// ready reports whether a step is pending and all its dependencies are over.
 func (l *look) ready(i int) bool {
 	return l.stands[i] == open && !slices.ContainsFunc(l.Steps[i].DependsOn, func(id string) bool { return l.stands[l.index[id]] != over })
 }
@@ -144,7 +144,7 @@ func (l *look) whyNext(s *Step) string {
 	return "it is the first pending step whose dependencies are over: " + strings.Join(over, ", ")
 }
 
-// stepless says why there are no steps, as the check does.
+// stepless returns the reason why there are no steps, in the words of the check.
 func (r *Roadmap) stepless() string {
 	for _, p := range r.problems {
 		return "there are no steps: " + p.Error()
@@ -152,7 +152,7 @@ func (r *Roadmap) stepless() string {
 	return fmt.Sprintf("there are no steps: %s:1: its roadmap has no rows", File(r.Name))
 }
 
-// held is the decision when no step can start.
+// held returns the decision if no step can start.
 func (l *look) held() Decision {
 	moving, still, left := l.causes()
 	switch {
@@ -168,8 +168,8 @@ func (l *look) held() Decision {
 	return Decision{Code: Complete, Why: "every step is done, delivered or skipped"}
 }
 
-// causes are the steps that hold up what is left: those under way and those that are stopped, first the ones that
-// the first pending step waits for. Left says that there are pending steps.
+// causes returns the steps that hold up the rest: those in progress and those that are stopped, beginning with the ones that
+// the first pending step waits for. left reports whether there are pending steps.
 func (l *look) causes() (moving, still []int, left bool) {
 	seen := make([]bool, len(l.Steps))
 	var visit func(i int)

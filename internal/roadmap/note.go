@@ -11,20 +11,20 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// noteFile lies in the run folder of a task, which git does not see.
+// noteFile is in the run folder of a task, which git ignores.
 const noteFile = "objective.json"
 
-// Note is what was written into a roadmap for a task. By it, what people wrote is told from what Trellis did. The zero
-// value is nothing.
+// Note records what was written into a roadmap for a task, to distinguish what Trellis wrote from what people wrote. The zero
+// value means nothing.
 type Note struct {
-	Linked  bool   `json:"linked"`           // the step's cell named the task; noted once it did
-	Blocked bool   `json:"blocked"`          // its Status was set to blocked; noted before it was
-	Before  string `json:"before,omitempty"` // what that Status was until then
-	Issue   int    `json:"issue,omitempty"`  // that holds the plan
+	Linked  bool   `json:"linked"`           // the step's cell named the task; noted after it was written
+	Blocked bool   `json:"blocked"`          // its Status was set to blocked; noted before it was written
+	Before  string `json:"before,omitempty"` // the previous Status
+	Issue   int    `json:"issue,omitempty"`  // number of the issue that holds the plan
 }
 
-// ReadNote is what is noted in a task's directory. One that can't be read is none: then nothing that is in the roadmap
-// is taken for ours.
+// ReadNote returns the note in a task's directory. One that can't be read counts as the zero value: then nothing in the roadmap
+// is taken to be written by Trellis.
 func ReadNote(dir string) (n Note) {
 	data, err := durable.ReadBelow(dir, filepath.Join(taskdir.Run, noteFile), durable.MaxDocument)
 	if err != nil || json.Unmarshal(data, &n) != nil {
@@ -39,7 +39,7 @@ func keepNote(s taskdir.Store, dir string, n Note) error {
 	}
 	run, err := s.RunDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the task is gone
+		return nil // the task was removed
 	}
 	if err != nil {
 		return fmt.Errorf("noting what is in the roadmap: %w", err)

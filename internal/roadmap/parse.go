@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxBytes is the largest objective that is read.
+	// maxBytes is the maximum size of an objective.
 	maxBytes = 8 << 20
-	// maxNested is how many quotations and lists a line may begin. Reading takes the square of their number.
+	// maxNested is the maximum number of quotations and lists that a line may begin. Parsing takes quadratic time in it.
 	maxNested = 200
 )
 
-// unreadable says why src is no text that can be read, or nil.
+// unreadable returns the problem that prevents reading src as text, or nil.
 func unreadable(src []byte) *trellis.Problem {
 	switch {
 	case len(src) > maxBytes:
@@ -43,7 +43,7 @@ func unreadable(src []byte) *trellis.Problem {
 	return nil
 }
 
-// nested is how many quotations and lists a line begins, or would if it were no rule.
+// nested returns how many quotations and lists a line begins, or would begin if it were not a horizontal rule.
 func nested(line []byte) (n int) {
 	for i, b := range line {
 		switch {
@@ -56,26 +56,26 @@ func nested(line []byte) (n int) {
 	return n
 }
 
-// blocks finds the blocks of Markdown. What stands inside of lines is not looked at.
+// blocks returns a parser for the blocks of Markdown. It does not parse the text inside of lines.
 var blocks = sync.OnceValue(func() parser.Parser {
 	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 })
 
-// reader takes a file apart.
+// reader parses a file.
 type reader struct {
 	*Roadmap
-	src      []byte // without front matter
-	base     int    // of src in the file
-	lines    []int  // the offsets in the file at which lines begin
+	src      []byte // the file without front matter
+	base     int    // offset of src in the file
+	lines    []int  // offsets in the file at which lines begin
 	headings []heading
-	phases   map[string]heading // those that say "Phase", by id
+	phases   map[string]heading // headings that say "Phase", by id
 	titled   bool
-	roadmaps int  // tables so far
-	after    bool // a roadmap table stands under the last heading
+	roadmaps int  // roadmap tables so far
+	after    bool // there is a roadmap table below the last heading
 	almost   []trellis.Problem
 }
 
-// heading is one that what follows stands under.
+// heading is a heading that applies to the text below it.
 type heading struct {
 	level, line int
 	text        string
@@ -92,7 +92,7 @@ func (r *Roadmap) read() {
 	rd.nothing()
 }
 
-// nothing says that there is no roadmap, where there is none. What nobody wants to be planned by itself may be prose alone.
+// nothing reports a missing roadmap. An objective whose steps are not planned automatically may be prose only.
 func (rd *reader) nothing() {
 	if rd.roadmaps > 0 || rd.yaml != nil || len(rd.Steps) > 0 {
 		return
@@ -118,19 +118,19 @@ func lineStarts(src []byte) []int {
 	return starts
 }
 
-// line is the line, from 1, of an offset in the file.
+// line returns the line, from 1, of an offset in the file.
 func (rd *reader) line(at int) int { return sort.SearchInts(rd.lines, at+1) }
 
-// block reads what is of interest in a block, and what comes after it belongs to which heading.
+// block reads the relevant parts of a block, and keeps track of the headings that apply to what follows.
 func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
 	switch n := n.(type) {
-	case *ast.Blockquote: // shows another's words
+	case *ast.Blockquote: // a quotation
 		return ast.WalkSkipChildren, nil
 	case *ast.Heading:
-		if !rd.tables(n.Lines()) { // a line of dashes below a table makes a heading of it
+		if !rd.tables(n.Lines()) { // a line of dashes below a table turns it into a heading
 			rd.heading(n)
 		}
 		return ast.WalkSkipChildren, nil
@@ -147,10 +147,10 @@ func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	return ast.WalkContinue, nil
 }
 
-// html tells of a roadmap that stands in HTML, where nobody takes it for a table.
+// html reports a roadmap inside HTML, where it is not parsed as a table.
 func (rd *reader) html(n *ast.HTMLBlock) {
 	if n.HTMLBlockType != ast.HTMLBlockType6 && n.HTMLBlockType != ast.HTMLBlockType7 || rd.yaml != nil {
-		return // a comment, or text that is shown as it is
+		return // a comment, or preformatted text
 	}
 	src := rd.Roadmap.src
 	for i := 1; i < n.Lines().Len(); i++ {
@@ -164,7 +164,7 @@ func (rd *reader) html(n *ast.HTMLBlock) {
 	}
 }
 
-// row is a line of a block, cut at its bars.
+// row returns a line of a block, split at its bars.
 func (rd *reader) row(s text.Segment) row {
 	return splitRow(rd.Roadmap.src, rd.base+s.Start, rd.base+s.Stop)
 }
@@ -192,7 +192,7 @@ func (rd *reader) heading(n *ast.Heading) {
 	rd.after = false
 }
 
-// withoutPrefix is s without a prefix, in whatever case.
+// withoutPrefix returns s without a prefix, ignoring case.
 func withoutPrefix(s, prefix string) string {
 	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
 		s = s[len(prefix):]
@@ -200,8 +200,8 @@ func withoutPrefix(s, prefix string) string {
 	return strings.TrimSpace(s)
 }
 
-// phase is the index of the phase that a table under the present headings belongs to: the innermost heading that
-// says "Phase", else the nearest one below the title that is not the roadmap's own.
+// phase returns the index of the phase for a table below the current headings: the innermost heading that says "Phase",
+// otherwise the innermost one below the title that is not the roadmap's own.
 func (rd *reader) phase() int {
 	var at heading
 	said := false
@@ -221,7 +221,7 @@ func (rd *reader) phase() int {
 
 var phasePattern = trellis.Pattern(`(?i)^phase\s+([\pL\pN.]+)`)
 
-// phaseID is 1A of "Phase 1A: Infrastructure (1 PR)", and whether the heading is one of a phase.
+// phaseID returns 1A for "Phase 1A: Infrastructure (1 PR)", and whether the heading is that of a phase.
 func phaseID(title string) (string, bool) {
 	m := phasePattern().FindStringSubmatch(title)
 	if m == nil {

@@ -1,5 +1,5 @@
-// Package roadmap reads objectives, which are prose with a roadmap of steps, says which step comes next,
-// and changes single cells of a roadmap.
+// Package roadmap reads objectives, which are prose with a roadmap of steps, determines which step comes next, and changes
+// single cells of a roadmap.
 package roadmap
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// State is where a step stands, as its row says.
+// State is the state of a step according to its row.
 type State string
 
 const (
@@ -21,57 +21,57 @@ const (
 	Skipped    State = "skipped"
 )
 
-// States are all states, in the order a step goes through them.
+// States lists all states, in the order a step goes through them.
 var States = []State{Pending, Planning, InProgress, Done, Blocked, Skipped}
 
-// Cell names one of the cells of a step that are written to.
+// Cell is the name of a cell that Trellis writes to.
 type Cell string
 
 const (
 	Status Cell = "Status"
 	PR     Cell = "PR"
-	Plan   Cell = "Plan" // of a table with a PR column too; else the PR cell says the plan
+	Plan   Cell = "Plan" // only in a table that also has a PR column; otherwise PR names the plan
 )
 
-// Roadmap is an objective's file as it was read.
+// Roadmap is the parsed file of an objective.
 type Roadmap struct {
 	Name   string
-	Title  string // of the first heading, without "Objective:"; else the name
-	Auto   bool   // auto_advance in the front matter: steps may be planned without a person's asking
+	Title  string // the first heading, without "Objective:"; otherwise the name
+	Auto   bool   // auto_advance in the front matter: steps may be planned without a person asking
 	Phases []Phase
 	Steps  []Step // in the order of the document, which is the order of work
 
 	src      []byte
-	yaml     *yamlBlock     // nil: the steps stand in tables
-	index    map[string]int // of the first step with an id
+	yaml     *yamlBlock     // nil: the steps are in tables
+	index    map[string]int // index of the first step with an id
 	problems []trellis.Problem
 }
 
-// Phase is a heading of the roadmap with the steps below it. A roadmap without headings has one, without a title.
+// Phase is a heading of the roadmap with the steps below it. A roadmap without headings has one phase without a title.
 type Phase struct {
 	ID    string // 1A of "Phase 1A: Infrastructure"; may be ""
 	Title string // the whole heading
-	Line  int    // of the heading; 0 when there is none
+	Line  int    // line of the heading; 0 if there is none
 	Steps []int  // indexes into Roadmap.Steps
 }
 
 // Step is a row of the roadmap.
 type Step struct {
 	ID          string
-	Description string // Markdown, as it was written
+	Description string // Markdown, as written
 	Phase       string // the title of its phase
 	State       State
-	Plan        string   // the task directory or issue (#12) that it was planned as; "" when none is known
-	PRs         []string // #12, owner/repo#12, or an address
-	DependsOn   []string // ids: those stated, else the step before it
-	Stated      bool     // DependsOn is what the row says
+	Plan        string   // the task directory or issue (#12) that it was planned as; "" if unknown
+	PRs         []string // #12, owner/repo#12, or a URL
+	DependsOn   []string // ids: those in the row, otherwise the previous step
+	Stated      bool     // DependsOn is stated in the row
 	Line        int
 
-	status, pr, plan string // what the cells say
+	status, pr, plan string // the texts of the cells
 	where            source
 }
 
-// Text is what a cell of the step says now, without comments; "" also when the step has no such cell.
+// Text returns the text of a cell of the step, without comments; "" also if the step has no such cell.
 func (s *Step) Text(c Cell) string {
 	switch c {
 	case Status:
@@ -82,7 +82,7 @@ func (s *Step) Text(c Cell) string {
 	return s.pr
 }
 
-// Linked is the cell that says what the step was made into.
+// Linked returns the cell that names the step's plan or pull request.
 func (s *Step) Linked() Cell {
 	if dash(plain(s.pr)) && !dash(plain(s.plan)) {
 		return Plan
@@ -90,7 +90,7 @@ func (s *Step) Linked() Cell {
 	return PR
 }
 
-// Link is what the step says of its plan or its pull requests, whichever cell it is in.
+// Link returns the step's plan or pull requests, whichever cell they are in.
 func (s *Step) Link() string {
 	if s.Linked() == Plan {
 		return "plan " + s.Plan
@@ -98,11 +98,11 @@ func (s *Step) Link() string {
 	return s.pr
 }
 
-// source is where a step stands in the file, and how its cells are changed there.
+// source is a step's position in the file, through which its cells are changed.
 type source interface {
-	// spell is a value as such a cell says it.
+	// spell returns a value as it is written into such a cell.
 	spell(c Cell, value string) string
-	// set returns the change that makes a cell say value.
+	// set returns the change that sets a cell to value.
 	set(src []byte, c Cell, value string) (change, error)
 }
 
@@ -112,7 +112,7 @@ type change struct {
 	text     string
 }
 
-// Step is the step with that id, which may be spelled as a cell spells it (Step 1.2), or nil.
+// Step returns the step with that id, which may be spelled as in a cell (Step 1.2), or nil.
 func (r *Roadmap) Step(id string) *Step {
 	for _, id := range []string{id, stepID(id)} {
 		if i, ok := r.index[id]; ok {
@@ -122,9 +122,9 @@ func (r *Roadmap) Step(id string) *Step {
 	return nil
 }
 
-// Parse reads the objective of that name. When the file can't be relied on, the error holds a
-// *trellis.Problem for everything that is wrong, and the roadmap is what could be read. Without an error no id
-// stands twice, all dependencies are known, and none goes in a circle.
+// Parse parses the objective of that name. If the file has errors, the returned error holds a *trellis.Problem for each of
+// them, and the roadmap is what could be read. Without an error, ids are unique, all dependencies are known, and there are no
+// cycles.
 func Parse(name string, src []byte) (*Roadmap, error) {
 	r := &Roadmap{Name: name, Title: name, src: src, index: map[string]int{}}
 	if p := unreadable(src); p != nil {
@@ -140,7 +140,7 @@ func Parse(name string, src []byte) (*Roadmap, error) {
 	return r, r.err()
 }
 
-// err is every problem that is no warning, as one error.
+// err returns the problems that are not warnings as one error.
 func (r *Roadmap) err() error {
 	var all []error
 	for _, p := range r.problems {
@@ -157,13 +157,13 @@ func (r *Roadmap) err() error {
 	return several(all)
 }
 
-// several problems are told by the first of them. [Problems] has them all.
+// several is a list of problems whose message is that of the first. [Problems] returns all of them.
 type several []error
 
 func (s several) Error() string   { return fmt.Sprintf("%v, and %d more", s[0], len(s)-1) }
 func (s several) Unwrap() []error { return s }
 
-// Problems are what an error of Parse or Load says is wrong with the file, all of it. Another error has none.
+// Problems returns all problems in an error of Parse or Load. It returns nil for other errors.
 func Problems(err error) (list []trellis.Problem) {
 	var all several
 	if !errors.As(err, &all) {
@@ -177,7 +177,7 @@ func Problems(err error) (list []trellis.Problem) {
 	return list
 }
 
-// Check is all that is wrong with the file or may be, by line. Warnings keep nobody from working on it.
+// Check returns all errors and warnings about the file, sorted by line. Warnings don't prevent work on it.
 func (r *Roadmap) Check() []trellis.Problem { return r.problems }
 
 func (r *Roadmap) errorf(line int, hint, format string, args ...any) {

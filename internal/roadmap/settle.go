@@ -8,9 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Settle writes into a roadmap what is due of it, and returns that. Cut off at any moment it can be called again: the
-// cell is written before it is noted that it names a task, and that a status becomes blocked is noted before
-// it does.
+// Settle writes the due changes into a roadmap, and returns them. After a crash at any point it can be repeated: that a cell
+// names a task is noted after the cell is written, that a status becomes blocked is noted before it is written.
 func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
 	err = d.alone(ctx, name, func(ctx context.Context) error {
 		err := d.edit(ctx, name, func(src []byte) ([]byte, error) {
@@ -46,7 +45,7 @@ func (d Store) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string,
 	})
 }
 
-// write is the text of the roadmap with all that is due in it.
+// write returns the text of the roadmap with all due changes.
 func (d Store) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
 	for _, one := range due {
 		if was := ReadNote(one.Work.Dir); one.Note.Blocked && !was.Blocked {
@@ -63,7 +62,7 @@ func (d Store) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
 	return r.src, nil
 }
 
-// With is the roadmap as it reads once all that is due is written.
+// With returns the roadmap with all due changes applied.
 func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
 	for _, one := range due {
 		for _, c := range one.Changes {
@@ -75,7 +74,7 @@ func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
 	return r, nil
 }
 
-// Linkable is nil when a step can name its task.
+// Linkable returns an error unless a cell of the step can name its task.
 func (r *Roadmap) Linkable(step string) error {
 	c, value := PR, "plan task"
 	if s := r.Step(step); s != nil && r.has(*s, Plan) {
@@ -85,8 +84,8 @@ func (r *Roadmap) Linkable(step string) error {
 	return err
 }
 
-// Missing is a step that another can't be planned before, since nothing is under way that would end it, and why; "" when
-// there is none.
+// Missing returns a dependency of s that prevents planning s, since nothing in progress would complete it, and the reason; ""
+// if there is none.
 func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
 	tasks := w.Tasks(r.Name)
 	for _, id := range s.DependsOn {
@@ -102,8 +101,8 @@ func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
 	return "", ""
 }
 
-// Before are the directory names of the tasks that a step's task depends on: those of the steps that it depends on whose
-// work has not come to the base branch yet.
+// Before returns the directory names of the tasks that a step's task depends on: those of its dependencies whose work is not in
+// the base branch yet.
 func (r *Roadmap) Before(w *Works, s Step) (ids []string) {
 	for _, id := range s.DependsOn {
 		work, ok := r.work(w, *r.Step(id))

@@ -8,10 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// waits are what dependencies are called elsewhere.
+// waits are other names for dependencies.
 var waits = []string{"blocked by", "deps", "needs", "requires", "prerequisites"}
 
-// slip is the column or key that seems to be meant by a name which is none, "" when none is near.
+// slip returns the column or key that an unknown name seems to mean, "" if none is close.
 func slip(name string) string {
 	near := trellis.Nearest(name, []string{"step", "description", "status", "pr", "plan", "depends on", "dependencies"})
 	if near == "dependencies" || slices.Contains(waits, name) {
@@ -20,10 +20,10 @@ func slip(name string) string {
 	return near
 }
 
-// titles are columns as they are written.
+// titles are the usual spellings of columns.
 var titles = map[string]string{"step": "Step", "description": "Description", "status": "Status", "pr": "PR", "plan": "Plan", "depends on": "Depends On"}
 
-// slips warns of columns that seem to be meant as those that the table lacks, if with them it is a roadmap.
+// slips warns of columns that seem to mean ones that the table lacks, if those would make it a roadmap.
 func (rd *reader) slips(head row) {
 	src := rd.Roadmap.src
 	t, _, others := readColumns(src, head)
@@ -41,10 +41,10 @@ func (rd *reader) slips(head row) {
 	}
 }
 
-// stepKeys are the keys of a step in YAML; others are someone else's.
+// stepKeys are the keys of a step in YAML; other keys belong to someone else.
 var stepKeys = []string{"id", "description", "status", "pr", "plan", "depends_on"}
 
-// slippedKeys warns of keys of a step in YAML that seem to be meant as those that it lacks.
+// slippedKeys warns of keys of a YAML step that seem to mean ones that it lacks.
 func (rd *reader) slippedKeys(step *yaml.Node) {
 	for i := 0; i+1 < len(step.Content); i += 2 {
 		key := step.Content[i]

@@ -2,7 +2,7 @@ package roadmap
 
 import "strings"
 
-// add takes a step into the roadmap.
+// add adds a step to the roadmap.
 func (rd *reader) add(s Step, phase int) {
 	i := len(rd.Steps)
 	if _, twice := rd.index[s.ID]; !twice {
@@ -18,7 +18,7 @@ const (
 	prHint     = "one of: nothing, #12, plan #12, plan <task>"
 )
 
-// stand works out where a step of a table stands.
+// stand determines the state of a step in a table.
 func (rd *reader) stand(s *Step) {
 	status, known := readStatus(s.Text(Status))
 	ref := readReference(s.Text(PR))
@@ -46,13 +46,13 @@ func (rd *reader) stand(s *Step) {
 	}
 }
 
-// begun reports whether a step in this state is under way.
+// begun reports whether a step in this state is in progress.
 func (s State) begun() bool { return s == Planning || s == InProgress }
 
 func (s State) words() string { return strings.ReplaceAll(string(s), "_", " ") }
 
-// stateOf: blocked and skipped come first, then what stands in the PR cell, then the status. A planned step that is
-// called done is done: not every merge has a pull request.
+// stateOf returns a step's state: blocked and skipped take precedence, then the PR cell, then the status. A planned step whose
+// status is done is done: not every merge has a pull request.
 func stateOf(status State, s *Step) State {
 	switch {
 	case status == Blocked || status == Skipped:
@@ -71,7 +71,7 @@ func stateOf(status State, s *Step) State {
 	return status
 }
 
-// odd tells of a PR cell that says nothing known. Only a status can then tell where the step stands.
+// odd reports a PR cell that can't be understood. Only the status can then determine the state of the step.
 func (rd *reader) odd(s *Step, status State) {
 	const message = "the PR cell of step %s says %q, which names no pull request and no plan"
 	if status == "" || status == Pending {
@@ -81,7 +81,7 @@ func (rd *reader) odd(s *Step, status State) {
 	rd.warnf(s.Line, prHint, message, s.ID, s.Text(PR))
 }
 
-// unknown tells of a status that is none. Without anything in the PR cell the step may be over or not.
+// unknown reports an unknown status. With an empty PR cell, the state of the step can't be determined.
 func (rd *reader) unknown(s *Step, alone bool) {
 	if alone {
 		rd.errorf(s.Line, statusHint, "the status %q of step %s is unknown", s.Text(Status), s.ID)
@@ -90,7 +90,7 @@ func (rd *reader) unknown(s *Step, alone bool) {
 	rd.warnf(s.Line, statusHint, "the status %q of step %s is unknown, so its PR cell decides", s.Text(Status), s.ID)
 }
 
-// dependencies are the ids that a Depends On cell names. An empty one states nothing; "none" states that there are none.
+// dependencies returns the ids in a Depends On cell. An empty cell states nothing; "none" states that there are none.
 func dependencies(cell string) (ids []string, stated bool) {
 	cell = plain(cell)
 	if dash(cell) {
@@ -110,7 +110,7 @@ func dependencies(cell string) (ids []string, stated bool) {
 	return ids, true
 }
 
-// link gives every step that states no dependencies the step before it.
+// link makes every step that states no dependencies depend on the previous one.
 func (r *Roadmap) link() {
 	for i := range r.Steps {
 		if s := &r.Steps[i]; !s.Stated && i > 0 {

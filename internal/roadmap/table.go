@@ -12,15 +12,15 @@ import (
 
 // row is a line of a table. Offsets are into the file.
 type row struct {
-	start, end int // without space around
+	start, end int // without surrounding space
 	cells      []span
-	closed     bool // a bar ends it
+	closed     bool // the row ends with a bar
 }
 
-// span is what stands between two bars.
+// span is the text between two bars.
 type span struct{ from, to int }
 
-// splitRow cuts a line at its bars, as GitHub does: a bar after a backslash is text, in code too.
+// splitRow splits a line at its bars, as GitHub does: a bar after a backslash is text, even in code.
 func splitRow(src []byte, from, to int) row {
 	for from < to && space(src[from]) {
 		from++
@@ -47,12 +47,12 @@ func splitRow(src []byte, from, to int) row {
 
 func space(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
 
-// barred reports whether a bar stands in the row.
+// barred reports whether the row contains a bar.
 func (r row) barred(src []byte) bool {
 	return len(r.cells) > 1 || r.closed || r.start < r.end && src[r.start] == '|'
 }
 
-// raw is what stands in the nth cell, without the space around it; "" also when there is no such cell.
+// raw returns the text of the nth cell without the space around it; "" also if there is no such cell.
 func (r row) raw(src []byte, n int) string {
 	if n < 0 || n >= len(r.cells) {
 		return ""
@@ -72,7 +72,7 @@ func (r row) delimiter(src []byte) bool {
 	return len(r.cells) > 0
 }
 
-// table is a roadmap's. Columns that it does not have are -1.
+// table is the column indexes of a roadmap table, -1 for missing ones.
 type table struct {
 	width                             int
 	id, description, status, pr, plan int
@@ -83,10 +83,10 @@ func column(title string) string {
 	return strings.Join(strings.Fields(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(plain(title)))), " ")
 }
 
-// maxColumns is the most that a roadmap has: what is wider holds data.
+// maxColumns is the maximum width of a roadmap table: wider ones hold data.
 const maxColumns = 64
 
-// columns are those that a table may have, by their names.
+// columns returns the fields of t by the possible names of their columns.
 func (t *table) columns() map[string]*int {
 	return map[string]*int{
 		"step": &t.id, "node": &t.id, "description": &t.description, "status": &t.status, "pr": &t.pr, "prs": &t.pr, "plan": &t.plan,
@@ -94,13 +94,13 @@ func (t *table) columns() map[string]*int {
 	}
 }
 
-// roadmap reports whether a table with these columns is one.
+// roadmap reports whether a table with these columns is a roadmap.
 func (t *table) roadmap() bool {
 	return t.id >= 0 && (t.pr >= 0 || t.plan >= 0 || t.status >= 0) && t.width <= maxColumns
 }
 
-// newTable reads the first row of a table. It is nil for one that is no roadmap; twice names a column that stands there
-// twice.
+// newTable reads the first row of a table. It returns nil unless the table is a roadmap; twice is the name of a repeated
+// column.
 func newTable(src []byte, head row) (t *table, twice string) {
 	t, twice, _ = readColumns(src, head)
 	if !t.roadmap() {
@@ -109,7 +109,7 @@ func newTable(src []byte, head row) (t *table, twice string) {
 	return t, twice
 }
 
-// readColumns reads the first row of any table; others are the cells that name none of a roadmap's columns.
+// readColumns reads the first row of any table; others are the cells that name no column of a roadmap.
 func readColumns(src []byte, head row) (t *table, twice string, others []int) {
 	t = &table{len(head.cells), -1, -1, -1, -1, -1, -1}
 	columns := t.columns()
@@ -127,7 +127,7 @@ func readColumns(src []byte, head row) (t *table, twice string, others []int) {
 	return t, twice, others
 }
 
-// cell is the column of a cell that is written to, or -1.
+// cell returns the column of a cell to write to, or -1.
 func (t *table) cell(c Cell) int {
 	switch {
 	case c == Status:
@@ -140,7 +140,7 @@ func (t *table) cell(c Cell) int {
 	return t.plan
 }
 
-// tables reads the roadmap's tables among lines that belong together, and reports whether there was any table.
+// tables reads roadmap tables in a block of lines, and reports whether there was any table.
 func (rd *reader) tables(lines *text.Segments) (found bool) {
 	rows := make([]row, lines.Len())
 	for i := range rows {
@@ -157,7 +157,7 @@ func (rd *reader) tables(lines *text.Segments) (found bool) {
 	return false
 }
 
-// stray tells of a row that stands in no table.
+// stray reports a row outside of a table.
 func (rd *reader) stray(r row, below []row) {
 	src := rd.Roadmap.src
 	if !r.barred(src) || rd.yaml != nil {
@@ -172,7 +172,7 @@ func (rd *reader) stray(r row, below []row) {
 	}
 }
 
-// table reads a table that begins with head.
+// table reads a table whose first row is head.
 func (rd *reader) table(head row, rows []row) {
 	src := rd.Roadmap.src
 	t, twice := newTable(src, head)
@@ -196,7 +196,7 @@ func (rd *reader) table(head row, rows []row) {
 	rd.after = true
 	phase := rd.phase()
 	rd.Steps = slices.Grow(rd.Steps, len(rows))
-	cut := false // the row before ends in the middle
+	cut := false // the previous row is incomplete
 	for _, r := range rows {
 		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.barred(src) {
 			rd.errorf(rd.line(r.start), "put both on one line", "this line goes on with the row above it, and is read as a row of its own")
@@ -207,7 +207,7 @@ func (rd *reader) table(head row, rows []row) {
 	}
 }
 
-// notRoadmap keeps what may be meant as one, for the case that there is no other.
+// notRoadmap keeps a problem for a table that may be meant as a roadmap, in case there is no other.
 func (rd *reader) notRoadmap(head row) {
 	for n := range head.cells {
 		if c := column(bare(head.raw(rd.Roadmap.src, n))); c == "step" || c == "node" {
@@ -246,7 +246,7 @@ func (rd *reader) step(t *table, phase int, r row) {
 	rd.add(s, phase)
 }
 
-// whole reports whether every cell of a row is what it seems to be.
+// whole reports whether every cell of a row is complete, and that there are not too many.
 func (rd *reader) whole(t *table, r row, line int) bool {
 	src := rd.Roadmap.src
 	const hint = `write \| for a bar in the text of a cell`
@@ -269,7 +269,7 @@ func (rd *reader) whole(t *table, r row, line int) bool {
 	return true
 }
 
-// torn says what begins in the nth cell of a row and ends in a later one.
+// torn returns the construct that begins in the nth cell of a row and ends in a later one, "" if there is none.
 func torn(r row, src []byte, n, width int) string {
 	raw := r.raw(src, n)
 	later := string(src[r.cells[n].to:r.end])
@@ -282,7 +282,7 @@ func torn(r row, src []byte, n, width int) string {
 	return ""
 }
 
-// unclosed is the backquotes that open code in s which s does not close, or "".
+// unclosed returns the backquotes that open code in s without closing it, or "".
 func unclosed(s string) string {
 	for {
 		from := strings.IndexByte(s, '`')
@@ -299,7 +299,7 @@ func unclosed(s string) string {
 	}
 }
 
-// closing is the offset after the next run of exactly that many backquotes, or -1.
+// closing returns the offset after the next run of exactly that many backquotes, or -1.
 func closing(s, run string) int {
 	for at := 0; ; {
 		next := strings.IndexByte(s[at:], '`')
@@ -314,5 +314,5 @@ func closing(s, run string) int {
 	}
 }
 
-// backquotes are those that s begins with.
+// backquotes returns the backquotes that s begins with.
 func backquotes(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "`"))] }

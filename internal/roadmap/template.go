@@ -10,13 +10,13 @@ import (
 //go:embed objective.md
 var blank string
 
-// Unwritten reports whether a step still says what a new objective says in its place.
+// Unwritten reports whether a step still has a description of the template for new objectives.
 func (s *Step) Unwritten() bool {
 	description := strings.TrimSpace(s.Description)
 	return description != "" && strings.Contains(blank, "| "+description+" |")
 }
 
-// New is the text of a new objective, for a person to write on. It passes the check.
+// New returns the text of a new objective for a person to fill in. It passes the check.
 func New(title string) ([]byte, error) {
 	title = strings.TrimSpace(title)
 	if title == "" || strings.ContainsFunc(title, unicode.IsControl) {

@@ -17,36 +17,35 @@ import (
 // Work is a task that a step was planned as.
 type Work struct {
 	*taskdir.Task
-	Draft    bool // it is being planned, or its planner was cut off
+	Draft    bool // being planned, or its planner was interrupted
 	Archived bool
 }
 
-// Name is the directory name that the task has once it is published.
+// Name returns the directory name of the task, for a draft the one after it is published.
 func (w Work) Name() string { return strings.TrimPrefix(w.ID, taskdir.DraftPrefix) }
 
-// Dead reports whether nothing comes of the task unless a person does something about it.
+// Dead reports whether the task will not deliver anything unless a person does something about it.
 func (w Work) Dead() bool {
 	switch w.Status {
 	case trellis.Failed, trellis.Rejected, trellis.Cancelled:
 		return true
-	case trellis.Planning: // its planner failed
+	case trellis.Planning: // its planning failed
 		return !w.Draft && w.Pipeline.Failure.Code != ""
 	}
 	return w.Archived && w.Status != trellis.Completed
 }
 
-// Works are the tasks of a repository that belong to objectives.
+// Works holds the tasks of a repository that belong to objectives.
 type Works struct {
 	byID   map[string]Work
-	broken map[string]bool // whose task.json can't be read
+	broken map[string]bool // tasks whose task.json can't be read
 	byStep map[taskdir.Objective][]Work
-	issues map[string]map[string]Work // that hold plans, by objective and #number
+	issues map[string]map[string]Work // tasks whose plan an issue holds, by objective and #number
 	find   func(id string) (work Work, readable, there bool)
 	made   func(*taskdir.Task) time.Time
 }
 
-// Survey looks through the tasks of a repository, with the archive only where deep. What can't be read is no work of
-// anybody's.
+// Survey reads the tasks of a repository, archived ones only if deep is set. Tasks that can't be read belong to no step.
 func Survey(s taskdir.Store, deep bool) (*Works, error) {
 	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, made: s.Made}
 	list, err := s.List()
@@ -65,7 +64,7 @@ func Survey(s taskdir.Store, deep bool) (*Works, error) {
 	return w, nil
 }
 
-// find looks for a task that was not there when the others were listed: it is in the archive, or has just been made.
+// find looks up a task that was not in the listing: it is archived, or was created since.
 func find(s taskdir.Store, id string) (work Work, readable, there bool) {
 	if !taskdir.ValidID(id) {
 		return Work{}, false, false
@@ -97,7 +96,7 @@ func (w *Works) add(list []taskdir.Entry, archived bool) {
 	}
 }
 
-// Task is the task with a directory name, archived ones included.
+// Task returns the task with a directory name, archived ones included.
 func (w *Works) Task(id string) (Work, bool) {
 	work, ok := w.byID[id]
 	if ok || w.broken[id] {
@@ -112,7 +111,7 @@ func (w *Works) Task(id string) (Work, bool) {
 	return work, ok
 }
 
-// InReview are the tasks of steps whose work waits to be merged.
+// InReview returns the tasks of steps whose work waits to be merged.
 func (w *Works) InReview() (list []*taskdir.Task) {
 	for _, of := range slices.SortedFunc(maps.Keys(w.byStep), func(a, b taskdir.Objective) int { return strings.Compare(a.Name+"\x00"+a.Step, b.Name+"\x00"+b.Step) }) {
 		for _, work := range w.byStep[of] {
@@ -135,7 +134,7 @@ func (w *Works) addIssue(name string, work Work) {
 	w.issues[name][fmt.Sprint("#", n)] = work
 }
 
-// Planned is the task that an objective's cell means by plan <task>, or plan #12 for the issue that holds its plan.
+// Planned returns the task that a cell of an objective refers to by plan <task>, or plan #12 for the issue with its plan.
 func (w *Works) Planned(name, plan string) (Work, bool) {
 	if strings.HasPrefix(plan, "#") {
 		work, ok := w.issues[name][plan]
@@ -144,7 +143,7 @@ func (w *Works) Planned(name, plan string) (Work, bool) {
 	return w.Task(plan)
 }
 
-// Tasks tells where the tasks of an objective's plans stand.
+// Tasks returns a function for the status of the tasks that an objective's steps were planned as.
 func (w *Works) Tasks(name string) Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		work, ok := w.Planned(name, plan)
@@ -155,8 +154,8 @@ func (w *Works) Tasks(name string) Tasks {
 	}
 }
 
-// Gone are warnings of steps that are not over and planned as a task that is neither there nor in the archive. It may be
-// on another machine: only a person can tell that the plan is lost.
+// Gone returns warnings about unfinished steps that are planned as a task that exists neither live nor in the archive. It may
+// be on another machine: only a person can tell that the plan is lost.
 func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 	tasks := w.Tasks(r.Name)
 	for _, s := range r.Steps {
@@ -177,8 +176,8 @@ func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 	return list
 }
 
-// Of is the task that a step was planned as: one from which something can still come before one that is dead, and of
-// those the newest.
+// Of returns the task that a step was planned as: one that can still deliver rather than a dead one, and among those the
+// newest.
 func (w *Works) Of(name, step string) (Work, bool) {
 	list := w.byStep[taskdir.Objective{Name: name, Step: step}]
 	if len(list) == 0 {

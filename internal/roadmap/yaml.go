@@ -13,19 +13,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlBlock is a roadmap that stands as YAML in a fence, as it does in GitHub issues.
+// yamlBlock is a roadmap written as YAML in a fenced code block, as in GitHub issues.
 type yamlBlock struct {
-	line  int // of its first line
+	line  int // line number of its first line
 	lines []codeLine
 	items []*yaml.Node
 }
 
-// codeLine is where a line of a fence stands in the file. Pad is the space before it that stands for part of a tab.
+// codeLine is the position of a line of a fenced block. pad is the number of spaces before it that stand for part of a tab.
 type codeLine struct{ from, to, pad int }
 
 var schemaLine = trellis.Pattern(`(?m)^["']?schema_version["']?\s*:`)
 
-// findYAML finds the YAML block that is the roadmap. Tables are no steps then.
+// findYAML finds the YAML block that is the roadmap. Tables then contain no steps.
 func (rd *reader) findYAML(doc ast.Node) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // never fails
 		fence, ok := n.(*ast.FencedCodeBlock)
@@ -65,7 +65,7 @@ func (rd *reader) fence(n *ast.FencedCodeBlock) {
 	}
 }
 
-// roadmapOf takes the steps of a block, when it is a roadmap.
+// roadmapOf takes the steps of a block if it is a roadmap.
 func (rd *reader) roadmapOf(b *yamlBlock, root *yaml.Node) {
 	_, list := field(root, "nodes")
 	if list == nil {
@@ -89,10 +89,10 @@ func (rd *reader) roadmapOf(b *yamlBlock, root *yaml.Node) {
 	rd.yaml = b
 }
 
-// at is the line in the file of a node.
+// at returns the line of a node in the file.
 func (b *yamlBlock) at(n *yaml.Node) int { return b.line + n.Line - 1 }
 
-// field is a key of a mapping and its value, or nil.
+// field returns a key of a mapping and its value, or nil.
 func field(m *yaml.Node, name string) (key, value *yaml.Node) {
 	if m.Kind != yaml.MappingNode {
 		return nil, nil
@@ -105,7 +105,7 @@ func field(m *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// scalar is the text of a value, "" for null and for what is no text.
+// scalar returns the text of a value, "" for null and for values that are not text.
 func scalar(n *yaml.Node) string {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -116,7 +116,7 @@ func scalar(n *yaml.Node) string {
 	return strings.TrimSpace(n.Value)
 }
 
-// yamlSteps reads the steps of the block. A phase is what stands before the first dot of an id, as "Phase 1A: …" above.
+// yamlSteps reads the steps of the block. A step's phase is its id up to the first dot, as in "Phase 1A: …" above.
 func (rd *reader) yamlSteps() {
 	if rd.yaml == nil {
 		return
@@ -178,7 +178,7 @@ func (rd *reader) yamlStep(n *yaml.Node) (Step, bool) {
 	return s, true
 }
 
-// yamlStand works out where a step of a YAML block stands. There the status says it: a pull request is one that is open.
+// yamlStand determines the state of a step in a YAML block. There the status decides: a pull request may still be open.
 func (rd *reader) yamlStand(s *Step, plan string) {
 	pr := s.Text(PR)
 	if strings.Trim(pr, "0123456789") == "" && pr != "" {
@@ -245,7 +245,7 @@ func (it *item) set(src []byte, c Cell, value string) (change, error) {
 	if key == nil {
 		return it.insert(src, name, value)
 	}
-	if old.Kind == yaml.ScalarNode && old.Value == "" && old.Tag == "!!null" { // key: and nothing
+	if old.Kind == yaml.ScalarNode && old.Value == "" && old.Tag == "!!null" { // a key without a value
 		_, to, ok := it.block.token(src, key)
 		if !ok || to >= len(src) || src[to] != ':' {
 			return change{}, errLayout
@@ -259,7 +259,7 @@ func (it *item) set(src []byte, c Cell, value string) (change, error) {
 	return change{from, to, quoted(value, old.Style)}, nil
 }
 
-// insert adds a key behind the id of the step.
+// insert adds a key after the id of the step.
 func (it *item) insert(src []byte, name, value string) (change, error) {
 	key, id := field(it.node, "id")
 	_, to, ok := it.block.token(src, id)
@@ -284,8 +284,8 @@ func (it *item) insert(src []byte, name, value string) (change, error) {
 	return change{end, end, eol + margin + strings.Repeat(" ", key.Column-1) + text}, nil
 }
 
-// token is where a scalar stands in the file, with its quotes. It is not ok when it goes over several lines, or
-// has a tag or an anchor.
+// token returns the position of a scalar in the file, including its quotes. ok is false if it spans several lines, or has a tag
+// or an anchor.
 func (b *yamlBlock) token(src []byte, n *yaml.Node) (from, to int, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(b.lines) {
 		return 0, 0, false
@@ -320,7 +320,7 @@ var (
 	plainWord    = trellis.Pattern(`^(?:pending|in_progress|done|blocked|skipped)$`)
 )
 
-// quoted is a value as YAML, in the quotes that the one before had.
+// quoted returns a value as YAML, in the quotes of the old value.
 func quoted(value string, style yaml.Style) string {
 	switch {
 	case value == "":
