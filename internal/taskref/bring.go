@@ -16,9 +16,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Bring makes the task directory here that of a state which was fetched. It appears whole; locks and what else is of this machine
-// alone stay as they are. What stood there and is in no state that this clone pushed or brought is kept first, as the ref kept.
-// A state that holds anything but plain files of a task is an error, and nothing changes then.
+// Bring replaces the task directory here by that of a fetched state. The new directory appears complete; locks and other files
+// of this machine only are preserved. Old contents that are in no state that this clone pushed or brought are first backed up
+// in the ref kept. If a state holds anything except plain files of a task, Bring returns an error, and changes nothing.
 func (r Remote) Bring(ctx context.Context, s State) (kept string, err error) {
 	if kept, err = r.bring(git.Hookless(ctx), s); err != nil {
 		return kept, fmt.Errorf("bringing %s from %s: %w", s.Task, r.Name, err)
@@ -51,11 +51,11 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	return kept, errors.Join(err, lock.Unlock())
 }
 
-// put has a task directory hold just these files, unless it does, and keeps what it held.
+// put makes a task directory contain exactly these files, unless it already does, and backs up the old ones.
 func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kept string, err error) {
 	dir := filepath.Join(r.Store.Tasks(), task)
 	beside := besideOf(dir)
-	if err := os.RemoveAll(beside); err != nil { // of who was killed here
+	if err := os.RemoveAll(beside); err != nil { // from a killed process
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
@@ -76,7 +76,7 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 	if err = d.place(dir, true, files); err != nil {
 		return kept, err
 	}
-	late, err := read(beside) // what people wrote since
+	late, err := read(beside) // what people wrote meanwhile
 	if err == nil && r.differ(now, late) {
 		kept, err = r.keep(ctx, task, late)
 	}
@@ -86,7 +86,7 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 	return kept, err
 }
 
-// whole reports whether a directory says what a state does, and has all its files.
+// whole reports whether a directory matches a state, and has all its files.
 func (r Remote) whole(now, files []git.TreeFile) bool {
 	if r.differ(now, files) {
 		return false
@@ -96,7 +96,7 @@ func (r Remote) whole(now, files []git.TreeFile) bool {
 	})
 }
 
-// Differs reports whether the task in dir says something else than a state that was fetched, transcripts aside.
+// Differs reports whether the task in dir differs from a fetched state, transcripts aside.
 func (r Remote) Differs(ctx context.Context, dir string, s State) (bool, error) {
 	var now []git.TreeFile
 	sealed, err := r.filesOf(ctx, s.Commit)
@@ -109,8 +109,8 @@ func (r Remote) Differs(ctx context.Context, dir string, s State) (bool, error) 
 	return r.differ(now, r.opened(sealed)), nil
 }
 
-// differ reports whether two directories say different things. Both are sealed for that, since what one machine only talks of can be a
-// folder of another.
+// differ reports whether two directories differ. They are sealed for the comparison, since a path that one machine only
+// mentions may be a folder of the other.
 func (r Remote) differ(a, b []git.TreeFile) bool {
 	same := func(f, g git.TreeFile) bool { return f.Mode == g.Mode && bytes.Equal(f.Data, g.Data) }
 	return !maps.EqualFunc(r.said(a), r.said(b), same)
@@ -126,8 +126,8 @@ func (r Remote) said(files []git.TreeFile) map[string]git.TreeFile {
 	return said
 }
 
-// keep keeps what stands in a task directory, to the byte, unless the state has it that this clone pushed or brought last. It is a backup
-// like those of cleanup, by the paths that the files have in the main checkout.
+// keep backs up the exact contents of a task directory, unless they are in the state that this clone pushed or brought last.
+// The backup is like those of cleanup, with paths relative to the main checkout.
 func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref string, err error) {
 	known, err := r.Known(ctx, task)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref 
 	return ref, err
 }
 
-// backupRef is a free name for a backup that is made now.
+// backupRef returns an unused name for a backup made now.
 func (r Remote) backupRef(ctx context.Context, task, what string) (string, error) {
 	name := snapshot.BackupRefs + task + "/" + what + r.Store.Clock().UTC().Format("20060102T150405")
 	for ref, n := name, 2; ; ref, n = fmt.Sprintf("%s-%d", name, n), n+1 {

@@ -15,18 +15,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// directories writes task directories, each whole or not at all.
+// directories writes task directories, each of them completely or not at all.
 type directories struct {
 	store taskdir.Store
 	disk  *durable.Disk
 }
 
-// besideOf is where a task directory is made before it gets its name, and stands what had that.
+// besideOf returns the path where a task directory is built before it gets its name, and the replaced one is left.
 func besideOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir)+"-brought")
 }
 
-// place gives a task directory other files, and has the old ones beside it. Who reads it sees these or those.
+// place replaces the files of a task directory, leaving the old one at besideOf. Readers see either old or new files.
 func (d directories) place(dir string, there bool, files []git.TreeFile) error {
 	beside := besideOf(dir)
 	if err := d.lay(beside, files); err != nil {
@@ -41,7 +41,7 @@ func (d directories) place(dir string, there bool, files []git.TreeFile) error {
 	return d.disk.Exchange(beside, dir)
 }
 
-// lay writes a task directory.
+// lay writes a new task directory.
 func (d directories) lay(dir string, files []git.TreeFile) error {
 	if err := d.disk.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (d directories) lay(dir string, files []git.TreeFile) error {
 			return fmt.Errorf("writing %s: %w", f.Path, err)
 		}
 	}
-	for _, f := range files { // all are written by now: the first takes the disk most of the time that all take
+	for _, f := range files { // only after all are written, as the first sync takes most of the time that all take
 		if err := d.sync(filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
 			return fmt.Errorf("writing %s: %w", f.Path, err)
 		}
@@ -76,7 +76,7 @@ func (d directories) lay(dir string, files []git.TreeFile) error {
 	return nil
 }
 
-// allowed are permissions of a file or folder: what is below run/ is for its owner alone.
+// allowed restricts the permissions of a file or folder: everything below run/ is private to its owner.
 func allowed(mode fs.FileMode, private bool) fs.FileMode {
 	if private {
 		return mode & 0o700
@@ -84,7 +84,7 @@ func allowed(mode fs.FileMode, private bool) fs.FileMode {
 	return mode & 0o755
 }
 
-// write makes a file in a folder that nobody else knows yet.
+// write creates a file in a folder that nobody else knows yet.
 func (d directories) write(path string, data []byte, perm fs.FileMode) error {
 	if err := d.disk.Step("create", path); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (d directories) sync(path string) error {
 	return errors.Join(d.disk.Sync(f, path), f.Close())
 }
 
-// carryOver has a new directory have what no state brings: locks, which stay held as they are, and transcripts that were not shared.
+// carryOver links into a new directory what states don't contain: locks, which stay held, and transcripts that were not shared.
 func carryOver(from, to string) error {
 	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && file != from {

@@ -20,34 +20,34 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// The most that a state has: whoever can push could fill the disks of all others.
+// Limits of a state: whoever can push could fill the disks of all others.
 const (
 	maxFile  = durable.MaxJournal
 	maxAll   = 512 << 20
 	maxFiles = 50_000
 )
 
-// Modes of files as git has them; a state has no others.
+// The modes of files in git that a state may have.
 const (
 	usualMode   = 0o100644
 	programMode = 0o100755
 )
 
-// kind is what becomes of a file of a task directory on its way to others.
+// kind determines how a file of a task directory is shared.
 type kind int
 
 const (
-	shared     kind = iota // goes as it is
-	record                 // is sealed
-	transcript             // what an agent was told or wrote: is sealed, and can be left out
-	own                    // is of this machine alone
+	shared     kind = iota // shared unchanged
+	record                 // shared sealed
+	transcript             // what an agent was told or wrote: shared sealed, or not at all
+	own                    // only for this machine
 )
 
-// transcripts are the names below run/ that an agent's input and raw output have. A run goes on without.
+// transcripts are the names below run/ of an agent's input and raw output. A run can continue without them.
 var transcripts = []string{"prompt.md", "system.md", "stream.jsonl", "stderr.log", "conversation.json"}
 
-// kindOf goes by the name. What a command or an agent answered (stdout, *.log, answer.md) is never changed: its hash is in records,
-// and may be written down only after it was saved.
+// kindOf returns the kind of a file, by its name. What a command or an agent answered (stdout, *.log, answer.md) is never
+// changed: its hash is in records, and may be written there only after it was saved.
 func kindOf(name string) kind {
 	base, ext := path.Base(name), path.Ext(name)
 	below := strings.HasPrefix(name, taskdir.Run+"/")
@@ -66,11 +66,11 @@ func kindOf(name string) kind {
 	return shared
 }
 
-// read are the files of a task directory as they are, sorted, but for what is of this machine alone.
+// read returns the current files of a task directory, sorted, except those of this machine only.
 func read(dir string) (files []git.TreeFile, err error) {
 	left := int64(maxAll)
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && file != dir { // it was just removed
+		if errors.Is(err, fs.ErrNotExist) && file != dir { // just removed
 			return nil
 		}
 		if err != nil || d.IsDir() {
@@ -96,7 +96,7 @@ func read(dir string) (files []git.TreeFile, err error) {
 	return files, nil
 }
 
-// readFile is nil for one that is not shared, or gone. A transcript that is too large is not either.
+// readFile returns nil for a file that is not shared, that was removed, or that is a transcript of excessive size.
 func readFile(dir, name string) (*git.TreeFile, error) {
 	if kindOf(name) == own {
 		return nil, nil
@@ -123,7 +123,7 @@ func readFile(dir, name string) (*git.TreeFile, error) {
 	return file, fit(*file)
 }
 
-// check is an error for files of a commit that no task directory has, of which whoever can push can have made any.
+// check returns an error for files that no task directory has: whoever can push can have made such a commit.
 func check(files []git.TreeFile) error {
 	if len(files) > maxFiles {
 		return fmt.Errorf("it has more than %d files", maxFiles)
@@ -152,7 +152,7 @@ func fit(f git.TreeFile) error {
 	return nil
 }
 
-// filesOf are the files of a state as it has them, sealed.
+// filesOf returns the files of a state, sealed.
 func (r Remote) filesOf(ctx context.Context, commit string) ([]git.TreeFile, error) {
 	files, err := r.Repo.Trees().Files(ctx, commit)
 	if err == nil {
@@ -167,7 +167,7 @@ func (r Remote) filesOf(ctx context.Context, commit string) ([]git.TreeFile, err
 	return files, nil
 }
 
-// sealed are files as others get them.
+// sealed returns files in the form for other machines.
 func (r Remote) sealed(files []git.TreeFile) (list []git.TreeFile) {
 	bound := hashes(files)
 	for _, f := range files {
@@ -179,7 +179,7 @@ func (r Remote) sealed(files []git.TreeFile) (list []git.TreeFile) {
 	return list
 }
 
-// opened are files of a state as this machine has them.
+// opened returns files of a state in the form for this machine.
 func (r Remote) opened(files []git.TreeFile) []git.TreeFile {
 	bound, list := hashes(files), slices.Clone(files)
 	for i, f := range list {
@@ -188,7 +188,7 @@ func (r Remote) opened(files []git.TreeFile) []git.TreeFile {
 	return list
 }
 
-// translate is the content of a file sealed or opened, unless that is bound by a hash.
+// translate returns the content of a file sealed or opened, or unchanged if a hash refers to it.
 func translate(f git.TreeFile, bound map[string]bool, by func([]byte, spelling) []byte) []byte {
 	sum := sha256.Sum256(f.Data)
 	if k := kindOf(f.Path); k != record && k != transcript || bound[hex.EncodeToString(sum[:])] {
@@ -208,7 +208,7 @@ func isJournal(name string) bool {
 	return ok && err == nil
 }
 
-// hashes are all SHA-256 sums that stand in the records of a task, each of which may be that of a file.
+// hashes returns all SHA-256 sums in the records of a task, each of which may be that of a file.
 func hashes(files []git.TreeFile) map[string]bool {
 	const long = 2 * sha256.Size
 	found := map[string]bool{}

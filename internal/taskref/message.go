@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// fields are what the message of a state says, a trailer each.
+// fields returns the trailers in the message of a state.
 func (s *State) fields() []field {
 	return []field{
 		{"Machine", textOf(&s.Claim.Machine)}, {"Host", textOf(&s.Claim.Host)}, {"Since", timeOf(&s.Claim.Since)},
@@ -24,7 +24,7 @@ type field struct {
 	value value
 }
 
-// value is how a field is written down and read; "" is one that is not there.
+// value gets and sets a field as text; "" means that it is missing.
 type value struct {
 	get func() string
 	set func(string)
@@ -41,7 +41,7 @@ func timeOf(t *time.Time) value {
 		}
 		return t.UTC().Format(time.RFC3339Nano)
 	}
-	return value{get, func(said string) { *t, _ = time.Parse(time.RFC3339Nano, said) }} // what is none is not there
+	return value{get, func(said string) { *t, _ = time.Parse(time.RFC3339Nano, said) }} // an invalid time counts as missing
 }
 
 func (s *State) message(why string) string {
@@ -57,7 +57,7 @@ func (s *State) message(why string) string {
 
 var commitID = trellis.Pattern(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// parseState is the state that a commit says. Whoever can push can have written it.
+// parseState parses the state in a commit's message. It may have been written by anybody who can push.
 func parseState(task, commit, message string) (s State, ok bool) {
 	s.Task, s.Commit = task, commit
 	subject, body, _ := strings.Cut(message, "\n\n")

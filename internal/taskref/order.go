@@ -13,24 +13,24 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Order is what a person says to a task that another machine has.
+// Order is a person's order about a task that another machine has.
 type Order struct {
-	ID     string    `json:"id"` // unique; a name as ValidName says
+	ID     string    `json:"id"` // unique; valid by ValidName
 	Task   string    `json:"task"`
 	What   string    `json:"what"`
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Step   string    `json:"step,omitempty"`
-	Hash   string    `json:"hash,omitempty"` // of what is agreed to
+	Hash   string    `json:"hash,omitempty"` // hash of what is approved or rejected
 	At     time.Time `json:"at"`
 }
 
 func (o Order) ref() string { return orderRefs + o.Task + "/" + o.ID }
 
-// maxOrder is the longest that is taken in.
+// maxOrder is the maximum size of an order that is accepted, in bytes.
 const maxOrder = 64 << 10
 
-// Send puts an order on the remote. One of that ID that is there already is a *LostError.
+// Send puts an order on the remote. If one with the same ID exists there, the error is a *LostError.
 func (r Remote) Send(ctx context.Context, o Order) error {
 	err := r.send(git.Hookless(ctx), o)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r Remote) send(ctx context.Context, o Order) error {
 
 func (o Order) fits() bool { return taskdir.ValidID(o.Task) && trellis.ValidName(o.ID) }
 
-// parseOrder is the order that a commit says, whose ref ends in name. Whoever can push can have written it.
+// parseOrder parses an order in a commit whose ref ends in name. Anybody who can push may have written it.
 func parseOrder(name, message string) (o Order, ok bool) {
 	_, raw, _ := strings.Cut(message, "\n\n")
 	if len(raw) > maxOrder || json.Unmarshal([]byte(raw), &o) != nil || !o.fits() {

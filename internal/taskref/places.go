@@ -10,15 +10,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Places are what of one machine stands in the records of a task. On the way to others each has a mark in its place.
+// Places are values in a task's records that are specific to a machine. For other machines marks replace them.
 type Places struct {
 	Main      string // root of the main checkout
-	Worktrees string // the folder of worktrees
-	Clone     string // the id of the clone, see git.Repo.CloneID
+	Worktrees string // folder of the worktrees
+	Clone     string // id of the clone, see git.Repo.CloneID
 }
 
-// Marks begin and end with a sign that stands in no path by itself. Where the beginning of one is found in what is sealed, it gets
-// a mark of its own, so that nothing but a mark is taken for one.
+// Marks begin and end with a character that no path contains by itself. If the beginning of a mark occurs in the text to seal,
+// it is replaced by a mark too, so that nothing else is taken for a mark.
 const (
 	markBegin     = "%trellis:"
 	markMain      = markBegin + "main%"
@@ -27,18 +27,18 @@ const (
 	markBeginning = markBegin + "mark%" // stands for markBegin itself
 )
 
-// Seal puts marks in the places of what is of this machine. What was sealed Open gives back, to the byte.
+// Seal replaces the values of this machine by marks. Open restores sealed text exactly.
 func (p Places) Seal(text []byte) []byte { return p.seal(text, plain) }
 
-// Open puts what is of this machine in the places of marks.
+// Open replaces marks by the values of this machine.
 func (p Places) Open(text []byte) []byte { return p.open(text, plain) }
 
-// spelling is how a path stands in a text. The first that is returned is how it is written, all are found.
+// spelling returns the forms of a path in a text. All of them are found; the first is used for writing.
 type spelling func(path string) []string
 
 func plain(path string) []string { return []string{path} }
 
-// inJSON is a path as text.JSON writes it, and as json.Marshal does.
+// inJSON returns a path as text.JSON writes it, and as json.Marshal does.
 func inJSON(path string) []string {
 	a, errA := text.JSON(path)
 	b, errB := json.Marshal(path)
@@ -48,20 +48,20 @@ func inJSON(path string) []string {
 	return []string{string(a[1 : len(a)-1]), string(b[1 : len(b)-1])}
 }
 
-// inJournal is a path as the engine writes it.
+// inJournal returns a path as the engine writes it.
 func inJournal(path string) []string {
 	list := inJSON(path)
 	slices.Reverse(list)
 	return list
 }
 
-// sign is what stands for what.
+// sign is a mark and the value that it stands for.
 type sign struct {
 	mark, value string
 	folder      bool
 }
 
-// signs are those of all that is known, the longer value first.
+// signs returns the signs for all known values, longer ones first.
 func (p Places) signs(spell spelling) (list []sign) {
 	for _, s := range []sign{{markMain, p.Main, true}, {markWorktrees, p.Worktrees, true}, {markClone, p.Clone, false}} {
 		if s.folder && s.value != "" {
@@ -118,7 +118,7 @@ func (p Places) open(text []byte, spell spelling) []byte {
 	return []byte(strings.NewReplacer(pairs...).Replace(string(text)))
 }
 
-// stands reports whether what is at i of a text is the thing itself, and no part of another path or word.
+// stands reports whether the value at i of a text is complete, and not part of another path or word.
 func (s sign) stands(text []byte, i int) bool {
 	before, after := text[:i], text[i+len(s.value):]
 	if !s.folder {
@@ -127,7 +127,7 @@ func (s sign) stands(text []byte, i int) bool {
 	return begins(before) && ends(after)
 }
 
-// begins reports whether an absolute path can begin behind that text.
+// begins reports whether an absolute path can begin after that text.
 func begins(before []byte) bool {
 	if len(before) == 0 || escaped(before) || bytes.HasSuffix(before, []byte("file://")) {
 		return true
@@ -136,7 +136,7 @@ func begins(before []byte) bool {
 	return c != '/' && !nameByte(c) && !strings.ContainsRune("})*", rune(c)) // ${HOME}/app, $(pwd)/app, */app
 }
 
-// escaped reports whether a text ends with what JSON writes for a sign that cannot be in a name: \n, \u003c.
+// escaped reports whether a text ends with a JSON escape of a character that can't be in a name: \n, \u003c.
 func escaped(text []byte) bool {
 	const unicode = 6
 	at := len(text) - 2
@@ -152,7 +152,7 @@ func escaped(text []byte) bool {
 	return slashes%2 == 1
 }
 
-// ends reports whether a path can end before that text, or goes on below it. A dot may be that of a sentence.
+// ends reports whether a path can end before that text, or continues with a subpath. A dot may be the end of a sentence.
 func ends(after []byte) bool {
 	rest := bytes.TrimLeft(after, ".")
 	if len(rest) == 0 {
@@ -161,7 +161,7 @@ func ends(after []byte) bool {
 	return !nameByte(rest[0]) && (rest[0] != '/' || len(rest) == len(after))
 }
 
-// nameByte reports whether a byte is most likely one of a file's name, and goes on with it.
+// nameByte reports whether a byte most likely continues a file name.
 func nameByte(c byte) bool {
 	return wordByte(c) || c >= 0x80 || strings.IndexByte(".-~+@%", c) >= 0
 }

@@ -14,29 +14,30 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// SaveAs is what a state says beside the task directory.
+// SaveAs is the content of a state besides the task directory.
 type SaveAs struct {
 	Claim  Claim
 	Status trellis.Status
 	Until  time.Time
-	Why    string // what it is saved for, a line
+	Why    string // purpose of saving, one line
 	Turn   time.Time
-	Work   bool    // the work is what is here; else it is what the last state says
-	Done   []Order // that are taken off the remote with the same push
-	Gated  bool    // nothing is pushed when another gated state was since Gate
-	Gate   string  // what [GateOf] said before the remote was asked for the states that this one fits beside
+	Work   bool    // save the local work; otherwise that of the last state
+	Done   []Order // orders that the same push removes from the remote
+	Gated  bool    // push nothing if another gated state was pushed since Gate
+	Gate   string  // result of [GateOf] before fetching the states that this one must be compatible with
 }
 
-// ErrGate says that another machine claimed a task since the states were asked for that a claim was to fit beside. Nothing was pushed.
+// ErrGate means that another machine claimed a task after the states that a claim had to fit were fetched. Nothing was pushed.
 var ErrGate = errors.New("another machine claimed a task at the same moment")
 
-// GateOf is how the gate of a remote was when it was asked last: a gated state is saved only on top of that.
+// GateOf returns the remote's gate as last fetched: a gated state is saved only if the gate is unchanged.
 func GateOf(ctx context.Context, r Remote) (string, error) {
 	return r.Repo.Refs().Find(ctx, remoteRefs+strings.TrimPrefix(gateRef, git.OwnPrefix))
 }
 
-// Save has the remote hold the task in dir as it is now, with what its worktree holds. last is the state that the remote must
-// have until then, "" none; a *LostError says that it has another, [ErrGate] that a gated one came too late. After any other error the remote has the old state or the new one; Fetch tells.
+// Save stores the task in dir on the remote, with the contents of its worktree. last is the state that the remote must have
+// until then, "" for none; a *LostError means that it has another, [ErrGate] that a gated state came too late. After any other
+// error the remote has the old or the new state; Fetch tells which.
 func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State, error) {
 	s := State{Task: filepath.Base(dir), Claim: next.Claim, Status: next.Status, Until: next.Until, Turn: next.Turn, At: r.Store.Clock(), By: r.Places.Clone, From: r.Host, Build: r.Build, Spending: r.spending()}
 	if !taskdir.ValidID(s.Task) {
@@ -51,7 +52,7 @@ func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State,
 
 func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *State) error {
 	files, err := read(dir)
-	switch { // after the records: what they know is in the work, and who goes on looks whether more is
+	switch { // after the records, as the work then contains all that they mention; whoever continues checks for more
 	case err != nil:
 	case next.Work:
 		err = r.addWork(ctx, dir, last, s)
@@ -69,7 +70,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealed(files)); err != nil {
 		return err
 	}
-	*s, _ = parseState(s.Task, s.Commit, message) // as others read it
+	*s, _ = parseState(s.Task, s.Commit, message) // as others will read it
 	var more []git.RefMove
 	if s.Worker == r.Places.Clone && s.Work != "" {
 		more = append(more, git.RefMove{Ref: wipRefs + s.Task, To: s.Work, Any: true})
@@ -87,7 +88,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 	return r.push(ctx, *s, last, before, more)
 }
 
-// push moves a task from one state to the next. before is what was to be pushed before this: when that is there, it was ours.
+// push moves a task to its next state. If the remote has the previously pending commit before, that was pushed from here.
 func (r Remote) push(ctx context.Context, s State, last, before string, more []git.RefMove) error {
 	if err := r.Disk.Step("push", runRefs+s.Task); err != nil {
 		return err
@@ -116,8 +117,8 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 	return r.set(ctx, knownRefs+s.Task, s.Commit)
 }
 
-// Beat moves the state of a task on, with another claim and nothing else, so that others see that its holder lives. Errors are
-// those of Save.
+// Beat pushes the state of a task with a renewed claim, and the same directory and work, so that others see that its holder is
+// alive. Errors are those of Save.
 func (r Remote) Beat(ctx context.Context, s State, claim Claim) (State, error) {
 	last := s.Commit
 	s.Claim, s.At, s.By, s.From, s.Build, s.Spending = claim, r.Store.Clock(), r.Places.Clone, r.Host, r.Build, r.spending()
@@ -148,8 +149,8 @@ func (r Remote) beat(ctx context.Context, s *State, last string) error {
 	return r.push(ctx, *s, last, before, nil)
 }
 
-// addWork says where the branch of the task in dir is, and keeps what its worktree holds. Where there is no worktree here, it is
-// what the last state says.
+// addWork sets the branch of the task in dir, and saves the contents of its worktree. If there is no worktree here, the last
+// state's work is used.
 func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	t, err := r.Store.Load(dir)
 	if err != nil {
@@ -176,7 +177,7 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	return err
 }
 
-// branchAlone says where the branch is, without a worktree: where the last state says, unless it went on from there here.
+// branchAlone sets the branch without a worktree: that of the last state, unless it has new commits here.
 func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
 	branch, tip := s.Branch, s.Head
 	if err := r.sameWork(ctx, last, s); err != nil || tip == "" || tip == s.Head {
@@ -194,7 +195,7 @@ func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
 	return nil
 }
 
-// sameWork takes over what the state last says of the work.
+// sameWork copies the work of the state last.
 func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 	s.Branch, s.Head = "", ""
 	if last == "" {
@@ -210,7 +211,7 @@ func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 	return nil
 }
 
-// Drop takes a task off the remote, with its work and its orders. It stays known that others had it. Errors are those of Save.
+// Drop removes a task, its work and its orders from the remote. That it was shared stays known. Errors are those of Save.
 func (r Remote) Drop(ctx context.Context, s State) error {
 	ctx = git.Hookless(ctx)
 	orders, err := r.list(ctx, remoteRefs+"order/"+s.Task+"/")

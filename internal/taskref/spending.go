@@ -13,21 +13,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Spending is what agents used, by the ids of the clones whose agents they were: of each clone what it counted on its newest day. It
-// only grows, so that tables which were heard of in any order, and more than once, come to the same (a grow-only counter).
+// Spending is what agents used, by the id of their clone: for each clone its count on its newest day. Counts only grow, so that
+// tables received in any order, and repeatedly, give the same result (a grow-only counter).
 type Spending map[string]Spent
 
-// Spent is what the agents of a clone used on a day of its own clock.
+// Spent is what the agents of a clone used on one day by its own clock.
 type Spent struct {
 	Day     string  `json:"day"` // 2026-02-01
 	Tokens  int64   `json:"tokens"`
-	CostUSD float64 `json:"cost_usd"` // as far as it is known
+	CostUSD float64 `json:"cost_usd"` // as far as known
 }
 
-// maxMachines is of how many clones a table tells at most: of those that used most, where a clone is made for each job.
+// maxMachines is the maximum number of clones in a message: those that used most, as there may be a new clone for each job.
 const maxMachines = 100
 
-// Learn takes in what another table says, and reports whether that was news.
+// Learn merges another table, and reports whether that changed s.
 func (s Spending) Learn(other Spending) (news bool) {
 	for machine, its := range other {
 		now := s[machine]
@@ -44,8 +44,8 @@ func (s Spending) Learn(other Spending) (news bool) {
 	return news
 }
 
-// Between is the table without days before the first or after the last: a clock that was ahead once would else stand for its machine
-// until that day has come.
+// Between returns the table without days before first or after last: otherwise a clock that was once ahead would determine its
+// machine's entry until that day.
 func (s Spending) Between(first, last string) Spending {
 	kept := Spending{}
 	for machine, its := range s {
@@ -56,7 +56,7 @@ func (s Spending) Between(first, last string) Spending {
 	return kept
 }
 
-// text is the table in a line: clone, day, tokens and dollars of each.
+// text returns the table as one line: clone, day, tokens and dollars of each entry.
 func (s *Spending) text() string {
 	var list []string
 	for _, machine := range slices.Sorted(slices.Values(s.largest())) {
@@ -66,7 +66,7 @@ func (s *Spending) text() string {
 	return strings.Join(list, ", ")
 }
 
-// largest are the clones that a table tells of: as many as it may, without those that used nothing, the newest day and the most first.
+// largest returns at most maxMachines clones with usage, sorted by day, newest first, then by usage, most first.
 func (s *Spending) largest() []string {
 	list := slices.DeleteFunc(slices.Collect(maps.Keys(*s)), func(machine string) bool { its := (*s)[machine]; return its.Tokens == 0 && its.CostUSD == 0 })
 	slices.SortFunc(list, func(a, b string) int {
@@ -76,7 +76,7 @@ func (s *Spending) largest() []string {
 	return list[:min(len(list), maxMachines)]
 }
 
-// parse reads that. What is no entry is passed over.
+// parse parses the result of text. Invalid entries are skipped.
 func (s *Spending) parse(said string) {
 	*s = nil
 	for i, entry := range strings.Split(said, ", ") {

@@ -1,9 +1,9 @@
-// Package taskref keeps the state of tasks on refs of a git remote, so that one machine can go on where another stopped.
+// Package taskref keeps the state of tasks on refs of a git remote, so that one machine can continue where another stopped.
 //
-// refs/trellis/run/<task> is the task directory, refs/trellis/wip/<task> what its worktree held beside that. Both move in one
-// push, and only from the state that whoever pushes had seen: of two that think that they have a task, one is told that it lost it. Records
-// stay as people can use them on the machine where they are; on the way to others what is of one machine is replaced by marks, see Places.
-// docs/internals/shared-state.md is the format.
+// refs/trellis/run/<task> is the task directory, refs/trellis/wip/<task> what its worktree held beyond that. Both are moved by
+// one push, and only from the state that the pusher had seen: if two machines both believe that they have a task, one of them
+// gets a *LostError. On each machine, records are in the form that people can use there; for other machines, whatever is
+// specific to one machine is replaced by marks, see Places. docs/internals/shared-state.md is the format.
 package taskref
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Refs of the remote, below which the name of the task follows.
+// Refs of the remote, followed by the name of the task.
 const (
 	runRefs   = git.OwnPrefix + "run/"
 	wipRefs   = git.OwnPrefix + "wip/"
@@ -27,50 +27,50 @@ const (
 	gateRefs  = git.OwnPrefix + "gate/"
 )
 
-// gateRef is a ref of the remote that each claim moves which has to fit beside others.
+// gateRef is a ref of the remote that is moved by each claim that must be compatible with concurrent ones.
 const gateRef = gateRefs + "claims"
 
-// Refs of this repository alone. The last is what was made to be pushed, of which nobody may have heard whether it was.
+// Local refs. Below pendingRefs are commits that were made to be pushed; whether the push succeeded may be unknown.
 const (
 	remoteRefs  = git.OwnPrefix + "remote/"
 	knownRefs   = git.OwnPrefix + "known/"
 	pendingRefs = git.OwnPrefix + "pending/"
 )
 
-// Claim is who has a task. The zero value is nobody.
+// Claim says which machine has a task. The zero value means none.
 type Claim struct {
-	Machine string // the id of a clone
-	Host    string // its name, for people
+	Machine string // id of the clone
+	Host    string // name of the machine, for people
 	Since   time.Time
 }
 
-// State is a task as a remote has it.
+// State is the state of a task on a remote.
 type State struct {
 	Task   string // name of the directory
-	Commit string // that the ref names: it has the directory
+	Commit string // the commit of the ref, with the task directory
 	Claim  Claim
-	Status trellis.Status // by the word of who saved it, as all that follows
-	Until  time.Time      // when a task that waits goes on by itself; zero: it does not
-	Branch string         // of the work, "" before there is any
-	Head   string         // commit that the branch ends in
-	Work   string         // commit that has what the worktree held beyond that, or Head
-	Worker string         // the id of the clone whose worktree that was
+	Status trellis.Status // according to the saver, as all fields below
+	Until  time.Time      // when a waiting task continues by itself; zero: it does not
+	Branch string         // branch of the work, "" before there is any
+	Head   string         // tip of the branch
+	Work   string         // commit with what the worktree held beyond Head; otherwise Head
+	Worker string         // id of the clone with that worktree
 	At     time.Time
-	By     string    // the id of the clone that saved it
-	From   string    // the name of its machine, for people
-	Build  string    // version of the saver
-	Turn   time.Time // when the task was given to a machine last, by the clock of who gives it; zero: nobody gives tasks
+	By     string    // id of the clone that saved the state
+	From   string    // name of that machine, for people
+	Build  string    // program version of the saver
+	Turn   time.Time // when the task was last assigned to a machine, by the assigner's clock; zero: tasks are not assigned
 
-	Spending Spending // what agents of all machines used, as far as the saver had heard
+	Spending Spending // usage by agents of all machines, as far as the saver had heard
 }
 
 // ErrLost matches a *LostError.
 var ErrLost = errors.New("another machine has the task")
 
-// LostError says that a remote has another state of a task than the one that was to be replaced. Nothing was pushed.
+// LostError means that the remote's state of a task is not the one that was to be replaced. Nothing was pushed.
 type LostError struct {
 	Task string
-	Now  string // commit that is there, "": the task is gone
+	Now  string // commit on the remote, "": the task is gone
 }
 
 func (e *LostError) Error() string {
@@ -83,26 +83,26 @@ func (e *LostError) Error() string {
 // Is makes errors.Is(err, ErrLost) true.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// LocalError says that a task can't be saved as it is here, whatever the remote says.
+// LocalError means that a task can't be saved because of its local state, regardless of the remote.
 type LocalError struct{ err error }
 
 func (e *LocalError) Error() string { return e.err.Error() }
 func (e *LocalError) Unwrap() error { return e.err }
 
-// Remote is a git remote that tasks of a repository are shared by. What changes one task, Save, Beat, Bring, BringWork and Drop, is called
-// once at a time for it, by one process: who has its run lock.
+// Remote is a git remote through which tasks of a repository are shared. The methods that change a task, Save, Beat, Bring,
+// BringWork and Drop, must not run concurrently for the same task: they are called by the process that has its run lock.
 type Remote struct {
 	Repo        *git.Repo
-	Name        string // of the remote, or its address
+	Name        string // name of the remote, or its URL
 	Store       taskdir.Store
 	Places      Places
 	Host        string // name of this machine, for people
 	Disk        *durable.Disk
 	Build       string          // version of this program
-	Exclude     []string        // paths in worktrees that stay on this machine, settings that were copied there, say
-	Transcripts bool            // what agents were told and wrote is shared, too
-	Limit       time.Duration   // of a fetch or push; 0 is two minutes
-	Spending    func() Spending // is told with each state; nil: nothing is
+	Exclude     []string        // paths in worktrees that are not shared, such as settings that were copied there
+	Transcripts bool            // share what agents were told and wrote, too
+	Limit       time.Duration   // time limit of a fetch or push; 0: two minutes
+	Spending    func() Spending // added to each state; nil: nothing is added
 }
 
 func (r Remote) limit() time.Duration {
@@ -120,8 +120,8 @@ func (r Remote) spending() Spending {
 	return r.Spending()
 }
 
-// Fetch asks the remote for the states of all tasks, and for orders, both sorted by name. Refs that are none, by their names or by what
-// they hold, are not among them. Of this repository nothing changes but refs of Trellis.
+// Fetch fetches the states of all tasks, and the orders, both sorted by name. Refs with invalid names or contents are omitted.
+// It changes nothing in this repository except refs of Trellis.
 func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 	ctx = git.Hookless(ctx)
 	var specs []string
@@ -134,13 +134,13 @@ func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 	return r.Seen(ctx)
 }
 
-// Seen are the states and orders that were fetched last.
+// Seen returns the states and orders of the last fetch.
 func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err error) {
 	list, err := r.list(ctx, remoteRefs+"run/", remoteRefs+"order/", pendingRefs, knownRefs)
 	if err != nil {
 		return nil, nil, err
 	}
-	own := map[string]string{} // by ref
+	own := map[string]string{} // local commits by ref
 	for _, n := range list {
 		own[n.ref] = n.commit
 	}
@@ -157,7 +157,7 @@ func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err e
 			continue
 		}
 		states = append(states, s)
-		if own[pendingRefs+task] == s.Commit && own[knownRefs+task] != s.Commit { // it got there, and nobody told us
+		if own[pendingRefs+task] == s.Commit && own[knownRefs+task] != s.Commit { // the push succeeded, but its result was never received
 			if err := r.set(ctx, knownRefs+task, s.Commit); err != nil {
 				return nil, nil, err
 			}
@@ -166,12 +166,12 @@ func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err e
 	return states, orders, nil
 }
 
-// Known is the state of a task that this clone pushed or brought last, "" when there is none.
+// Known returns the commit of the state of a task that this clone last pushed or brought, "" if there is none.
 func (r Remote) Known(ctx context.Context, task string) (string, error) {
 	return r.Repo.Refs().Find(ctx, knownRefs+task)
 }
 
-// KnownAll are those states of all tasks, by task.
+// KnownAll returns those commits for all tasks, by task.
 func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
 	list, err := r.list(ctx, knownRefs)
 	known := map[string]string{}
@@ -181,7 +181,7 @@ func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
 	return known, err
 }
 
-// set has a ref of this repository name a commit, wherever it was.
+// set moves a ref of this repository to a commit, whatever its old value.
 func (r Remote) set(ctx context.Context, ref, commit string) error {
 	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r Remote) set(ctx context.Context, ref, commit string) error {
 	return r.Repo.Refs().MoveRef(ctx, ref, commit, old)
 }
 
-// drop takes a ref of this repository away.
+// drop deletes a ref of this repository.
 func (r Remote) drop(ctx context.Context, ref string) error {
 	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil || old == "" {
@@ -199,12 +199,12 @@ func (r Remote) drop(ctx context.Context, ref string) error {
 	return r.Repo.Refs().DeleteRef(ctx, ref, old)
 }
 
-// named is a ref with the message of the commit that it names.
+// named is a ref with the commit that it names and its message.
 type named struct{ ref, commit, message string }
 
-// list are the refs below some names, sorted, as far as they name commits.
+// list returns the refs below some prefixes that name commits, sorted.
 func (r Remote) list(ctx context.Context, under ...string) (list []named, err error) {
-	const fields = 4 // no message has a NUL
+	const fields = 4 // messages contain no NUL
 	args := append([]string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(objecttype)%00%(contents)%00"}, under...)
 	out, _, err := r.Repo.Run(ctx, git.Command{Dir: r.Repo.Main, Args: args})
 	if err != nil {

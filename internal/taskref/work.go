@@ -10,10 +10,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
-// BringWork makes a worktree at path on the branch of a state, with the files that it had where the state was saved: what was not
-// committed there is not here, and nothing of it is staged. A worktree of the task and a branch that are here already are kept as backups
-// first, if they hold anything that the state has not; what git ignores in that worktree is lost. The branch of another task is
-// a *git.BranchError. What a call that was cut off left is put right by the next. Without work in the state nothing is done.
+// BringWork creates a worktree at path on the branch of a state, with the files that it had where the state was saved: what was
+// uncommitted there is uncommitted here, and unstaged. An existing worktree and branch of the task are first saved as backups
+// if they hold anything that the state lacks; files that git ignores in that worktree are lost. If the branch belongs to
+// another task, the error is a *git.BranchError. An interrupted call is repaired by the next one. It does nothing if the state
+// has no work.
 func (r Remote) BringWork(ctx context.Context, s State, path string) error {
 	if s.Branch == "" {
 		return nil
@@ -32,14 +33,14 @@ func (r Remote) BringWork(ctx context.Context, s State, path string) error {
 	return nil
 }
 
-// bench is where the work of a state is put.
+// bench is the place for the work of a state.
 type bench struct {
 	Remote
 	s    State
 	path string
 }
 
-// fetch makes sure that the commits of the work are here, and are what the state says.
+// fetch makes sure that the commits of the work exist here, and match the state.
 func (b bench) fetch(ctx context.Context) error {
 	here, err := b.has(ctx)
 	if err == nil && !here {
@@ -53,8 +54,8 @@ func (b bench) fetch(ctx context.Context) error {
 	return err
 }
 
-// FetchWork has the commits of the work of several states here, with one question to the remote. Where one is gone there none may come: who brings
-// work asks for what it has not.
+// FetchWork fetches the commits of the work of several states with one request to the remote. If one of them is missing there,
+// possibly none is fetched: whoever brings work fetches what is missing.
 func (r Remote) FetchWork(ctx context.Context, states []State) error {
 	var specs []string
 	for _, s := range states {
@@ -72,7 +73,7 @@ func (r Remote) FetchWork(ctx context.Context, states []State) error {
 	return r.Repo.Remotes().FetchRefs(git.Hookless(ctx), r.Name, r.limit(), specs...)
 }
 
-// spec is how the work is fetched.
+// spec returns the refspec of the work.
 func (b bench) spec() string {
 	return "+" + wipRefs + b.s.Task + ":" + remoteRefs + strings.TrimPrefix(wipRefs, git.OwnPrefix) + b.s.Task
 }
@@ -93,7 +94,7 @@ func (b bench) has(ctx context.Context) (bool, error) {
 	return within, err
 }
 
-// clear takes away what is here of the task's work, if it is not what the state has, once it is kept.
+// clear removes the local worktree and branch of the task, unless they match the state, after backing them up.
 func (b bench) clear(ctx context.Context) error {
 	all, err := b.Repo.Worktrees().List(ctx)
 	if err == nil {
@@ -128,7 +129,7 @@ func (b bench) clearWorktree(ctx context.Context, w git.Worktree) error {
 	return b.Repo.Worktrees().Remove(ctx, w.Path)
 }
 
-// matches reports whether a worktree holds what the state has already.
+// matches reports whether a worktree already holds what the state has.
 func (b bench) matches(ctx context.Context, w git.Worktree) (bool, error) {
 	if head, err := b.Repo.Refs().Head(ctx, w.Path); err != nil || head != b.s.Head || w.Branch != b.s.Branch {
 		return false, err
@@ -141,7 +142,7 @@ func (b bench) matches(ctx context.Context, w git.Worktree) (bool, error) {
 	return now == tree, err
 }
 
-// keep makes a backup of a worktree, unless what it holds is what this clone saved last.
+// keep makes a backup of a worktree, unless it holds what this clone saved last.
 func (b bench) keep(ctx context.Context, w git.Worktree) error {
 	backups := snapshot.NewBackups(b.Repo)
 	last, err := b.Repo.Refs().Find(ctx, wipRefs+b.s.Task)
@@ -161,7 +162,7 @@ func (b bench) keep(ctx context.Context, w git.Worktree) error {
 	return err
 }
 
-// moveBranch has the branch end where the state says. What it has beyond that is kept.
+// moveBranch moves the branch to the state's head. Commits beyond that are backed up.
 func (b bench) moveBranch(ctx context.Context) error {
 	tip, err := b.Repo.Refs().Branch(ctx, b.s.Branch)
 	if err != nil || tip == "" || tip == b.s.Head {
@@ -188,7 +189,7 @@ func (b bench) keepBranch(ctx context.Context) error {
 	return err
 }
 
-// free is an error when another checkout is on the branch.
+// free returns an error if another checkout uses the branch.
 func (b bench) free(ctx context.Context, all []git.Worktree) error {
 	if here, err := b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (b bench) free(ctx context.Context, all []git.Worktree) error {
 	return nil
 }
 
-// lay makes the worktree, and puts in it what was not committed.
+// lay creates the worktree, and restores what was not committed.
 func (b bench) lay(ctx context.Context) error {
 	if err := b.Disk.Step("worktree", b.path); err != nil {
 		return err
@@ -222,8 +223,8 @@ func (b bench) lay(ctx context.Context) error {
 	return b.set(ctx, wipRefs+b.s.Task, b.s.Work)
 }
 
-// BringBranch has the branch of a state end here where it does there, unless it has commits here that the state has not, or is checked
-// out. It makes no worktree. Without work in the state nothing is done.
+// BringBranch moves the branch of a state to its head on the remote, unless it has local commits that the state lacks, or is
+// checked out. It creates no worktree. It does nothing if the state has no work.
 func (r Remote) BringBranch(ctx context.Context, s State) error {
 	if s.Branch == "" {
 		return nil
@@ -239,7 +240,7 @@ func (r Remote) BringBranch(ctx context.Context, s State) error {
 	return nil
 }
 
-// forward moves the branch on, where nobody is on it.
+// forward moves the branch, unless it is checked out.
 func (b bench) forward(ctx context.Context) error {
 	tip, err := b.Repo.Refs().Branch(ctx, b.s.Branch)
 	if err != nil || tip == b.s.Head {
