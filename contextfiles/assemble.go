@@ -11,57 +11,56 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Caps bound what a prompt shows, in bytes.
+// Caps limits what a prompt shows, in bytes.
 type Caps struct {
 	File     int // one file
 	Artifact int // one document of the task
-	Total    int // all of it, headers and fences too
+	Total    int // everything, including headers and fences
 }
 
-// DefaultCaps are those of docs/reference/formats.md.
+// DefaultCaps returns the caps of docs/reference/formats.md.
 func DefaultCaps() Caps { return Caps{File: 32 << 10, Artifact: 64 << 10, Total: 128 << 10} }
 
-// After are the caps for what follows text in the same prompt.
+// After returns the caps for what follows text in the same prompt.
 func (c Caps) After(text string) Caps {
 	c.Total -= len(text)
 	return c
 }
 
-// Source says where rows are read.
+// Source says where the files of rows are read.
 type Source struct {
-	Main     string                   // main checkout: has what is below .trellis
-	Worktree string                   // has everything else; "" is Main
-	Task     string                   // a task directory, as rows spell it: .trellis/tasks/<id>
-	Inputs   string                   // frozen copy of the task directory; a file that it has is read from here
-	Name     func(path string) string // what the agent is told to call a file, nil: its path
-	// Shown is told each file below .trellis of the main checkout that a prompt shows, with what it says; nil: nobody is.
+	Main     string                   // main checkout, for everything below .trellis
+	Worktree string                   // for everything else; "": Main
+	Task     string                   // a task directory as rows spell it: .trellis/tasks/<id>
+	Inputs   string                   // frozen copy of the task directory; files that exist in it are read from there
+	Name     func(path string) string // returns the name of a file for the agent; nil: its path
+	// Shown, if not nil, is called for each file below .trellis of the main checkout that a prompt shows, with its content.
 	Shown func(path string, content []byte)
 }
 
-// Note is something that could not be shown in full.
+// Note is a file that could not be shown in full.
 type Note struct {
 	Path   string
-	Bytes  int // 0 when there is no such file
-	Shown  int // so many of its first bytes are shown
+	Bytes  int // 0 if there is no such file
+	Shown  int // number of bytes shown, from the beginning
 	Reason string
 	Why    string
 }
 
 const (
-	maxIndex  = 200 // how many files are listed that did not fit
-	maxReason = 400 // how much of a reason is shown, in bytes
+	maxIndex  = 200 // maximum number of listed files that did not fit
+	maxReason = 400 // maximum length of a reason, in bytes
 
-	maxJudged = 4 << 20 // what is larger is not shown where somebody has to look at all of it before
+	maxJudged = 4 << 20 // larger files are not shown if Source.Shown must see all of them
 )
 
-// Assemble writes out what rows name, in their order, for a prompt: each file under a header with its
-// path and reason, in a fence longer than any run of backticks in it. A directory becomes its *.md
-// files; what comes twice is shown once. A file above its cap gives its beginning, up to the end of a line, and
-// says how large it is and where the rest begins. What can't be shown, or not within caps, is a line with path,
-// size and reason at the end. Both are notes.
+// Assemble formats the files that rows name, in their order, for a prompt: each file under a header with its path and reason,
+// in a fence longer than any run of backticks in it. A directory becomes its *.md files; a file that is named twice is shown
+// once. Of a file above its cap, the beginning is shown up to the end of a line, with its size and where the rest begins. Files
+// that can't be shown, or not within caps, are listed at the end with path, size and reason. For both there are notes.
 //
-// The text depends on src, rows, caps and the files alone, so equal rows make equal bytes. Rows need
-// not have been checked: a path that leads out of its tree is never opened.
+// The text depends only on src, rows, caps and the files, so equal rows make equal bytes. Rows need not have been checked: a
+// path that leads out of its tree is never opened.
 func Assemble(src Source, rows []Row, caps Caps) (text string, notes []Note) {
 	a := assembly{src: src, caps: caps, seen: map[string]bool{}}
 	main := a.open(src.Main)
@@ -90,7 +89,7 @@ type assembly struct {
 	notes                  []Note
 }
 
-// open is nil for a folder that is not there; every file in it is missing, then.
+// open returns nil for a folder that does not exist; every file in it is then missing.
 func (a *assembly) open(dir string) *tree {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,7 +106,7 @@ func (a *assembly) close() {
 }
 
 func (a *assembly) row(r Row) {
-	// A reason can't be taken for a header, a fence or another entry.
+	// Sanitize the reason, so that it can't be taken for a header, a fence or another entry.
 	words := strings.FieldsFunc(r.Reason, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) })
 	r.Reason = text.Cut(strings.Join(words, " "), maxReason)
 	clean, wrong := cleanPath(r.Path)
@@ -128,7 +127,7 @@ func (a *assembly) row(r Row) {
 	}
 }
 
-// names are the files that a path of a row stands for, how many more there are, and where the path leads to by now.
+// names returns the files that the path of a row stands for, how many more there are, and the path's current location.
 func (a *assembly) names(clean, kind string) (now string, files []string, more int, wrong string) {
 	if t, at := a.where(clean); t != nil && t == a.main && !t.has(at) {
 		clean = t.now(clean)
@@ -147,7 +146,7 @@ func (a *assembly) names(clean, kind string) (now string, files []string, more i
 	return clean, files, more, wrong
 }
 
-// OfProject are the files below .trellis of the main checkout at root that a prompt may show for rows.
+// OfProject returns the files below .trellis of the main checkout at root that a prompt may show for rows.
 func OfProject(root string, rows []Row) (files []string) {
 	a := assembly{src: Source{Main: root}}
 	a.main = a.open(root)
@@ -163,7 +162,7 @@ func OfProject(root string, rows []Row) (files []string) {
 	return files
 }
 
-// where is the tree that has path, and its path there.
+// where returns the tree that has path, and its path there.
 func (a *assembly) where(clean string) (*tree, string) {
 	if rest, ok := strings.CutPrefix(clean, a.src.Task+"/"); ok && a.src.Task != "" && a.inputs != nil {
 		if _, err := a.inputs.root.Lstat(rest); err == nil {
@@ -192,7 +191,7 @@ func (a *assembly) file(clean string, r Row) {
 	}
 	judged, most := a.src.Shown != nil && t == a.main && ours(at), limit
 	if judged {
-		most = maxJudged // whoever is told of it looks at all of it
+		most = maxJudged // Shown gets all of it
 	}
 	content, size, wrong := t.read(at, most)
 	if wrong != "" {
@@ -229,7 +228,7 @@ func (a *assembly) note(path string, size int, reason, why string) {
 	a.notes = append(a.notes, Note{Path: path, Bytes: size, Reason: reason, Why: why})
 }
 
-// section is one file of a prompt, or the beginning of one that has size bytes.
+// section formats one file of a prompt, or the beginning of one that has size bytes.
 func section(name, reason string, begin []byte, size int) string {
 	content := string(begin)
 	var b strings.Builder
@@ -249,12 +248,12 @@ func section(name, reason string, begin []byte, size int) string {
 	return b.String()
 }
 
-// fence is longer than any run of backticks in content, so that nothing in it ends it.
+// fence returns a fence longer than any run of backticks in content, so that nothing in it ends the fence.
 func fence(content string) string {
 	return strings.Repeat("`", max(text.Backticks(content)+1, 3))
 }
 
-// index lists what is not shown at all.
+// index lists the files that are not shown at all.
 func (a *assembly) index() {
 	missing := slices.DeleteFunc(slices.Clone(a.notes), func(n Note) bool { return n.Shown > 0 })
 	if len(missing) == 0 {

@@ -13,16 +13,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Checker tells which rows can be used in a repository.
+// Checker determines which rows can be used in a repository.
 type Checker struct {
 	Root   string                          // main checkout
-	Git    string                          // how a command of git about Root begins that a person is told; "" is git
-	InBase func(path string) (bool, error) // is path, a file or a directory without its last /, in the commit that a worktree begins at? nil: not checked
+	Git    string                          // how to begin a git command about Root in a hint for people; "": git
+	InBase func(path string) (bool, error) // whether path, without a final /, is in the base commit of worktrees; nil: not checked
 }
 
-// Check returns the rows that can be used, their paths cleaned, and what is wrong with the others. A
-// row can be used when its path stays inside the repository, symlinks followed, exists with the type
-// it says, is text, and was not named before. Problems that are warnings leave their row usable.
+// Check returns the usable rows, with cleaned paths, and the problems of the others. A row is usable if its path stays inside
+// the repository when symlinks are followed, exists with the given type, is text, and was not named before. A row with only
+// warnings is usable.
 func (c Checker) Check(name string, rows []Row) ([]Row, []trellis.Problem) {
 	root, err := os.OpenRoot(c.Root)
 	if err != nil {
@@ -117,19 +117,19 @@ func (k *checking) directory(r *Row, clean string) bool {
 	return true
 }
 
-// conflict warns of a merge conflict that git left in a document of .trellis: agents are shown both of its sides.
+// conflict warns of a merge conflict that git left in a document of .trellis: agents would see both of its sides.
 func (k *checking) conflict(name string) {
 	if !ours(name) || path.Ext(name) != ".md" {
 		return
 	}
-	content, _, _ := k.tree.read(name, DefaultCaps().File) // what is wrong with the file is told
+	content, _, _ := k.tree.read(name, DefaultCaps().File) // other problems of the file are reported elsewhere
 	if p := criteria.Conflict(name, content); p != nil {
 		p.Warning = true
 		k.problems = append(k.problems, *p)
 	}
 }
 
-// inBase warns of what a worktree will not have. Paths below .trellis are read from the main checkout.
+// inBase warns of a path that a worktree will not have. Paths below .trellis are read from the main checkout.
 func (k *checking) inBase(r *Row, clean string) {
 	if k.InBase == nil || ours(clean) || clean == "." {
 		return
@@ -143,10 +143,10 @@ func (k *checking) inBase(r *Row, clean string) {
 	}
 }
 
-// maxGuesses is for how many missing paths of a file a nearer one is looked for.
+// maxGuesses is the maximum number of missing paths in a file for which similar paths are searched.
 const maxGuesses = 20
 
-// missing refuses a path that does not exist, with the one that is likely meant.
+// missing refuses a path that does not exist, with the one that is probably meant as a hint.
 func (k *checking) missing(r *Row, clean string) bool {
 	k.refuse(r, "%s %s", clean, isMissing)
 	if k.guesses++; k.guesses > maxGuesses {
@@ -161,7 +161,7 @@ func (k *checking) missing(r *Row, clean string) bool {
 	return false
 }
 
-// refuse always is false.
+// refuse records a problem and returns false.
 func (k *checking) refuse(r *Row, format string, args ...any) bool {
 	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: fixHint(k.name)})
 	return false
@@ -171,7 +171,7 @@ func (k *checking) warn(r *Row, hint, format string, args ...any) {
 	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: hint, Warning: true})
 }
 
-// cleanPath is p in one spelling, without a / at its end, or what forbids it whatever is on the disk.
+// cleanPath returns p in a normal form without a final /, or the reason why it is forbidden regardless of the disk.
 func cleanPath(p string) (clean, wrong string) {
 	parts := strings.Split(p, "/")
 	switch {
@@ -195,7 +195,7 @@ func cleanPath(p string) (clean, wrong string) {
 
 var drive = trellis.Pattern(`^[A-Za-z]:`)
 
-// unprintable finds what could break a line of a prompt or a terminal.
+// unprintable reports whether a character could break a line of a prompt or a terminal.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
 }
@@ -207,10 +207,10 @@ func printable(p string) string {
 	return p
 }
 
-// ours reports whether a clean path lies below .trellis.
+// ours reports whether a clean path is .trellis or below it.
 func ours(clean string) bool { return clean == ".trellis" || strings.HasPrefix(clean, ".trellis/") }
 
-// fixHint is the command that mends or drops bad rows of the context file called name, which lies in its task's directory.
+// fixHint returns the command that mends or drops invalid rows of the context file called name in its task's directory.
 func fixHint(name string) string {
 	dir := path.Dir(name)
 	if dir == "." {

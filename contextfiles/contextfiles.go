@@ -1,13 +1,13 @@
-// Package contextfiles reads, checks, mends and assembles context files: the implement.jsonl, check.jsonl
-// and debug.jsonl of a task, which name the files that an agent gets to read with its prompt.
+// Package contextfiles reads, checks, mends and assembles context files: the implement.jsonl, check.jsonl and debug.jsonl of a
+// task, which name the files that an agent gets to read with its prompt.
 //
-// A context file has one JSON object a line:
+// A context file has one JSON object per line:
 //
 //	{"file": ".trellis/spec/backend/index.md", "reason": "conventions"}
 //	{"file": "docs/api/", "type": "directory", "reason": "the format"}
 //
-// Such files are written by people, programs and models alike. What they name is checked before
-// anything is opened, and nothing outside the repository is ever read.
+// Context files are written by people, programs and models. The paths in them are checked before anything is opened, and
+// nothing outside the repository is ever read.
 package contextfiles
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// The types of a row. Artifact is never in a file: callers of [Assemble] use it for the task's own
-// documents (prd.md, info.md, design.md), which may be larger than what a row names.
+// The types of a row. Artifact never occurs in a file: callers of [Assemble] use it for the task's own documents (prd.md,
+// info.md, design.md), which may be larger than other files.
 const (
 	File      = "file"
 	Directory = "directory"
@@ -33,16 +33,16 @@ const (
 
 // Row is one entry of a context file.
 type Row struct {
-	Line   int    // from 1; 0 when it was not read from a file
-	Path   string // as written by Parse, cleaned by Check; that of a directory then ends in /
+	Line   int    // from 1; 0 if it was not read from a file
+	Path   string // as written if from Parse, cleaned if from Check; directories then end in /
 	Reason string
 	Type   string // File (also when empty) or Directory
-	Unread string // a second path, which counts for nothing
-	Raw    []byte // the line as read, without its line ending; unknown keys live here
+	Unread string // a second path, which is ignored
+	Raw    []byte // the line as read, without its line ending; includes unknown keys
 }
 
-// Misspelled is the context file of a phase that the name of a file is nearly that of, "" for any other. Files that no
-// phase reads may lie beside them.
+// Misspelled returns the context file of a phase that name is probably meant to be, "" for any other name. Other files may be
+// next to the context files.
 func Misspelled(name string) string {
 	phases := []string{"implement.jsonl", "check.jsonl", "debug.jsonl"}
 	if slices.Contains(phases, name) {
@@ -54,9 +54,9 @@ func Misspelled(name string) string {
 	return ""
 }
 
-// Parse reads a context file called name. Rows come in order, also after a line that is none; blank
-// lines and rows that only hold an example are passed over. Every problem is an error with its line.
-// A file in another encoding is one problem: its rows are not guessed at. It does not look at the disk: see [Checker.Check].
+// Parse reads a context file called name. It returns rows in order, even after an invalid line, and skips blank lines and rows
+// that only hold an example. Every problem is an error with its line. A file in another encoding is one problem: its rows are
+// not guessed at. Parse does not read the disk: see [Checker.Check].
 func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	if p := encoded(name, data); p != nil {
 		return nil, []trellis.Problem{*p}
@@ -80,7 +80,7 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	return rows, problems
 }
 
-// encoded is the problem of a file in another encoding than UTF-8, else nil.
+// encoded returns the problem of a file in an encoding other than UTF-8, else nil.
 func encoded(name string, data []byte) *trellis.Problem {
 	if text.Valid(data) {
 		return nil
@@ -88,10 +88,10 @@ func encoded(name string, data []byte) *trellis.Problem {
 	return &trellis.Problem{File: name, Line: 1 + bytes.Count(data[:text.InvalidUTF8(string(data))], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
 }
 
-// lines are the lines of data with their endings, so that together they are data again.
+// lines splits data into lines with their endings.
 func lines(data []byte) [][]byte { return bytes.SplitAfter(data, []byte("\n")) }
 
-// parseLine is nil, nil for a line that is no row and no mistake.
+// parseLine returns nil, nil for a line that is neither a row nor a mistake.
 func parseLine(line []byte) (*Row, *trellis.Problem) {
 	line = bytes.TrimRight(line, "\r\n")
 	if len(bytes.TrimSpace(line)) == 0 {
@@ -99,7 +99,7 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
-		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a list
+		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a JSON list
 			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object"}
 		}
 		if trellis.ConflictMark(string(line)) {
@@ -116,13 +116,12 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 	return fromKeys(keys, line)
 }
 
-// doubled is the key of ours that stands in an object for the second time: which of two was meant, nobody knows. It is
-// nil when there is none.
+// doubled returns a problem if an object has one of our keys twice, as nobody knows which of the two was meant.
 func doubled(object []byte) *trellis.Problem {
 	seen := map[string]bool{}
 	for _, m := range members(object) {
 		if seen[m.key] && slices.Contains([]string{"file", "path", "reason", "type"}, m.key) {
-			at := bytes.LastIndexByte(object[:m.keyEnd-1], '"') + 1 // they have no quotes in them
+			at := bytes.LastIndexByte(object[:m.keyEnd-1], '"') + 1 // our keys contain no quotes
 			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q stands in this row for the second time", m.key), Hint: "remove one of the two, or write two rows"}
 		}
 		seen[m.key] = true
@@ -130,16 +129,16 @@ func doubled(object []byte) *trellis.Problem {
 	return nil
 }
 
-// member is a key of an object and where it ends, and from where to where its value stands.
+// member is a key of an object with the offset of its end, and those of its value.
 type member struct {
 	key              string
 	keyEnd, from, to int
 }
 
-// members are those of an object that can be read, in their order.
+// members returns the members of an object in their order, as far as they can be read.
 func members(object []byte) (list []member) {
 	d := json.NewDecoder(bytes.NewReader(object))
-	_, _ = d.Token() // its brace
+	_, _ = d.Token() // the opening brace
 	for d.More() {
 		token, _ := d.Token()
 		key, _ := token.(string)
@@ -198,7 +197,7 @@ func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Prob
 	return &row, nil
 }
 
-// Render writes rows as a context file. A row that was read is written as it was read.
+// Render formats rows as a context file. A row that was read is written unchanged.
 func Render(rows []Row) []byte {
 	var b bytes.Buffer
 	for _, r := range rows {
@@ -218,7 +217,7 @@ func (r Row) line() []byte {
 	return fmt.Appendf(nil, `{"file": %s, "reason": %s}`, quote(r.Path), quote(r.Reason))
 }
 
-// quote is s as JSON with its letters as they are: no \u003c for <.
+// quote returns s as a JSON string without escaping characters such as <.
 func quote(s string) []byte {
 	raw, err := text.JSON(s)
 	if err != nil {

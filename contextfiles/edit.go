@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// ErrDuplicate says that a context file names a path already.
+// ErrDuplicate means that a context file already names a path.
 var ErrDuplicate = errors.New("named already")
 
-// Add appends a row to a context file, on a line of its own also when the last line was never ended.
-// The error is [ErrDuplicate] when the path is named already, and says so when its spelling alone
-// forbids it, and a *trellis.Problem of a file without a name when that is not UTF-8 text. It does not look at the disk: see [Checker.Check].
+// Add appends a row to a context file, on a new line even if the last line is not terminated. The error matches [ErrDuplicate]
+// if the path is named already. It is also an error if the spelling of the path forbids it, and a *trellis.Problem without a
+// file name if data is not UTF-8 text. Add does not read the disk: see [Checker.Check].
 func Add(data []byte, row Row) ([]byte, error) {
 	if p := encoded("", data); p != nil {
 		return nil, p

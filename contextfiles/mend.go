@@ -13,16 +13,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Mend is what was done to a row that could not be used.
+// Mend is a change to a row that could not be used.
 type Mend struct {
 	Problem trellis.Problem
 	Was     string
-	Now     string // "" when it was dropped
+	Now     string // "" if the row was dropped
 }
 
-// Fix mends every row that is wrong in a way that leaves no doubt of what is meant, and drops every other line that is no
-// valid row. All else (the rows that stay, examples, blank lines, line endings) keeps its bytes. Warnings are no reason
-// to change a row, and a file that is not UTF-8 text stays as it is. When the repository can't be opened, that is the problem returned, and nothing was changed.
+// Fix mends every faulty row whose meaning is beyond doubt, and drops every other line that is not a valid row. Everything else
+// (valid rows, examples, blank lines, line endings) stays unchanged. Rows with only warnings are not changed, and neither is a
+// file that is not UTF-8 text. If the repository can't be opened, Fix returns that problem and changes nothing.
 func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 	if encoded(name, data) != nil {
 		return data, nil
@@ -51,14 +51,14 @@ func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 	return bytes.Join(list, nil), mends
 }
 
-// mender writes rows anew. Used are the paths that stay.
+// mender rewrites rows. used are the paths of rows that are kept.
 type mender struct {
 	Checker
 	tree tree
 	used map[string]bool
 }
 
-// mend is a row that stands on these lines as it is meant, with the ending of the last one, or nil where that is not certain.
+// mend returns the row on these lines as it is meant, with the last line's ending, or nil if the meaning is uncertain.
 func (m mender) mend(at [][]byte) []byte {
 	last := at[len(at)-1]
 	ending := last[len(bytes.TrimRight(last, "\r\n")):]
@@ -85,10 +85,10 @@ func (m mender) mend(at [][]byte) []byte {
 	return append(object, ending...)
 }
 
-// commas are those behind the last value of an object and behind the object, as in a list.
+// commas matches commas after the last value of an object and after the object, as in a list.
 var commas = trellis.Pattern(`,?(\s*\})\s*,?\s*$`)
 
-// meant is the path and type that a row means, by what there is.
+// meant returns the path and type that a row means, judging by the files that exist.
 func (m mender) meant(row Row) Row {
 	p := strings.ReplaceAll(row.Path, `\`, "/")
 	real, _ := filepath.EvalSymlinks(m.Root)
@@ -108,7 +108,7 @@ func (m mender) meant(row Row) Row {
 	return row
 }
 
-// written is an object, which says what old is, with the path and the type of r.
+// written returns the object of the row old with the path and the type of r.
 func (r Row) written(object []byte, old Row) []byte {
 	if r.Path == old.Path && r.Type == old.Type {
 		return object
@@ -125,7 +125,7 @@ func (r Row) written(object []byte, old Row) []byte {
 	return written
 }
 
-// replaceValue puts another value into the place of that of a key, and reports whether the object has the key.
+// replaceValue replaces the value of a key, and reports whether the object has the key.
 func replaceValue(object []byte, key string, value []byte) ([]byte, bool) {
 	for _, m := range members(object) {
 		if m.key == key {
@@ -135,11 +135,11 @@ func replaceValue(object []byte, key string, value []byte) ([]byte, bool) {
 	return object, false
 }
 
-// maxSpread is how long a row may be that stands on several lines.
+// maxSpread is the maximum length of a row on several lines, in bytes.
 const maxSpread = 16 << 10
 
-// spread is a row that begins in the first of these lines and ends in a later one, on one line, and on how many it stands;
-// nil and 1 where there is no such row.
+// spread returns a row that begins in the first of these lines and ends in a later one, joined to one line, and its number of
+// lines; nil and 1 if there is no such row.
 func spread(at [][]byte) (object []byte, n int) {
 	if first := bytes.TrimSpace(at[0]); len(first) == 0 || first[0] != '{' || json.Valid(first) {
 		return nil, 1
@@ -157,7 +157,7 @@ func spread(at [][]byte) (object []byte, n int) {
 	behind, _, _ := bytes.Cut(object[end:], []byte("\n"))
 	n = 1 + bytes.Count(object[:end], []byte("\n"))
 	var line bytes.Buffer
-	_ = json.Compact(&line, whole) // it was just read
+	_ = json.Compact(&line, whole) // it was just decoded
 	if row, _ := parseLine(line.Bytes()); n == 1 || row == nil || len(bytes.Trim(behind, ", \t\r")) > 0 {
 		return nil, 1
 	}

@@ -14,8 +14,8 @@ const (
 	archive = tasks + "archive"
 )
 
-// now is where a path leads to now: a file of a task that was archived since lies in the archive, in the newest month
-// that has it.
+// now returns a path's current location: files of a task that has been archived are in the archive, in the newest month that
+// has them.
 func (t tree) now(clean string) string {
 	rest, ok := strings.CutPrefix(clean, tasks)
 	if !ok || strings.HasPrefix(clean, archive+"/") || t.has(clean) {
@@ -38,8 +38,8 @@ func (t tree) has(clean string) bool {
 	return err == nil
 }
 
-// near is a path that is there and that a missing one is likely to mean, "" for none: each part that is not there is
-// taken for the one beside it that is spelled nearly so.
+// near returns the existing path that a missing one probably means, "" for none: each missing part is replaced by the name in
+// its folder that is spelled most like it.
 func (t tree) near(clean string) string {
 	at := "."
 	for part := range strings.SplitSeq(clean, "/") {

@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// maxInDirectory is how many files of a directory row are shown.
+// maxInDirectory is the maximum number of files shown for a directory row.
 const maxInDirectory = 20
 
-// What can be wrong with a path on disk, as the rest of a sentence that begins with the path.
+// Faults of a path on disk, as the rest of a sentence that begins with the path.
 const (
 	isDirectory = "is a directory"
 	isFile      = "is a file, not a directory"
@@ -30,8 +30,8 @@ const (
 	isOutside   = "leads through a symlink that is absolute or points out of the repository"
 )
 
-// tree is a folder that no path leads out of: [os.Root] refuses .., absolute symlinks, and symlinks
-// that climb out, also when they are put there between a look and a read.
+// tree is a folder that no path leads out of: [os.Root] refuses .., absolute symlinks, and symlinks that climb out, even if
+// they are created between a check and a read.
 type tree struct {
 	dir  string
 	root *os.Root
@@ -51,8 +51,7 @@ func (t tree) open(clean string) (*os.File, int, string) {
 	return f, int(info.Size()), ""
 }
 
-// look is a file's size, or what keeps it from being shown. Of a large file only the beginning is
-// looked at.
+// look returns a file's size, or the reason why it can't be shown. Of a large file it checks only the beginning.
 func (t tree) look(clean string) (int, string) {
 	f, size, wrong := t.open(clean)
 	if wrong != "" {
@@ -69,7 +68,7 @@ func (t tree) look(clean string) (int, string) {
 	return size, ""
 }
 
-// read is a file, and of one that has more than limit bytes the beginning, with its size.
+// read returns the content of a file, or the first limit bytes of a larger one, with its size.
 func (t tree) read(clean string, limit int) (content []byte, size int, wrong string) {
 	f, size, wrong := t.open(clean)
 	if wrong != "" {
@@ -89,7 +88,7 @@ func (t tree) read(clean string, limit int) (content []byte, size int, wrong str
 	return content, len(content), ""
 }
 
-// beginning is what a text has within limit, up to the end of a line; of a line that has no end there, whole letters.
+// beginning returns the part of a text within limit, up to the end of a line; if no line ends there, whole characters.
 func beginning(text []byte, limit int) []byte {
 	if len(text) <= limit {
 		return text
@@ -104,7 +103,7 @@ func beginning(text []byte, limit int) []byte {
 	return begin
 }
 
-// markdown are the *.md files right in a folder, sorted, at most maxInDirectory, and how many more there are.
+// markdown returns the *.md files directly in a folder, sorted, at most maxInDirectory, and how many more there are.
 func (t tree) markdown(clean string) (files []string, more int, wrong string) {
 	info, err := t.root.Stat(filepath.FromSlash(clean))
 	if err != nil {
@@ -127,8 +126,8 @@ func (t tree) markdown(clean string) (files []string, more int, wrong string) {
 	return shown, len(files) - len(shown), ""
 }
 
-// explain tells why a path could not be opened. The kernel's own errors say it best; what the tree
-// refuses by itself leads out.
+// explain describes why a path could not be opened. Errors of the kernel speak for themselves; a path that the tree itself
+// refuses leads out of it.
 func explain(err error) string {
 	var errno syscall.Errno
 	switch {
@@ -146,7 +145,7 @@ func explain(err error) string {
 	return isOutside
 }
 
-// isText reports whether b is UTF-8 without a NUL. When b was cut off, half a letter at its end is fine.
+// isText reports whether b is UTF-8 without a NUL. If b was cut off, it may end with an incomplete character.
 func isText(b []byte, cut bool) bool {
 	if cut {
 		for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
