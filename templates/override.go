@@ -6,8 +6,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/criteria"
 )
 
-// override takes a project's own file in and sees to it that nothing gets lost: every placeholder of the
-// embedded template has its place, where only its own blank value makes it vanish.
+// override adds a project's own file and checks that nothing gets lost: every placeholder of the embedded template must occur
+// where only its own blank value removes it.
 func (t *template) override(file string, src []byte) error {
 	if !utf8.Valid(src) {
 		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
@@ -42,7 +42,7 @@ func (t *template) override(file string, src []byte) error {
 	return nil
 }
 
-// kept says what is wrong when a placeholder has no place, or none where it is sure to stay.
+// kept returns a problem if a placeholder is missing, or occurs only where something else may remove it.
 func kept(file, placeholder, hint string, places []place) error {
 	if len(places) == 0 {
 		return problem(file, 0, hint, "the placeholder %s is missing", placeholder)
@@ -62,13 +62,13 @@ func (s slot) placeholder() string {
 	return "{{" + s.Name + "}}"
 }
 
-// place is where a placeholder stands.
+// place is the position of a placeholder.
 type place struct {
 	line   int
-	inside string // what else it vanishes with, "" where nothing can take it away
+	inside string // what else removes it, "" if nothing does
 }
 
-// places are where each placeholder of the template stands, by its name.
+// places returns the positions of each placeholder of the template, by its name.
 func (t *template) places() map[string][]place {
 	found := map[string][]place{}
 	t.walk(found, t.sections[system], nil, 0)
@@ -77,7 +77,7 @@ func (t *template) places() map[string][]place {
 	return found
 }
 
-// walk notes the places in nodes, which stand inside of something else, and in a part that was put in at line.
+// walk records the positions in nodes. inside lists what contains the nodes; line, if not 0, is that of the include of a part.
 func (t *template) walk(found map[string][]place, nodes []node, inside []string, line int) {
 	for _, n := range nodes {
 		if line > 0 {
@@ -98,7 +98,7 @@ func (t *template) walk(found map[string][]place, nodes []node, inside []string,
 	}
 }
 
-// foreign is the first of what a placeholder stands inside of that is not its own condition.
+// foreign returns the first element of inside that is not the placeholder's own condition.
 func foreign(name string, inside []string) string {
 	for _, in := range inside {
 		if in != "{{if "+name+"}}" {

@@ -24,22 +24,22 @@ const (
 	include      // {{include part}}
 )
 
-// literally is the word before a name that is to stand there as a placeholder: {{literal item}} is {{item}}.
+// literally is the word before a name that is output as a placeholder: {{literal item}} is {{item}}.
 const literally = "literal"
 
 type node struct {
 	kind kind
-	text string // text: literally; else the name
-	body []node // cond: what depends on it; include: the part
+	text string // text: the text; else the name
+	body []node // cond: the conditional part; include: the included part
 	line int
 }
 
-// template is a parsed template with its parts, its overrides taken in.
+// template is a parsed template including its parts and overrides.
 type template struct {
 	slots    []slot
 	sections map[string][]node
 
-	ownSystem bool // the system section is the project's own
+	ownSystem bool // the system section comes from the project
 }
 
 func (t *template) slot(name string) (slot, bool) {
@@ -51,7 +51,7 @@ func (t *template) slot(name string) (slot, bool) {
 	return slot{}, false
 }
 
-// add parses a file into the template. Only our own files declare slots in their header.
+// add parses a file into the template. Only embedded files declare slots in their header.
 func (t *template) add(file, src string, own bool) error {
 	header, body, line := cutHeader(strings.ReplaceAll(src, "\r\n", "\n"))
 	if own {
@@ -71,7 +71,7 @@ func (t *template) add(file, src string, own bool) error {
 	return nil
 }
 
-// cutHeader takes the comment off that a template may begin with. line is that of the body's first.
+// cutHeader splits off the comment that a template may begin with. line is the first line of the body.
 func cutHeader(src string) (header, body string, line int) {
 	trimmed := strings.TrimLeft(strings.TrimPrefix(src, "\ufeff"), " \t\n")
 	if !strings.HasPrefix(trimmed, "<!--") {
@@ -86,7 +86,7 @@ func cutHeader(src string) (header, body string, line int) {
 	return header, body, 1 + strings.Count(src[:len(src)-len(body)], "\n")
 }
 
-// declare reads the slots out of a header.
+// declare reads the slots from a header.
 func (t *template) declare(header string) {
 	_, list, _ := strings.Cut(header, "\nSlots:\n")
 	for line := range strings.Lines(list) {
@@ -129,14 +129,14 @@ var placeholder = trellis.Pattern(`\{\{(?:(data|if|include|literal) )?([a-z_]+)\
 
 type parser struct {
 	t       *template
-	own     bool // one of our files
+	own     bool // an embedded file
 	file    string
 	section string
 	rest    string
 	line    int
 }
 
-// take moves on by n bytes.
+// take consumes n bytes and returns them.
 func (p *parser) take(n int) string {
 	s := p.rest[:n]
 	p.line += strings.Count(s, "\n")
@@ -144,7 +144,7 @@ func (p *parser) take(n int) string {
 	return s
 }
 
-// nodes parses up to the {{end}} that belongs to an {{if}} of that line, or, for 0, to the end of the section.
+// nodes parses up to the {{end}} of the {{if}} in line opened or, if that is 0, to the end of the section.
 func (p *parser) nodes(opened int) (list []node, err error) {
 	for {
 		m := placeholder().FindStringSubmatchIndex(p.rest)
@@ -176,7 +176,7 @@ func (p *parser) nodes(opened int) (list []node, err error) {
 	}
 }
 
-// alone widens a placeholder that stands for whole lines to the line that it has for itself.
+// alone extends a placeholder that stands for whole lines to the end of its line, if it is alone on it.
 func alone(s string, begin, end int, whole bool) (int, int) {
 	if !whole || begin > 0 && s[begin-1] != '\n' {
 		return begin, end
@@ -187,7 +187,7 @@ func alone(s string, begin, end int, whole bool) (int, int) {
 	return begin, end
 }
 
-// finish checks a placeholder and reads what belongs to it.
+// finish checks a placeholder and parses the rest of its construct.
 func (p *parser) finish(n node, word string) (_ node, err error) {
 	if word == "include" {
 		n.kind = include
@@ -227,7 +227,7 @@ func (p *parser) known() string {
 	return strings.Join(list, ", ")
 }
 
-// part parses the section of the same name of an embedded part. The part's slots become the template's.
+// part parses the same section of an embedded part. The part's slots become the template's.
 func (p *parser) part(n node) ([]node, error) {
 	src, err := files.ReadFile("parts/" + n.text + suffix)
 	if err != nil {

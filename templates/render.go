@@ -49,8 +49,8 @@ func (t *template) render(data map[string]string, nonce string) Prompt {
 	return p
 }
 
-// homeless is the form of the answer where a frame of a project's own says nothing of it: those that were written when it
-// stood in the system section.
+// homeless returns the form section for a project's own frame that lacks {{form}}, as those do that were written when it was
+// part of the system section.
 func (r *renderer) homeless() string {
 	if r.t.sections[form] == nil || r.t.ownSystem || len(r.t.places()[form]) > 0 {
 		return ""
@@ -94,8 +94,8 @@ func (r *renderer) value(b *strings.Builder, name string) {
 	}
 }
 
-// fence writes a slot's value as it is between two lines that it can't contain: their nonce is made of the value, so
-// that whoever writes a text, and knows every nonce there was, can't know that of the text.
+// fence writes a slot's value unchanged between two lines that it can't contain: their nonce is derived from the value, so that
+// an author who knows all earlier nonces can't know the one for this text.
 func (r *renderer) fence(b *strings.Builder, name string) {
 	v := strings.ToValidUTF8(r.data[name], "\uFFFD")
 	nonce := r.nonce + "-" + seal(r.nonce, name, v)
@@ -104,8 +104,8 @@ func (r *renderer) fence(b *strings.Builder, name string) {
 	fmt.Fprintf(b, "\n</data nonce=%q>", nonce)
 }
 
-// seal is a word made of a slot and its value. The same text has the same one in every call of a run: what calls have in
-// common stays the same to the byte.
+// seal returns a word derived from a slot and its value. Equal texts have the same word in every call of a run, so that what
+// the calls have in common is equal to the byte.
 func seal(nonce, name, value string) string {
 	h := hmac.New(sha256.New, []byte(nonce))
 	h.Write([]byte(name + "\x00"))

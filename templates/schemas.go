@@ -8,8 +8,7 @@ import (
 	"io/fs"
 )
 
-// Schema is the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge,
-// accept, grade.
+// Schema returns the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge, accept, grade.
 func Schema(name string) (json.RawMessage, error) {
 	raw, err := files.ReadFile("schemas/" + name + ".json")
 	if err != nil {
@@ -18,11 +17,11 @@ func Schema(name string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Native is the schema in the words that every provider's structured output takes: types, enums,
-// properties, all of them required, no others allowed. What it leaves out, [Schema] still asks for.
-// It is nil, without an error, for a schema that can't be said in these words: one that refers to itself, has an
-// object with keys of any name, or a value of several shapes. Such an answer is asked for as text, like that of a
-// program without structured output. TestNativeSchemasFollowTheirs makes the files.
+// Native returns the schema with only the keywords that every provider's structured output supports: types, enums, properties,
+// all of them required, no others allowed. [Schema] still demands what Native leaves out. It returns nil, without an error, for
+// a schema that can't be expressed in this way: one that refers to itself, has an object with arbitrary keys, or a value of
+// several shapes. Such an answer is requested as text, as from a program without structured output.
+// TestNativeSchemasFollowTheirs makes the files.
 func Native(name string) (json.RawMessage, error) {
 	if _, err := Schema(name); err != nil {
 		return nil, err

@@ -1,21 +1,20 @@
 // Package templates holds the prompts that Trellis gives to agents, and the schemas of their answers.
 //
-// A template is a text file, <name>.md.tmpl: a header comment (what for, when used, its slots, one a line:
-// name, required or optional, data or text, meaning), then up to three sections, each begun by a line such
-// as "=== system ===": system (rules of form, for programs that take a system prompt), instructions (what
-// the role is asked to be) and prompt (the frame around both instructions and data); ours may have form too, how
-// the answer looks where the system section is one that several share. Without any section
-// line the whole file is the prompt section. Placeholders are replaced in one pass:
+// A template is a text file, <name>.md.tmpl: a header comment (its purpose, when it is used, its slots, one per line: name,
+// required or optional, data or text, meaning), then up to three sections, each begun by a line such as "=== system ===":
+// system (rules of form, for programs that take a system prompt), instructions (the role's task) and prompt (the frame around
+// both instructions and data). Embedded templates may also have a section form, the form of the answer, if several share a
+// system section. Without any section line the whole file is the prompt section. Placeholders are replaced in one pass:
 //
 //	{{data NAME}}      the slot's value between fences that carry the nonce
 //	{{NAME}}           the value of a text slot, one line; {{nonce}} is always there
-//	{{if NAME}}…{{end}}  what stands between, unless the slot is blank
+//	{{if NAME}}…{{end}}  the text between, unless the slot is blank
 //	{{instructions}}   the instructions section
 //	{{form}}           the form section, in a template that has one
 //	{{include PART}}   the same section of a file in parts/
-//	{{literal NAME}}   {{NAME}} as it stands here, for prompts that speak of placeholders
+//	{{literal NAME}}   the text {{NAME}}, for prompts about placeholders
 //
-// What is put in is never looked at for placeholders, and no value can end its own fence.
+// Inserted values are never searched for placeholders, and no value can end its own fence.
 package templates
 
 import (
@@ -33,27 +32,27 @@ var files embed.FS
 
 const suffix = ".md.tmpl"
 
-// ErrUnknown says that there is no template, or schema, of that name.
+// ErrUnknown means that there is no template, or schema, with that name.
 var ErrUnknown = errors.New("no such template")
 
 // Prompt is a rendered template.
 type Prompt struct {
-	System string // rules of form; goes before Text for programs without a system prompt
+	System string // rules of form; precedes Text for programs without a system prompt
 	Text   string
-	Shared int // how many bytes at the start of Text come of a part that it begins with, and are the same in all that begin with it; 0 for others
+	Shared int // length in bytes of the part that Text begins with, which is the same in all prompts that begin with it; 0 if there is none
 }
 
-// Override is what a project puts in the place of the embedded text. Nil parts change nothing.
+// Override is a project's replacement for the embedded text. Nil fields change nothing.
 type Override struct {
-	Frame        []byte // .trellis/templates/<name>.md.tmpl; the sections it lacks are the embedded ones; every slot has its place in it
-	Instructions []byte // body of .trellis/agents/<role>.md, without front matter: literal text, the instructions section
+	Frame        []byte // .trellis/templates/<name>.md.tmpl; sections that it lacks are the embedded ones; it must have every slot
+	Instructions []byte // body of .trellis/agents/<role>.md, without front matter: literal text for the instructions section
 }
 
-// Names are the templates that can be rendered and overridden, sorted.
+// Names returns the names of the templates that can be rendered and overridden, sorted.
 func Names() []string {
 	list, err := files.ReadDir(".")
 	if err != nil {
-		panic(err) // the embedded root can be read
+		panic(err) // the embedded root is readable
 	}
 	var names []string
 	for _, e := range list {
@@ -64,11 +63,10 @@ func Names() []string {
 	return names
 }
 
-// Render makes the prompt called name. data holds a value for each required slot; optional ones may be
-// missing or blank, keys that are no slots are an error. nonce marks the fences: letters and digits that
-// the authors of the data can't guess, the same for all prompts of a run so that they share a prefix.
-// Values are put in byte for byte; what is no UTF-8 becomes U+FFFD, since a prompt is UTF-8.
-// A fault in the override is a *trellis.Problem; an unknown name is ErrUnknown.
+// Render renders the prompt called name. data holds a value for each required slot; optional ones may be missing or blank,
+// unknown keys are an error. nonce marks the fences: letters and digits that the authors of the data can't guess, the same for
+// all prompts of a run so that they share a prefix. Values are inserted byte for byte; invalid UTF-8 becomes U+FFFD, since a
+// prompt is UTF-8. A fault in the override is a *trellis.Problem; for an unknown name the error matches ErrUnknown.
 func Render(name string, data map[string]string, nonce string, o Override) (Prompt, error) {
 	t, err := load(name, o)
 	if err != nil {
@@ -80,7 +78,7 @@ func Render(name string, data map[string]string, nonce string, o Override) (Prom
 	return t.render(data, nonce), nil
 }
 
-// Check says what is wrong with an override, with line numbers, before there is anything to render.
+// Check returns the problem with an override, with its line, without rendering anything.
 func Check(name string, o Override) error {
 	_, err := load(name, o)
 	return err
@@ -90,7 +88,7 @@ func Check(name string, o Override) error {
 type slot struct {
 	Name     string
 	Required bool
-	Data     bool // put in a fence; otherwise one line of Trellis' own making
+	Data     bool // inserted in a fence; otherwise one line that Trellis itself produces
 	Meaning  string
 }
 

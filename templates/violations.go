@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// maxProblems is how many problems are worth telling at once.
+// maxProblems is the maximum number of problems that are reported at once.
 const maxProblems = 20
 
-// Violations says where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>", in words
-// for people and models; nil when it does. The library would stop at its first error and point at a schema, so
-// the usual keywords are looked at here. It has the last word on a document in which nothing was found.
+// Violations returns where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>", in words for people and
+// models; nil if it does. The library would stop at its first error and refer to a schema, so the usual keywords are checked
+// here. A document without violations is finally checked by the library.
 func Violations(schema, doc json.RawMessage) ([]string, error) {
 	r, err := rulesOf(schema)
 	if err != nil {
@@ -42,14 +42,14 @@ func Violations(schema, doc json.RawMessage) ([]string, error) {
 	return c.found[:min(len(c.found), maxProblems)], c.err
 }
 
-// rules are a schema that was read and found to be one.
+// rules is a parsed and valid schema.
 type rules struct {
 	root     *jsonschema.Schema
 	whole    *jsonschema.Resolved
-	patterns sync.Map // *regexp.Regexp by its text
+	patterns sync.Map // text to *regexp.Regexp
 }
 
-// read keeps what was read of each schema, by its text. There are as many as there are files of them.
+// read caches the parsed schemas by their text. There are as many as there are schema files.
 var read sync.Map
 
 func rulesOf(schema json.RawMessage) (*rules, error) {
@@ -68,7 +68,7 @@ func rulesOf(schema json.RawMessage) (*rules, error) {
 	return kept.(*rules), nil
 }
 
-// pattern is a regular expression of the schema, which was compiled before: Resolve has looked at all of them.
+// pattern returns a regular expression of the schema. It is known to compile, as Resolve has compiled all of them.
 func (r *rules) pattern(text string) *regexp.Regexp {
 	if p, ok := r.patterns.Load(text); ok {
 		return p.(*regexp.Regexp)
@@ -78,11 +78,11 @@ func (r *rules) pattern(text string) *regexp.Regexp {
 	return p
 }
 
-// checker puts one document to one schema.
+// checker checks one document against one schema.
 type checker struct {
 	*rules
 	found []string
-	err   error // the schema has what this checker does not know
+	err   error // the schema has something that this checker does not support
 }
 
 func (c *checker) add(at, format string, args ...any) {
@@ -105,12 +105,12 @@ func (c *checker) walk(s *jsonschema.Schema, at string, v any) {
 	case json.Number:
 		c.number(s, at, v)
 	}
-	if len(c.found) == before { // rules across its parts
+	if len(c.found) == before { // rules that involve several parts
 		c.compound(s, at, v)
 	}
 }
 
-// resolved is the schema that s refers to. What may stand beside a reference are remarks.
+// resolved returns the schema that s refers to. Only annotations may stand next to a reference.
 func (c *checker) resolved(s *jsonschema.Schema) *jsonschema.Schema {
 	for range 8 {
 		if s.Ref == "" {
@@ -127,7 +127,7 @@ func (c *checker) resolved(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// shape looks at a value's type, and at what is said of it as a whole.
+// shape checks a value's type, const and enum.
 func (c *checker) shape(s *jsonschema.Schema, at string, v any) bool {
 	if types := typesOf(s); len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return is(t, v) }) {
 		c.add(at, "must be %s, not %s", either(types), called(v))
@@ -224,7 +224,7 @@ func (c *checker) number(s *jsonschema.Schema, at string, v json.Number) {
 	}
 }
 
-// compound looks at the schemas that a schema is made of.
+// compound checks the schemas that a schema is composed of.
 func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
 	for _, sub := range s.AllOf {
 		c.walk(sub, at, v)
@@ -239,7 +239,7 @@ func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
 	}
 }
 
-// oneOf tells of the branch that was meant: the one whose type the value has.
+// oneOf reports violations of the branch that was probably meant: the first whose type the value has.
 func (c *checker) oneOf(branches []*jsonschema.Schema, at string, v any) {
 	var types []string
 	var meant []*jsonschema.Schema
@@ -262,14 +262,14 @@ func (c *checker) oneOf(branches []*jsonschema.Schema, at string, v any) {
 	}
 }
 
-// fits reports whether nothing is found in v by s.
+// fits reports whether v satisfies s.
 func (c *checker) fits(s *jsonschema.Schema, v any) bool {
 	inner := checker{rules: c.rules}
 	inner.walk(s, "", v)
 	return inner.err == nil && len(inner.found) == 0
 }
 
-// lastWord asks the library, which knows every keyword, but takes numbers only as Go decodes them.
+// lastWord asks the library, which supports every keyword, but takes numbers only as Go decodes them.
 func (c *checker) lastWord(doc json.RawMessage) {
 	var v any
 	if err := json.Unmarshal(doc, &v); err != nil {
@@ -281,7 +281,7 @@ func (c *checker) lastWord(doc json.RawMessage) {
 	}
 }
 
-// reason is the last part of the library's message, which repeats the path in a form of its own.
+// reason returns the last part of the library's message, which repeats the path in its own format.
 func reason(err error) string {
 	parts := strings.Split(err.Error(), ": ")
 	for i, p := range parts {
@@ -292,7 +292,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// meant is the known key that is nearest to an unknown one, or all there are.
+// meant returns a remark with the known key nearest to an unknown one, or with all known keys.
 func meant(key string, known []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
 	for _, k := range known {

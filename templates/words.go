@@ -12,7 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// article is how a JSON type is called in a sentence.
+// article returns a JSON type as it is called in a sentence.
 func article(typ string) string {
 	called := map[string]string{"integer": "a whole number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
 	return cmp.Or(called[typ], "a "+typ)
@@ -25,8 +25,7 @@ func typesOf(s *jsonschema.Schema) []string {
 	return s.Types
 }
 
-// is reports whether a value has a JSON type. A whole number has neither point nor exponent, since those that
-// read it take none.
+// is reports whether a value has a JSON type. An integer must have neither point nor exponent, since its readers accept none.
 func is(typ string, v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -46,7 +45,7 @@ func is(typ string, v any) bool {
 	return false
 }
 
-// either is "a string or null".
+// either returns a phrase such as "a string or null".
 func either(types []string) string {
 	var list []string
 	for _, t := range slices.Compact(slices.Clone(types)) {
@@ -58,7 +57,7 @@ func either(types []string) string {
 	return strings.Join(list, "")
 }
 
-// called is what a value is in a sentence.
+// called returns a value as it is called in a sentence.
 func called(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -75,7 +74,7 @@ func called(v any) string {
 	return "an object"
 }
 
-// written is a value as JSON, cut short.
+// written returns a value as JSON, shortened.
 func written(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -90,7 +89,7 @@ func written(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// listed are values in a sentence: strings without quotes, where none is empty.
+// listed formats values for a sentence: non-empty strings without quotes.
 func listed(values []any) string {
 	var list []string
 	for _, v := range values {
@@ -103,7 +102,7 @@ func listed(values []any) string {
 	return strings.Join(list, ", ")
 }
 
-// same reports whether two values are the same in JSON. Numbers of a schema are floats.
+// same reports whether two values are equal in JSON. Numbers in a schema are floats.
 func same(a, b any) bool {
 	x, isX := number(a)
 	y, isY := number(b)
@@ -124,7 +123,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// canonical is a value as JSON with sorted keys.
+// canonical returns a value as JSON with sorted keys.
 func canonical(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -133,12 +132,12 @@ func canonical(v any) string {
 	return string(b)
 }
 
-// titled is what a schema calls its values, or else otherwise.
+// titled returns the title of a schema, or else otherwise.
 func titled(s *jsonschema.Schema, otherwise string) string {
 	return cmp.Or(s.Title, otherwise)
 }
 
-// never reports whether a schema is false, which the library reads as {not: {}}.
+// never reports whether a schema is false, which the library parses as {not: {}}.
 func never(s *jsonschema.Schema) bool {
 	raw, err := json.Marshal(s)
 	return err == nil && (bytes.Equal(raw, []byte("false")) || bytes.Equal(raw, []byte(`{"not":{}}`)))
