@@ -12,10 +12,10 @@ import (
 // Entry is a file that a task's agents should read, and why.
 type Entry struct{ Path, Reason string }
 
-// Base are the entries that every task of a kind begins with: workflow.md, the indexes of the
-// guidelines for devType (those of pkg, a package of the project, before the common ones), the index
-// of the guides, and each page whose globs are about one of paths. What does not exist is left out;
-// when nothing is left it is the README, or else the file that says how the project is built.
+// Base returns the entries that every task of a kind begins with: workflow.md, the indexes of the guidelines for devType (those
+// of pkg, a package of the project, before the common ones), the index of the guides, and each page with a glob that matches
+// one of paths. Missing files are left out; if nothing is left, Base returns the README, or else a file that says how the
+// project is built.
 func Base(root, devType, pkg string, paths []string) ([]Entry, error) {
 	list, err := List(root)
 	if err != nil {
@@ -59,8 +59,8 @@ type base struct {
 	entries []Entry
 }
 
-// add takes the first of the candidates that exists and is not there yet. A reason has several words:
-// one alone would be taken for the name of a check (docs/internals/pipeline.md).
+// add adds the first of the candidates that exists, unless it was added before. A reason has several words: a single one would
+// be taken for the name of a check (docs/internals/pipeline.md).
 func (b *base) add(reason string, candidates ...string) {
 	for _, p := range candidates {
 		if !isFile(b.root, p) {
@@ -73,7 +73,7 @@ func (b *base) add(reason string, candidates ...string) {
 	}
 }
 
-// What says most of a project that has no guidelines, best first, and files that build one.
+// The most informative files of a project without guidelines, best first, and build files.
 var (
 	readmes = []string{"readme.md", "readme", "readme.rst", "readme.adoc", "readme.txt"}
 	builds  = []string{"go.mod", "package.json", "cargo.toml", "pyproject.toml", "setup.py", "pom.xml", "build.gradle", "build.gradle.kts",

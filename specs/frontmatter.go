@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// frontMatter decodes the YAML that a page begins with into out, and returns what follows, and the line of each key. A page
-// without any is all body. When the YAML is bad, or is none though it says one of keys, the problem says where, and out may
-// be filled in part.
+// frontMatter decodes the YAML at the beginning of a page into out, and returns the text after it, and the line of each key. A
+// page without front matter is all body. If the YAML is invalid, or has one of keys but would not be read as front matter,
+// problem says where, and out may be partly filled.
 func frontMatter(name string, data []byte, keys []string, out any) (body []byte, lines map[string]int, problem *trellis.Problem) {
 	block, rest, problem := frontmatter.Cut(data, keys)
 	body = data[rest:]
@@ -44,7 +44,7 @@ func decode(block []byte, doc *yaml.Node, out any) *trellis.Problem {
 	return nil
 }
 
-// linesOf are the lines of a document's keys.
+// linesOf returns the lines of a document's keys.
 func linesOf(doc *yaml.Node) map[string]int {
 	lines := map[string]int{}
 	for _, mapping := range doc.Content {
@@ -55,7 +55,7 @@ func linesOf(doc *yaml.Node) map[string]int {
 	return lines
 }
 
-// yamlProblem says where in the page the YAML is bad.
+// yamlProblem returns the problem of invalid YAML, with its line in the page.
 func yamlProblem(block []byte, err error) *trellis.Problem {
 	if types, ok := errors.AsType[*yaml.TypeError](err); ok {
 		err = errors.New(types.Errors[0])
@@ -67,7 +67,7 @@ func yamlProblem(block []byte, err error) *trellis.Problem {
 	return p
 }
 
-// patterns are globs, written as a list or as one text with commas between them.
+// patterns are globs, written as a list or as one text separated by commas.
 type patterns []string
 
 func (p *patterns) UnmarshalYAML(n *yaml.Node) error {
@@ -86,7 +86,7 @@ func (p *patterns) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// atCommas cuts a text at the commas that stand outside braces.
+// atCommas splits a text at the commas outside braces.
 func atCommas(text string) (parts []string) {
 	depth, from := 0, 0
 	for i := range len(text) {

@@ -11,23 +11,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Role is what .trellis/agents/<role>.md says of a role.
+// Role is the content of .trellis/agents/<role>.md.
 type Role struct {
 	Description string
-	Agent       string             // "" says nothing
-	Model       string             // of Agent, or of whatever agent plays the role
-	Permission  trellis.Permission // "" is the role's own. It may be narrower than that, not wider
-	Body        []byte             // instructions, nil when the file has none
+	Agent       string             // "": not specified
+	Model       string             // for Agent, or for whichever agent plays the role
+	Permission  trellis.Permission // "": the role's own. It may only be narrower than that
+	Body        []byte             // instructions, nil if the file has none
 }
 
-// known are the keys of a role file; foreign ones are what other programs write into such files.
+// known are the keys of a role file; foreign are keys that other programs write into such files.
 var (
 	known   = []string{"description", "agent", "model", "permission"}
 	foreign = strings.Fields(`name title version id tools color mode provider labels skills hooks memory effort background isolation
 		mcpServers maxTurns temperature top_p steps hidden disable prompt system_prompt systemPrompt capabilities role channel`)
 )
 
-// roleFront is the front matter of a role's file.
+// roleFront is the front matter of a role file.
 type roleFront struct {
 	Description string               `yaml:"description"`
 	Agent       string               `yaml:"agent"`
@@ -36,9 +36,9 @@ type roleFront struct {
 	Rest        map[string]yaml.Node `yaml:",inline"`
 }
 
-// ParseRole reads the file called name of a role. A key that nobody knows is a problem, since it may be
-// "permission" with a letter wrong, and so is front matter that would not be read, or an agent that is none of
-// agents; nil are those that are not known. The role must not be used, then.
+// ParseRole reads the file called name of a role. An unknown key is a problem, since it may be a misspelled "permission", and
+// so is front matter that would not be read, or an agent that is not in agents, unless agents is nil. A role with a problem
+// must not be used.
 func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Role, *trellis.Problem) {
 	if p := criteria.Conflict(name, data); p != nil {
 		return Role{}, p
@@ -52,7 +52,7 @@ func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Ro
 		return Role{}, &trellis.Problem{File: name, Line: max(lines[key], 1), Message: message, Hint: hint}
 	}
 	r := Role{Description: front.Description, Agent: front.Agent, Model: front.Model, Permission: front.Permission}
-	if r.Model == "inherit" { // as Claude Code says that it has no model of its own
+	if r.Model == "inherit" { // Claude Code's way to say that it has no model of its own
 		r.Model = ""
 	}
 	if len(bytes.TrimSpace(body)) > 0 {
@@ -61,7 +61,7 @@ func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Ro
 	return r, nil
 }
 
-// fault is the first key that can't be meant as it stands, why, and what may be meant.
+// fault returns the first invalid key, why it is invalid, and what may be meant.
 func (f roleFront) fault(role trellis.Role, agents []string, lines map[string]int) (key, message, hint string) {
 	for k := range f.Rest {
 		if !slices.Contains(foreign, k) && (key == "" || lines[k] < lines[key]) {

@@ -1,5 +1,5 @@
-// Package specs reads what a project tells its agents: the guidelines below .trellis/spec and the
-// role files in .trellis/agents, both markdown that may begin with a block of YAML.
+// Package specs reads a project's instructions for agents: the guidelines below .trellis/spec and the role files in
+// .trellis/agents, both Markdown that may begin with a block of YAML.
 package specs
 
 import (
@@ -21,24 +21,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Dir is where guidelines live, from the top of the repository.
+// Dir is the folder of the guidelines, relative to the top of the repository.
 const Dir = ".trellis/spec"
 
-// maxHead is how much of a page is read for its front matter and title.
+// maxHead is the number of bytes of a page that are read for its front matter and title.
 const maxHead = 64 << 10
 
 // Spec is one page of guidelines.
 type Spec struct {
-	Path        string // from the top of the repository, with /
-	Description string // from the front matter, else the page's title
+	Path        string // relative to the top of the repository, with /
+	Description string // from the front matter, otherwise the page's title
 	ReadWhen    string // when an agent should read it
 	Globs       []string
-	Problem     *trellis.Problem // what of the front matter could not be used, or a merge conflict; a warning
+	Problem     *trellis.Problem // what could not be used of the front matter, or a merge conflict; a warning
 }
 
-// List are the pages below .trellis/spec of the repository at root, sorted by path. A page with bad
-// front matter is listed with its problem. No .trellis/spec is no error, and neither is a page behind
-// a symlink that leads out of the repository: it is left out.
+// List returns the pages below .trellis/spec of the repository at root, sorted by path. A page with bad front matter is listed
+// with its problem. A missing .trellis/spec is not an error. A page behind a symlink that leads out of the repository is
+// omitted.
 func List(root string) ([]Spec, error) {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -64,7 +64,7 @@ func List(root string) ([]Spec, error) {
 	return list, nil
 }
 
-// isFile reports whether name is a regular file that no symlink leads out of root to.
+// isFile reports whether name is a regular file that is not reached by a symlink out of root.
 func isFile(root, name string) bool {
 	f, err := durable.OpenBelow(root, name, durable.AnySize)
 	if err == nil {
@@ -73,7 +73,7 @@ func isFile(root, name string) bool {
 	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
-// pageKeys are the keys of a page's front matter; others are someone else's.
+// pageKeys are the keys of a page's front matter; other keys belong to someone else.
 var pageKeys = []string{"description", "read_when", "globs", "paths"}
 
 func parse(name string, data []byte) Spec {
@@ -81,7 +81,7 @@ func parse(name string, data []byte) Spec {
 		Description string   `yaml:"description"`
 		ReadWhen    string   `yaml:"read_when"`
 		Globs       patterns `yaml:"globs"`
-		Paths       patterns `yaml:"paths"` // as Trellis 0.7 calls them
+		Paths       patterns `yaml:"paths"` // the name in Trellis 0.7
 	}
 	body, lines, problem := frontMatter(name, data, pageKeys, &front)
 	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: cmp.Or(criteria.Conflict(name, data), problem)}
@@ -104,7 +104,7 @@ func parse(name string, data []byte) Spec {
 	return s
 }
 
-// title is the first heading of the first level.
+// title returns the first first-level heading.
 func title(body []byte) string {
 	for line := range strings.Lines(string(body)) {
 		if rest, ok := strings.CutPrefix(line, "# "); ok {
@@ -114,9 +114,8 @@ func title(body []byte) string {
 	return ""
 }
 
-// Matches reports whether one of the page's globs is about a path, which is given from the top of the
-// repository. A glob without a / is about files of that name wherever they lie, one that ends in /
-// about all that a folder holds.
+// Matches reports whether one of the page's globs matches a path relative to the top of the repository. A glob without a /
+// matches files of that name in any folder, one that ends in / everything in a folder.
 func (s Spec) Matches(name string) bool {
 	name = path.Clean(name)
 	return slices.ContainsFunc(s.Globs, func(glob string) bool {
