@@ -1,4 +1,4 @@
-// Package frontmatter cuts off the YAML that a page of Markdown may begin with, between two lines of three dashes.
+// Package frontmatter splits off the YAML that a page of Markdown may begin with, between two lines of three dashes.
 package frontmatter
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Cut returns the YAML of a page, with the dashes above it, so that its lines are those of the page, and the offset at
-// which the rest begins. A page that does not begin with three dashes has no YAML. The fault is what keeps a line at the
-// beginning that says one of keys from being read; other text may begin as it likes.
+// Cut returns the YAML of a page, with the dashes above it, so that its line numbers are those of the page, and the offset of
+// the rest. A page that does not begin with three dashes has no YAML. fault is set if one of keys occurs at the beginning where
+// it would not be read; a page without those keys may begin in any way.
 func Cut(page []byte, keys []string) (yaml []byte, rest int, fault *trellis.Problem) {
 	begin := len(page) - len(bytes.TrimPrefix(page, []byte("\ufeff")))
 	for line, at := 1, begin; at < len(page); line++ {
@@ -32,17 +32,17 @@ func Cut(page []byte, keys []string) (yaml []byte, rest int, fault *trellis.Prob
 	return nil, begin, outside(page[begin:], keys)
 }
 
-// Wrong is what the decoder of a page's YAML says is wrong with it.
+// Wrong returns the problem for an error of decoding a page's YAML.
 func Wrong(yaml []byte, err error) *trellis.Problem {
 	line, message := text.YAMLError(err)
-	line = min(max(line, 2), bytes.Count(yaml, []byte("\n"))) // the first line is dashes, and what has no end is told behind the last one
+	line = min(max(line, 2), bytes.Count(yaml, []byte("\n"))) // the first line is dashes, and an unterminated construct is reported after the last line
 	return &trellis.Problem{Line: line, Message: "front matter: " + message}
 }
 
-// holds reports whether a line holds nothing but a mark, and space behind it.
+// holds reports whether a line consists of a mark, optionally followed by space.
 func holds(line []byte, mark string) bool { return string(bytes.TrimRight(line, " \t\r")) == mark }
 
-// outside is the fault of a key that stands at the beginning of a page without front matter.
+// outside returns the fault of a key at the beginning of a page without front matter.
 func outside(page []byte, keys []string) *trellis.Problem {
 	k := said(page, keys)
 	switch {
@@ -56,15 +56,15 @@ func outside(page []byte, keys []string) *trellis.Problem {
 	return &trellis.Problem{Line: k.below, Message: "this is not read as front matter", Hint: "make three dashes the first line of the file, with nothing before them, and end the front matter with three dashes"}
 }
 
-// key is one at the beginning of a page.
+// key is a key at the beginning of a page.
 type key struct {
 	name  string
 	line  int
-	below int // the line of dashes above it, 0 when there is none
+	below int // the line of dashes above it, 0 if there is none
 }
 
-// said is the first of keys that a page says before its text begins. Blank lines, headings and comments may stand above it,
-// and below dashes other keys.
+// said returns the first of keys that occurs before the page's text begins. Blank lines, headings and comments may precede it,
+// and after dashes also other keys.
 func said(page []byte, keys []string) *key {
 	line, below, among := 0, 0, false
 	for words := range strings.Lines(string(page)) {

@@ -6,17 +6,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// layout is how the items of a list stand in a text.
+// layout is the layout of a list's items in a text.
 type layout interface {
 	node() *yaml.Node
 	quote(s string, style yaml.Style) string
-	// drop takes item n out, after items that stay or as the first of those that go.
+	// drop removes item n, which follows items that stay or is the first of those that are removed.
 	drop(n int) (splice, error)
-	// insert puts items behind item n, or before all for -1.
+	// insert inserts items after item n, or before all if n is -1.
 	insert(n int, list []string) (splice, error)
 }
 
-// listed changes the items of a list. What stays keeps its line, with its comment and its quotes.
+// listed changes the items of a list. Items that stay keep their lines, with their comments and quotes.
 func (d *document) listed(l layout, want []string) ([]byte, error) {
 	have := l.node().Content
 	same := func(i, j int) bool {
@@ -60,7 +60,7 @@ func (d *document) listed(l layout, want []string) ([]byte, error) {
 	return d.with(nil, list...)
 }
 
-// brackets is a list as [a, b].
+// brackets is a list of the form [a, b].
 type brackets struct {
 	d    *document
 	list *yaml.Node
@@ -99,7 +99,7 @@ func (b brackets) insert(n int, list []string) (splice, error) {
 	return splice{at, at, ", " + text}, err
 }
 
-// lines is a list with an item a line.
+// lines is a list with one item per line.
 type lines struct {
 	d         *document
 	key, list *yaml.Node
@@ -117,7 +117,7 @@ func (l lines) drop(n int) (splice, error) {
 	return l.d.without(item.Line, l.d.lineOf(to)), err
 }
 
-// margin is what stands left of the dash of an item.
+// margin returns the text left of the dash of an item.
 func (l lines) margin(n int) (string, error) {
 	at, err := l.d.start(l.list.Content[n])
 	if err != nil {
@@ -147,7 +147,7 @@ func (l lines) insert(n int, list []string) (splice, error) {
 	return splice{at, at, l.d.eol + l.d.items(list, margin)}, nil
 }
 
-// emptied leaves no item of a list that has a line for each.
+// emptied removes all items of a list with one item per line.
 func (d *document) emptied(key, list *yaml.Node) ([]byte, error) {
 	var all []splice
 	for n := range list.Content {
@@ -158,5 +158,5 @@ func (d *document) emptied(key, list *yaml.Node) ([]byte, error) {
 		all = append(all, s)
 	}
 	at, err := d.colon(key)
-	return d.with(err, append(all, splice{at, at, " []"})...) // last: what goes may begin where it stands
+	return d.with(err, append(all, splice{at, at, " []"})...) // last, as a removed item may begin at the same offset
 }

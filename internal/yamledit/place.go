@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// start is where a node begins in the text.
+// start returns the offset at which a node begins in the text.
 func (d *document) start(n *yaml.Node) (int, error) {
 	if n.Line < 1 || n.Line > len(d.lines) || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
 		return 0, ErrLayout
@@ -27,7 +27,7 @@ func (d *document) start(n *yaml.Node) (int, error) {
 	return at, nil
 }
 
-// end is where a node ends in the text. Block scalars end with their last line, which is indented more than column.
+// end returns the offset at which a node ends. Block scalars end with their last line that is indented more than column.
 func (d *document) end(n *yaml.Node, column int) (int, error) {
 	at, err := d.start(n)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *document) scalarEnd(n *yaml.Node, at, column int) (int, error) {
 	return at + size, nil
 }
 
-// plainEnd is the end of words without quotes, which may go over several lines.
+// plainEnd returns the end of unquoted text, which may span several lines.
 func (d *document) plainEnd(n *yaml.Node, at int) (int, error) {
 	for _, r := range n.Value {
 		if unicode.IsSpace(r) {
@@ -101,7 +101,7 @@ func (d *document) plainEnd(n *yaml.Node, at int) (int, error) {
 	return at, nil
 }
 
-// blockEnd is the end of the last line of a literal or folded text.
+// blockEnd returns the end of the last line of a literal or folded text.
 func (d *document) blockEnd(n *yaml.Node, column int) int {
 	last := n.Line
 	for l := n.Line + 1; l <= len(d.lines); l++ {
@@ -118,7 +118,7 @@ func (d *document) blockEnd(n *yaml.Node, column int) int {
 	return d.lineEnd(last)
 }
 
-// flowEnd is where what stands in brackets ends.
+// flowEnd returns the offset at which a value in brackets ends.
 func (d *document) flowEnd(n *yaml.Node, at int) (int, error) {
 	at++
 	if len(n.Content) > 0 {
@@ -147,7 +147,7 @@ func (d *document) flowEnd(n *yaml.Node, at int) (int, error) {
 	return 0, ErrLayout
 }
 
-// colon is behind the colon of a key.
+// colon returns the offset after the colon of a key.
 func (d *document) colon(key *yaml.Node) (int, error) {
 	at, err := d.end(key, 0)
 	if err != nil || key.Kind != yaml.ScalarNode {
@@ -159,7 +159,7 @@ func (d *document) colon(key *yaml.Node) (int, error) {
 	return d.literally(at, ":")
 }
 
-// line is a line by its number, with its end.
+// line returns a line by its number, with its line end.
 func (d *document) line(n int) []byte {
 	to := len(d.src)
 	if n < len(d.lines) {
@@ -168,12 +168,12 @@ func (d *document) line(n int) []byte {
 	return d.src[d.lines[n-1]:to]
 }
 
-// lineEnd is where the text of a line ends, before what ends the line.
+// lineEnd returns the offset at which the text of a line ends, before its line end.
 func (d *document) lineEnd(n int) int {
 	return d.lines[n-1] + len(bytes.TrimRight(d.line(n), "\r\n"))
 }
 
-// lineOf is the number of the line that a byte is in; that behind the last letter of a line is in it too.
+// lineOf returns the number of the line that contains an offset; the offset after a line's last character belongs to it.
 func (d *document) lineOf(at int) int {
 	for n := len(d.lines); n > 1; n-- {
 		if d.lines[n-1] <= at {
@@ -183,7 +183,7 @@ func (d *document) lineOf(at int) int {
 	return 1
 }
 
-// margin is what stands left of the column of a node. Only white space may.
+// margin returns the text left of a node on its line, which must be white space.
 func (d *document) margin(n *yaml.Node) (string, error) {
 	at, err := d.start(n)
 	if err != nil {
@@ -196,7 +196,7 @@ func (d *document) margin(n *yaml.Node) (string, error) {
 	return margin, nil
 }
 
-// without takes lines out of the text, and what ends the line before them: what Set put in goes again to the byte.
+// without removes lines, and the line end before them, so that exactly what Set inserted is removed.
 func (d *document) without(first, last int) splice {
 	if first > 1 {
 		return splice{d.lineEnd(first - 1), d.lineEnd(last), ""}

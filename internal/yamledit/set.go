@@ -38,19 +38,19 @@ func (d *document) set(path []string, v Value) ([]byte, error) {
 	return nil, ErrLayout
 }
 
-// begin writes the first key of a document.
+// begin inserts the first key of a document.
 func (d *document) begin(path []string, v Value) ([]byte, error) {
 	text := d.block(path, v, "")
 	if n := d.shown(path[0]); n > 0 {
 		return d.with(nil, splice{d.lineEnd(n), d.lineEnd(n), d.eol + text})
 	}
-	if len(d.line(len(d.lines))) == 0 { // the last line has its end
+	if len(d.line(len(d.lines))) == 0 { // the last line is terminated
 		return d.with(nil, splice{len(d.src), len(d.src), text + d.eol})
 	}
 	return d.with(nil, splice{len(d.src), len(d.src), d.eol + text})
 }
 
-// shown is the last line of a comment that shows a key of the outermost mapping, as in "#limits:"; 0 without any.
+// shown returns the last line of a comment that shows a key of the outermost mapping, as in "#limits:"; 0 if there is none.
 func (d *document) shown(key string) int {
 	if !d.beside {
 		return 0
@@ -68,7 +68,7 @@ func (d *document) shown(key string) int {
 	return found
 }
 
-// add writes a key that a mapping does not have.
+// add inserts a key that a mapping does not have.
 func (d *document) add(m *yaml.Node, path []string, v Value) ([]byte, error) {
 	if flow(m) {
 		return d.addFlow(m, path, v)
@@ -101,7 +101,7 @@ func (d *document) addFlow(m *yaml.Node, path []string, v Value) ([]byte, error)
 	return d.with(err, splice{to, to, ", " + text})
 }
 
-// entryEnd is where a key and its value end.
+// entryEnd returns the offset at which a key and its value end.
 func (d *document) entryEnd(m *yaml.Node, at int) (int, error) {
 	if !nothing(m.Content[at+1]) {
 		return d.end(m.Content[at+1], m.Column)
@@ -113,7 +113,7 @@ func (d *document) entryEnd(m *yaml.Node, at int) (int, error) {
 	return to, err
 }
 
-// replace gives a key another value.
+// replace replaces the value of a key.
 func (d *document) replace(m, key, old *yaml.Node, v Value) ([]byte, error) {
 	inBlock := old.Kind == yaml.SequenceNode && !flow(old)
 	switch {
@@ -143,7 +143,7 @@ func (d *document) replace(m, key, old *yaml.Node, v Value) ([]byte, error) {
 	return d.inPlace(m, old, v.inline(style, flow(m)))
 }
 
-// inPlace puts a text in the place of a value.
+// inPlace replaces the text of a value.
 func (d *document) inPlace(m, old *yaml.Node, text string) ([]byte, error) {
 	from, err := d.start(old)
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *document) inPlace(m, old *yaml.Node, text string) ([]byte, error) {
 	return d.with(err, splice{from, to, text})
 }
 
-// below puts lines below the line of a key.
+// below inserts lines below the line of a key.
 func (d *document) below(key *yaml.Node, text func(margin string) string) ([]byte, error) {
 	margin, err := d.margin(key)
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *document) below(key *yaml.Node, text func(margin string) string) ([]byt
 
 func (d *document) space() string { return strings.Repeat(" ", d.step) }
 
-// block is a key with its value on lines of their own.
+// block formats a key and its value on lines of their own.
 func (d *document) block(path []string, v Value, margin string) string {
 	key := margin + quoted(path[0], 0, true) + ":"
 	switch {

@@ -7,7 +7,7 @@ import (
 )
 
 func (d *document) unset(path []string) ([]byte, error) {
-	var way []*yaml.Node // the mappings that lead to the key
+	var way []*yaml.Node // the mappings on the path to the key
 	m := d.root
 	for _, key := range path {
 		if m == nil || m.Kind != yaml.MappingNode {
@@ -38,7 +38,7 @@ func (d *document) unset(path []string) ([]byte, error) {
 	return d.with(nil, d.without(way[n].Content[at].Line, d.lineOf(to)))
 }
 
-// commented reports whether comments stand in lines of their own within a value, or below it where they belong to it.
+// commented reports whether there are comments on lines of their own inside a value, or below it and belonging to it.
 func (d *document) commented(m *yaml.Node, at int) bool {
 	key := m.Content[at]
 	to, err := d.entryEnd(m, at)

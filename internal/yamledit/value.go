@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is what a key is set to: a text, a list of texts, or a word that YAML itself reads, as a number or true.
+// Value is the new value of a key: a text, a list of texts, or a word that YAML itself interprets, such as a number or true.
 type Value struct {
 	text string
 	list []string
@@ -17,14 +17,14 @@ type Value struct {
 	word bool
 }
 
-// Text is a text, whatever it looks like.
+// Text returns a value that is a text, whatever it looks like.
 func Text(s string) Value { return Value{text: s} }
 
-// List is a list of texts.
+// List returns a value that is a list of texts.
 func List(list []string) Value { return Value{list: list, many: true} }
 
-// Items are those of a list as it stands on one line of a file, [a, b] or ["a"]; none of anything else. A command may begin with a
-// bracket too, as [ -e a ] does, with a space behind it, and so may a pattern of paths, as [Mm]akefile or [ab] does.
+// Items returns the items of a list written on one line, [a, b] or ["a"]. It returns nil for anything else, such as a command
+// that begins with a bracket and a space, [ -e a ], or a pattern of paths, [Mm]akefile or [ab].
 func Items(s string) (items []string) {
 	if !strings.HasPrefix(s, "[") || !strings.HasSuffix(s, "]") || strings.HasPrefix(s, "[ ") || !strings.ContainsAny(s, `,"'`) || yaml.Unmarshal([]byte(s), &items) != nil {
 		return nil
@@ -32,10 +32,10 @@ func Items(s string) (items []string) {
 	return items
 }
 
-// Word is a number, true, false or a duration. What is none of them is a text.
+// Word returns a value that is a number, true, false or a duration. Anything else becomes a text.
 func Word(s string) Value { return Value{text: s, word: bare(s)} }
 
-// bare reports whether a word can mean nothing in YAML but itself.
+// bare reports whether a word needs no quotes in YAML, as it has no special characters.
 func bare(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-") == "" && s != "-" && s != "---" && s != "..."
 }
@@ -57,7 +57,7 @@ func (v Value) plain() *node {
 	return list
 }
 
-// inline is a value on the line of its key, or in brackets, in the quotes that the one before had.
+// inline formats a value for the line of its key, or for brackets, in the quotes of the old value.
 func (v Value) inline(style yaml.Style, inFlow bool) string {
 	switch {
 	case v.word:
@@ -84,12 +84,12 @@ func quoted(s string, style yaml.Style, inFlow bool) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
-// doubled is a text in double quotes. What JSON writes YAML reads.
+// doubled returns a text in double quotes. YAML accepts what JSON writes.
 func doubled(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if e.Encode(s) != nil { // a text always can be
+	if e.Encode(s) != nil { // texts can always be encoded
 		return `""`
 	}
 	return strings.NewReplacer("\x7f", `\x7f`, "\u0085", `\N`, "\ufeff", `\uFEFF`).Replace(strings.TrimSuffix(b.String(), "\n"))
@@ -116,21 +116,21 @@ func readsAs(s string, inFlow bool) bool {
 		n.HeadComment+n.LineComment+n.FootComment+doc.Content[0].Content[0].LineComment == "" && !yes(s)
 }
 
-// yes reports whether older readers of YAML take a text for true or false.
+// yes reports whether older readers of YAML interpret a text as true or false.
 func yes(s string) bool {
 	return slices.Contains([]string{"y", "n", "yes", "no", "on"}, strings.ToLower(s))
 }
 
-// node is what a document says, apart from how.
+// node is the content of a document without its formatting.
 type node struct {
 	kind  yaml.Kind
 	tag   string
 	text  string
-	keys  []string // of a mapping, in order
+	keys  []string // keys of a mapping, in order
 	items []*node
 }
 
-// plain is what a document says. A document that says nothing is a mapping without keys.
+// plain returns the content of a document. An empty document is a mapping without keys.
 func (d *document) plain() *node {
 	if d.root == nil {
 		return &node{kind: yaml.MappingNode}
@@ -163,7 +163,7 @@ func plain(n *yaml.Node) *node {
 
 func (n *node) null() bool { return n.kind == yaml.ScalarNode && n.tag == "!!null" }
 
-// set gives a key a value, and reports whether mappings lead there.
+// set sets a key to a value, and reports whether only mappings lead to it.
 func (n *node) set(path []string, v *node) bool {
 	if n.null() {
 		*n = node{kind: yaml.MappingNode}
@@ -183,7 +183,7 @@ func (n *node) set(path []string, v *node) bool {
 	return n.items[at].set(path[1:], v)
 }
 
-// unset takes a key away, and reports whether it was there.
+// unset removes a key, and reports whether it existed.
 func (n *node) unset(path []string) bool {
 	at := slices.Index(n.keys, path[0])
 	if at < 0 || n.kind != yaml.MappingNode {
@@ -196,7 +196,7 @@ func (n *node) unset(path []string) bool {
 	return true
 }
 
-// pruned is a node without keys that hold nothing, in the order of their names: an order of keys says nothing.
+// pruned returns a node without keys that have empty values, and with sorted keys: their order has no meaning.
 func (n *node) pruned() *node {
 	p := &node{kind: n.kind, tag: n.tag, text: n.text}
 	if n.kind != yaml.MappingNode {

@@ -1,5 +1,5 @@
-// Package yamledit changes one value in the text of a YAML document: what it was not asked about stays to the byte, comments,
-// order, quotes, indentation and line ends with it.
+// Package yamledit changes one value in the text of a YAML document: everything else stays unchanged to the byte, including
+// comments, order, quotes, indentation and line ends.
 package yamledit
 
 import (
@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrLayout says that a document is laid out in a way that is not written to, such as a key behind a question mark.
+// ErrLayout means that the layout of a document is not supported, such as a key after a question mark.
 var ErrLayout = errors.New("the YAML is laid out in a way that no command writes to: change it by hand")
 
-// Set gives a key a value: path are the keys that lead to it through mappings, which are made where they are missing. Keys
-// that were made by Set go again with Unset to the byte.
+// Set sets a key to a value: path is the keys that lead to it through mappings, which are created if they are missing. If Set
+// created the key, Unset restores the text to the byte.
 func Set(src []byte, path []string, v Value) ([]byte, error) {
 	want, err := parse(src)
 	if err != nil {
@@ -25,9 +25,9 @@ func Set(src []byte, path []string, v Value) ([]byte, error) {
 	}
 	tree := want.plain()
 	if !tree.set(path, v.plain()) {
-		return nil, ErrLayout // something on the way is no mapping
+		return nil, ErrLayout // something in the path is not a mapping
 	}
-	for _, beside := range []bool{true, false} { // a comment that shows the key; the end of the mapping
+	for _, beside := range []bool{true, false} { // below a comment that shows the key; at the end of the mapping
 		d, err := parse(src)
 		if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func Set(src []byte, path []string, v Value) ([]byte, error) {
 	return nil, ErrLayout
 }
 
-// Unset removes a key, and mappings that hold nothing more without it. A key that is not there changes nothing.
+// Unset removes a key, and mappings that are empty without it. If the key does not exist, nothing changes.
 func Unset(src []byte, path []string) ([]byte, error) {
 	d, err := parse(src)
 	if err != nil {
@@ -58,20 +58,20 @@ func Unset(src []byte, path []string) ([]byte, error) {
 	return now, err
 }
 
-// says reports whether a text is a document of what tree holds. Mappings that hold nothing are as good as none.
+// says reports whether a text is a document with the content of tree. Empty mappings count as missing.
 func says(src []byte, tree *node) bool {
 	d, err := parse(src)
 	return err == nil && d.plain().pruned().equal(tree.pruned())
 }
 
-// document is a YAML text, and what it says.
+// document is a YAML text with its parsed content.
 type document struct {
 	src    []byte
-	root   *yaml.Node // nil: it says nothing
-	lines  []int      // where each begins
+	root   *yaml.Node // nil: it is empty
+	lines  []int      // offsets of the beginnings of lines
 	eol    string
-	step   int  // columns that a mapping stands right of the one around it
-	beside bool // what is new goes below a comment that shows it
+	step   int  // columns by which a mapping is indented relative to the one around it
+	beside bool // new keys go below a comment that shows them
 }
 
 func parse(src []byte) (*document, error) {
@@ -104,7 +104,7 @@ func parse(src []byte) (*document, error) {
 	return d, nil
 }
 
-// mostNodes is how many values a document may have, those that aliases repeat counted again.
+// mostNodes is the maximum number of values in a document, counting those that aliases repeat each time.
 const mostNodes = 100_000
 
 func within(n *yaml.Node, left *int) bool {
@@ -117,7 +117,7 @@ func within(n *yaml.Node, left *int) bool {
 
 var bom = []byte("\ufeff")
 
-// starts are the bytes at which lines begin, as YAML counts them.
+// starts returns the offsets at which lines begin, by the rules of YAML.
 func starts(src []byte) []int {
 	list := []int{0}
 	if bytes.HasPrefix(src, bom) {
@@ -139,7 +139,7 @@ func starts(src []byte) []int {
 	return list
 }
 
-// indentation is how far the first mapping within another is indented, 0 when there is none.
+// indentation returns the indentation of the first mapping inside another, 0 if there is none.
 func indentation(n *yaml.Node) int {
 	if n == nil || n.Kind != yaml.MappingNode || flow(n) {
 		return 0
@@ -154,12 +154,12 @@ func indentation(n *yaml.Node) int {
 
 func flow(n *yaml.Node) bool { return n.Style&yaml.FlowStyle != 0 }
 
-// nothing reports whether a value is left empty.
+// nothing reports whether a value is empty.
 func nothing(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Tag == "!!null" && n.Anchor == ""
 }
 
-// field is the place of a key in a mapping, -1 when it is not there.
+// field returns the index of a key in a mapping, -1 if it does not exist.
 func field(m *yaml.Node, name string) int {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if k := m.Content[i]; k.Kind == yaml.ScalarNode && k.Value == name {
@@ -169,13 +169,13 @@ func field(m *yaml.Node, name string) int {
 	return -1
 }
 
-// splice is a part of the text that another takes the place of.
+// splice replaces a part of the text.
 type splice struct {
 	from, to int
 	text     string
 }
 
-// with is the text with splices made, which don't overlap, unless looking for their places failed.
+// with returns the text with non-overlapping splices applied, unless err, from finding their positions, is not nil.
 func (d *document) with(err error, list ...splice) ([]byte, error) {
 	if err != nil {
 		return nil, err
