@@ -194,7 +194,7 @@ func Look(s Store, dir string, look func() error) error {
 	return s.locked(dir, func(func() bool) error { return look() })
 }
 
-// locked runs do while holding the write lock of the task in dir.
+// locked calls do while holding the write lock of the task in dir. owned reports whether the lock is still valid.
 func (s Store) locked(dir string, do func(owned func() bool) error) error {
 	if s.MayChange != nil {
 		if err := s.MayChange(dir); err != nil {

@@ -106,7 +106,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// each is "prompt and script steps".
+// each returns a phrase such as "prompt and script steps".
 func each(kinds []string) string {
 	if n := len(kinds) - 1; n > 0 {
 		return strings.Join(kinds[:n], ", ") + " and " + kinds[n] + " steps"

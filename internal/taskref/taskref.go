@@ -64,7 +64,7 @@ type State struct {
 	Spending Spending // usage by agents of all machines, as far as the saver had heard
 }
 
-// ErrLost matches a *LostError.
+// ErrLost is matched by every *LostError.
 var ErrLost = errors.New("another machine has the task")
 
 // LostError means that the remote's state of a task is not the one that was to be replaced. Nothing was pushed.

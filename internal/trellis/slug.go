@@ -29,7 +29,7 @@ func ShortName(text string) string {
 }
 
 // Words returns the words of a text in small ASCII letters and digits, after transliteration: accents are dropped, ß becomes
-// ss, ж becomes zh. Letters of alphabets other than Latin, Greek and Cyrillic are dropped.
+// ss, ж becomes zh. Letters of alphabets other than Latin, Greek and Cyrillic separate words.
 func Words(s string) []string {
 	return strings.FieldsFunc(latin(strings.ToLower(s)), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
