@@ -225,7 +225,7 @@ type Decision struct {
 	Sign   ed25519.PrivateKey // nil: it is not signed
 }
 
-// Approve approves a plan or a waiting step. It returns [runner.ErrPlanChanged] if the plan is not the one that was shown.
+// Approve approves a plan or a waiting step. The error matches [runner.ErrPlanChanged] if the plan is not the one shown.
 func (o Orders) Approve(ctx context.Context, dir string, d Decision) (Ordered, error) {
 	return o.decide(ctx, dir, d, proof.Approve)
 }

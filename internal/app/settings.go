@@ -153,7 +153,7 @@ func (p *Project) harden(c *config.Config) {
 	}
 }
 
-// ValidConfig returns the settings, or a *PlacesError for invalid ones. init, validate and doctor print the warnings.
+// ValidConfig returns the settings. For invalid ones the error holds a *PlacesError. init, validate and doctor print warnings.
 func (p *Project) ValidConfig() (*config.Config, error) {
 	c, problems := p.Config()
 	if errs := trellis.Errors(problems); len(errs) > 0 {

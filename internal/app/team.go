@@ -191,7 +191,7 @@ func (u unshared) Take(context.Context, string, runner.Fit) (runner.Lease, error
 // ErrNoTeam means that the tasks of a project are shared with nobody.
 var ErrNoTeam = errors.New("the tasks of this repository are shared with no other machine")
 
-// Team returns this checkout's membership in the team that shares its tasks, or [ErrNoTeam] if there is none.
+// Team returns this checkout's membership in the team that shares its tasks. Without one, the error matches [ErrNoTeam].
 func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	switch t := s.Sharing.(type) {
 	case *share.Team:
