@@ -20,36 +20,36 @@ import (
 
 const prove flow.Act[proveIn, []CriterionResult] = "criteria"
 
-const ground flow.Act[proveIn, []string] = "ground" // ids of what only a claim says
+const ground flow.Act[proveIn, []string] = "ground" // returns the ids of criteria without evidence
 
-// Criterion is one way to tell that the work is done.
+// Criterion is one acceptance criterion of the work.
 type Criterion struct {
 	ID     string `json:"id"` // A1, A2, …
 	Text   string `json:"text"`
 	Verify string `json:"verify,omitempty"`
-	Should bool   `json:"should,omitempty"` // does not block
+	Should bool   `json:"should,omitempty"` // a failure does not block
 }
 
-// CriterionResult is a criterion and what was found. Proven: a command said so.
+// CriterionResult is a criterion with its verdict. Proven is set if a command decided that it is met.
 type CriterionResult struct {
 	Criterion
 	Verdict  string `json:"verdict"` // met, unmet, unknown
 	Evidence string `json:"evidence,omitempty"`
 	Proven   bool   `json:"proven,omitempty"`
 
-	Seconds float64 `json:"seconds,omitempty"` // that its command ran
-	Earlier bool    `json:"earlier,omitempty"` // which it did before this was asked
+	Seconds float64 `json:"seconds,omitempty"` // how long its command ran
+	Earlier bool    `json:"earlier,omitempty"` // the command ran before this activity
 }
 
 type proveIn struct {
 	Job      Job               `json:"job"`
 	Criteria []Criterion       `json:"criteria"`
-	Judged   []CriterionResult `json:"judged,omitempty"` // already
-	Fresh    []CriterionResult `json:"fresh,omitempty"`  // those that commands decided in a fresh checkout
+	Judged   []CriterionResult `json:"judged,omitempty"` // results that are known already
+	Fresh    []CriterionResult `json:"fresh,omitempty"`  // results that commands decided in a fresh checkout
 }
 
-// accept judges the criteria: those with a command by running it, the others by a session that took no
-// part. What nobody can tell is unmet.
+// accept judges the criteria: those with a command by running it, the others by a session that took no part in the work. What
+// nobody can judge is unmet.
 func (r *run) accept(f flow.Flow) (*trouble, error) {
 	content, err := r.observe(f, "accept")
 	if err != nil {
@@ -73,18 +73,18 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	}
 	r.rep.Criteria = judged
 	found := unmet(judged, r.rep.Checks.Tree)
-	if speechless != nil && speechless.Code == string(trellis.AgentProtocol) && r.in.Code > 11 && found.onlyUnknown() { // no other work makes a better judge
+	if speechless != nil && speechless.Code == string(trellis.AgentProtocol) && r.in.Code > 11 && found.onlyUnknown() { // more work would not help
 		return nil, flow.Fail(string(found.Code), "%s; %s", found.Detail, speechless.Detail)
 	}
 	return found.inFresh(r.rep.Checks), nil
 }
 
-// onlyUnknown reports whether nobody said of any criterion that it is not met: some could not be judged.
+// onlyUnknown reports whether no criterion was judged unmet: some could not be judged.
 func (t *trouble) onlyUnknown() bool {
 	return t != nil && !slices.ContainsFunc(t.Unmet, func(c CriterionResult) bool { return c.Verdict != "unknown" })
 }
 
-// askAccept has the accept agent judge the open criteria. speechless is why it gave no usable answer: those are unknown then.
+// askAccept has the accept agent judge the open criteria. If its answer is not usable they are unknown, and speechless says why.
 func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) (_ []CriterionResult, speechless *flow.Failure, _ error) {
 	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
 	why := "the accept agent did not answer to it"
@@ -107,7 +107,7 @@ type verdicts struct {
 	} `json:"criteria"`
 }
 
-// pending are the ids that no command can judge.
+// pending returns the ids of the criteria that no command can judge.
 func pending(judged []CriterionResult) (ids []string) {
 	for _, j := range judged {
 		if j.Verdict == "" {
@@ -117,8 +117,8 @@ func pending(judged []CriterionResult) (ids []string) {
 	return ids
 }
 
-// fillVerdicts fills in the verdicts of the accept agent on the criteria that it was asked; one that it did not answer is unknown, and
-// why says so.
+// fillVerdicts fills in the accept agent's verdicts on the criteria that it was asked. Those that it did not answer are unknown,
+// with why as the reason.
 func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) ([]CriterionResult, error) {
 	var said verdicts
 	if len(reply.Answer) > 0 && reply.Failure == nil {
@@ -142,7 +142,7 @@ func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) (
 	return out, nil
 }
 
-// answerless is the failure of an agent that ran but gave no usable answer, nil for anything else.
+// answerless returns the failure of an agent that ran but gave no usable answer, nil for any other error.
 func answerless(err error) *flow.Failure {
 	fail := (*flow.Failure)(nil)
 	if errors.As(err, &fail) && slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code)) {
@@ -151,10 +151,10 @@ func answerless(err error) *flow.Failure {
 	return nil
 }
 
-// evidenceSize is how long the evidence of one of n criteria may be, in bytes.
+// evidenceSize is the maximum length of the evidence for one of n criteria, in bytes.
 func evidenceSize(n int) int { return min(maxSaid, 16<<10/max(n, 1)) }
 
-// unmet is the trouble that criteria make, nil when each that blocks is met.
+// unmet returns the trouble of criteria, nil if each that blocks is met.
 func unmet(judged []CriterionResult, tree string) *trouble {
 	t := &trouble{Code: trellis.AcceptanceUnmet, Tree: tree}
 	var said []string
@@ -171,8 +171,8 @@ func unmet(judged []CriterionResult, tree string) *trouble {
 	return t
 }
 
-// nothingToDo ends a run that changed nothing: fine when each criterion is proven at base, by a command
-// or by evidence that names a file there. The bare claim that all is well is not enough.
+// nothingToDo ends a run that changed nothing. That is fine if each criterion is proven at base, by a command or by evidence that
+// names a file there. A mere claim that all is well is not enough.
 func (r *run) nothingToDo(f flow.Flow) error {
 	if r.in.React != nil || r.in.Feedback != nil && r.in.seen() != "" {
 		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
@@ -196,7 +196,7 @@ type prover struct {
 	task     *taskDir
 }
 
-// prove runs the command of each criterion that has one and was not judged by it already. What the commands leave behind is undone, as
+// prove runs the command of each criterion that has one and was not judged by it yet. What the commands leave behind is undone, as
 // with checks.
 func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []CriterionResult, err error) {
 	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" && resultOf(in.Judged, cr) == nil }) {
@@ -238,7 +238,7 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Crite
 	return out, nil
 }
 
-// resultOf is what was found of a criterion, nil for nothing.
+// resultOf returns the result for a criterion, nil if there is none.
 func resultOf(list []CriterionResult, cr Criterion) *CriterionResult {
 	for i := range list {
 		if list[i].Criterion == cr {
@@ -248,7 +248,7 @@ func resultOf(list []CriterionResult, cr Criterion) *CriterionResult {
 	return nil
 }
 
-// commanded are the criteria that a command decides.
+// commanded returns the criteria that a command decides.
 func commanded(list []Criterion) (out []Criterion) {
 	for _, cr := range list {
 		if cr.Verify != "" {
@@ -258,9 +258,8 @@ func commanded(list []Criterion) (out []Criterion) {
 	return out
 }
 
-// ground names the criteria that nothing but a claim says are met. What a command proved has to hold in a fresh
-// checkout too. Evidence counts when it names a line of a file that is there; and as long as no criterion at all
-// was proven by a command, none does.
+// ground returns the ids of the criteria that are met only by somebody's claim. What a command proved has to hold in a fresh
+// checkout too. Other evidence counts if it names an existing line of a file, but only if some criterion was proven by a command.
 func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
 	held, err := pv.proveFresh(ctx, c, in)
 	if err != nil {
@@ -275,7 +274,7 @@ func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []s
 	return bare, nil
 }
 
-// proveFresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
+// proveFresh resets the results that commands proved in the worktree but do not prove in a fresh checkout of its commit.
 func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []CriterionResult, err error) {
 	fresh := func(j CriterionResult) bool { return !j.Proven || resultOf(in.Fresh, j.Criterion) != nil }
 	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j CriterionResult) bool { return !fresh(j) }) {
@@ -306,10 +305,10 @@ func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held
 	return held, err
 }
 
-// maxQuoted is how large a file can be that a line of it is named.
+// maxQuoted is the maximum size of a file whose lines evidence can name.
 const maxQuoted = 16 << 20
 
-// namesLine reports whether a text names a line, path:number, that is there.
+// namesLine reports whether a text names an existing line of a file below root, as path:number.
 func namesLine(root, evidence string) bool {
 	for _, w := range strings.Fields(evidence) {
 		path, rest, ok := strings.Cut(strings.Trim(w, "`*_,;()[]\"'."), ":")
@@ -345,8 +344,8 @@ func (pr *prompts) acceptSlots(ctx context.Context, d about, slots map[string]st
 	return err
 }
 
-// Check says what an answer lacks beyond its schema: accept names exactly the criteria that were asked;
-// what it leaves out counts as unknown.
+// Check returns what is wrong with an answer besides violations of its schema: the accept agent may name only criteria that it was
+// asked, each once. Those that it leaves out count as unknown.
 func (pr *prompts) Check(r agentcall.Request, answer json.RawMessage) (wrong []string) {
 	if r.Role != trellis.Accept {
 		return pr.steps.effects().Check(r, answer)

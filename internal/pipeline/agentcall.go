@@ -8,14 +8,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// about is the Data of a request: what the prompt of a phase is made of.
+// about is the Data of a request, from which the prompt of a phase is made.
 type about struct {
 	Job      Job             `json:"job"`
 	Content  Content         `json:"content"`
 	Baseline []string        `json:"baseline,omitempty"` // commands that failed at base
 	Trouble  *trouble        `json:"trouble,omitempty"`
-	Stat     string          `json:"stat,omitempty"` // what is changed of the base, in short
-	Open     []string        `json:"open,omitempty"` // criteria to judge, by id
+	Stat     string          `json:"stat,omitempty"` // short list of what is changed against the base
+	Open     []string        `json:"open,omitempty"` // ids of the criteria to judge
 	Checks   []CommandResult `json:"checks,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	return r.asker(wall).Call(f, req)
 }
 
-// asker asks within what is left of the task's budgets, each time that it asks again too. wall is how long a call may take.
+// asker returns a policy that keeps calls within the task's budgets, repeated calls too. wall is how long a call may take.
 func (r *run) asker(wall time.Duration) agentcall.Policy {
 	a := agentcall.Policy{
 		Repairs: 1,
@@ -60,7 +60,7 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 		},
 		Used: func(reply agentcall.Reply) {
 			r.rep.Usage = r.rep.Usage.Add(reply.Usage)
-			if r.in.Code < 10 { // whose sums did not say so
+			if r.in.Code < 10 { // the sums of older versions did not have it
 				r.rep.Usage.CostPartial = false
 			}
 			r.rep.note(reply.Notes)
@@ -73,7 +73,7 @@ func (r *run) asker(wall time.Duration) agentcall.Policy {
 	return a
 }
 
-// countAttempt reports whether there is an attempt left, and counts it.
+// countAttempt counts another attempt and returns true, or returns false if none is left.
 func (r *run) countAttempt() bool {
 	if r.rep.Attempts+1 >= r.job.Limits.Attempts*(1+r.in.Retries) {
 		return false
@@ -82,7 +82,7 @@ func (r *run) countAttempt() bool {
 	return true
 }
 
-// left is what one call may still use up of all that a run may, or the failure that says that a budget is gone.
+// left returns how much of the run's budgets one call may still use, or the failure that says which budget is used up.
 func (r *run) left(wall time.Duration) (agentcall.Limits, error) {
 	l := r.job.Limits
 	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Left(r.rep.Usage)

@@ -15,19 +15,19 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Agreement is whose yes a plan needs as everything is on disk now, and what people said to it. A plan that needs
-// nobody's is approved.
+// Agreement says whose approval a plan needs, as all files are on disk now, and what people decided. A plan that needs no approval
+// is approved.
 type Agreement struct {
 	proof.ApprovalState
-	Approvers int      // 0: nobody is asked
-	Required  string   // why, whatever the plan changes; "": for what it changes
-	Protected []string // what the plan changes although it is protected
-	Changed   []string // in words, what was changed of what judges the work while agents were at work
-	Hash      string   // of what was decided on, or is to be
+	Approvers int      // number of people who have to approve; 0: nobody is asked
+	Required  string   // why approval is needed, whatever the plan changes; "": only for what it changes
+	Protected []string // protected paths that the plan changes
+	Changed   []string // in words, changes to the standards of the work that were made while agents were at work
+	Hash      string   // of what was decided on, or has to be
 }
 
-// ApprovalJudge judges whether people agreed to a plan: for a run, and for who decides whether that is to go on. There is
-// no other judge of it, so that the two can't differ.
+// ApprovalJudge decides whether people approved a plan, both for the run and for whoever decides whether the run may continue. No
+// other code does so, so that the two can't disagree.
 type ApprovalJudge struct {
 	Disk   *durable.Disk
 	Config *config.Config
@@ -36,7 +36,7 @@ type ApprovalJudge struct {
 	Now    func() time.Time
 }
 
-// Of judges the plan of a task as it lies in its directory. j is what its run claimed, zero without a run.
+// Of judges the plan that is in a task's directory now. j is what its run claimed, zero without a run.
 func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
 	p, err := ReadPlan(a.Store, t.Dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
 	return a.of(t, p, j, false)
 }
 
-// ofRun judges the plan p of a task whose run is under way. A no ends the run.
+// ofRun judges the plan p of a task that is being run. It returns a failure if the plan was rejected.
 func (a ApprovalJudge) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
 	g, err := a.of(t, p, j, claimed)
 	if err == nil && g.State == proof.Rejected {
@@ -54,7 +54,7 @@ func (a ApprovalJudge) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool)
 	return g, err
 }
 
-// of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
+// of judges the plan p, which may be nil. With claimed, an approval that was required at the claim still is.
 func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
 	g, said, err := a.asked(t, p, j, claimed)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g
 	}
 	bases := []string{t.BaseBranch}
 	if j.BaseUnset && t.BaseBranch == j.BaseBranch {
-		bases = append(bases, "") // the claim wrote it; what people agreed to before did not name it
+		bases = append(bases, "") // the claim wrote the base branch; an approval from before did not include it
 	}
 	for _, base := range bases {
 		named := *t
@@ -82,7 +82,7 @@ func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g
 	return g, nil
 }
 
-// asked is how many people are asked, and why. said are decisions that don't count any more.
+// asked returns how many people are asked, and why. said are decisions that no longer count.
 func (a ApprovalJudge) asked(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, said []string, err error) {
 	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
 	u, err := ReadUnconfirmed(t.Dir)
@@ -99,7 +99,7 @@ func (a ApprovalJudge) asked(t *taskdir.Task, p *plan.Plan, j Job, claimed bool)
 	return g, said, nil
 }
 
-// AsksNobody reports whether the plan of a task as it lies in its directory needs nobody's yes. It looks for none.
+// AsksNobody reports whether the plan in a task's directory needs no approval. It does not look for one.
 func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
 	p, err := ReadPlan(a.Store, t.Dir)
 	if err != nil {
@@ -109,8 +109,8 @@ func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
 	return g.Approvers == 0, err
 }
 
-// required says why a plan needs a yes whatever it changes, "" when it does not: the settings may want one of every plan, whoever
-// wrote it, or the task.
+// required returns why a plan needs approval whatever it changes, "" if it does not: the settings may require approval of every
+// plan, whoever wrote it, or the task may.
 func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
 	switch {
 	case p != nil && cfg.Planning.Approval == "plan":
@@ -121,22 +121,22 @@ func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
 	return ""
 }
 
-// No is why a plan that was rejected is, in words.
+// No returns why a rejected plan was rejected, in words.
 func (g Agreement) No() string {
 	return fmt.Sprintf("rejected by %s: %s", strings.Join(g.By, ", "), g.Reason)
 }
 
-// Approvers is how many people have to agree to the plan of a task that needs a yes: as many as the project wants,
-// or the task, when that is more.
+// Approvers returns how many people have to approve the plan of a task that needs approval: the number that the project wants, or
+// that of the task if it is larger.
 func Approvers(cfg *config.Config, t *taskdir.Task) int {
 	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
 }
 
-// Approval is the signal that the plan needs nobody's yes any more, or has a no.
+// Approval is the signal that the plan was rejected, or needs no further approval.
 const Approval = "approval"
 
-// awaitApproval waits for people's yes to the plan. That it was required at the claim is written back to task.json, for them
-// alone to take away.
+// awaitApproval waits until people approve the plan. An approval that was required at the claim is written back to task.json, so
+// that only people can lift it.
 func (r *run) awaitApproval(f flow.Flow) error {
 	s := r.taskState(trellis.Waiting)
 	s.Asks = r.job.Approval > 0

@@ -18,8 +18,8 @@ import (
 
 const baseline flow.Act[checksIn, Checks] = "baseline"
 
-// baselineBesideWork runs the verify commands in a checkout of base while the first agents work. What failed there may have failed since
-// an agent ran the same beside it, so it is asked again, alone, before it is forgiven.
+// baselineBesideWork runs the verify commands in a checkout of base while the first agents work. A command may have failed because
+// an agent ran the same one at that time, so failed ones are repeated alone before they are forgiven.
 func (r *run) baselineBesideWork(f flow.Flow) error {
 	var said Checks
 	in := checksIn{Job: r.job, Fresh: true}
@@ -39,25 +39,24 @@ func (r *run) baselineBesideWork(f flow.Flow) error {
 	return nil
 }
 
-// settled reports whether a later run may go by a baseline, which the activity of that id came to: each command could run, and what failed
-// did not fail beside an agent.
+// settled reports whether a later run may rely on this baseline, the result of the activity with that id: each command could run,
+// and none failed while an agent was running.
 func (c Checks) settled(id string) bool {
 	beside := strings.HasPrefix(id, besideWork)
 	return !slices.ContainsFunc(c.Results, func(c CommandResult) bool { return !canRun(c) || beside && c.Code != 0 })
 }
 
-// passedCommands are the commands that passed.
 func (c Checks) passedCommands() *Passed {
 	return &Passed{Results: slices.DeleteFunc(slices.Clone(c.Results), func(c CommandResult) bool { return c.Code != 0 })}
 }
 
-// baselineAlone runs the verify commands at base while no agent works: what fails already is known, and counts as failing later only if the task names it.
+// baselineAlone runs the verify commands at base while no agent works. Those that fail count later only if the task names them.
 func (r *run) baselineAlone(f flow.Flow, in checksIn) (err error) {
 	if r.rep.Baseline, err = baseline.Do(f, in); err != nil {
 		return err
 	}
 	for _, c := range r.rep.Baseline.Results {
-		if c.Offline { // as known to fail it would decide nothing any more
+		if c.Offline { // a command known to fail would no longer decide anything
 			return flow.Fail(string(trellis.HookFailed), "`%s` can't run without a network, which it does not have in the sandbox: %s", c.Command, sandbox.NetworkHint(sandbox.Verify))
 		}
 		if !canRun(c) {
@@ -68,7 +67,7 @@ func (r *run) baselineAlone(f flow.Flow, in checksIn) (err error) {
 	return nil
 }
 
-// canRun reports whether a command could do its work at all: its program is there, and what it needs.
+// canRun reports whether a command could run at all: its program exists, and so does what it needs.
 func canRun(c CommandResult) bool {
 	switch c.Code {
 	case 0:
@@ -80,7 +79,7 @@ func canRun(c CommandResult) bool {
 	return !slices.ContainsFunc(lacks, func(words string) bool { return strings.Contains(c.Tail, words) })
 }
 
-// forgiven are the commands that failed at base, but for those that a task names to be mended.
+// forgiven returns the commands that failed at base, except those that the task names to be fixed.
 func (c Checks) forgiven(named []string) (list []string) {
 	for _, c := range c.Results {
 		if c.Code != 0 && !slices.Contains(named, c.Command) {
@@ -90,7 +89,7 @@ func (c Checks) forgiven(named []string) (list []string) {
 	return list
 }
 
-// baseline is [verifier.baseline], or runs the commands in a fresh checkout of base, whatever stands in the worktree by now.
+// baseline is [verifier.baseline], or runs the commands in a fresh checkout of base, whatever is in the worktree by then.
 func (fv *freshVerifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if !in.Fresh {
 		return fv.verifier.baseline(ctx, c, in)
@@ -107,8 +106,8 @@ func (fv *freshVerifier) baseline(ctx context.Context, c flow.Call, in checksIn)
 	return out, err
 }
 
-// baseline runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
-// named, and nothing is run. What they leave there, and commits that they make, are no work, and are undone.
+// baseline runs the commands in the worktree, which must hold only what is committed. Otherwise it returns the uncommitted paths
+// and runs nothing. Files and commits that the commands leave are not part of the work, and are undone.
 func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if out.Notes, err = v.repairer.repair(ctx, c, in.Job); err != nil {
 		return out, err
@@ -140,10 +139,10 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	return out.undone(left), err
 }
 
-// runUnknown runs the commands, unless each of them passed on the same files before, for this or another task. Tasks that begin at the
-// same base at once wait for the first of them.
+// runUnknown runs the commands, unless all of them passed on the same files before, for this or another task. Of tasks that begin
+// at the same base at the same time, all others wait for the first.
 func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
-	if in.Tree != "" { // final verify in the worktree: this is the run that counts
+	if in.Tree != "" { // final verify in the worktree: its own results count
 		return v.runAll(ctx, c, in, out)
 	}
 	at, err := v.passes.at(ctx, in.Job)
@@ -169,7 +168,7 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 	return at.store.Ask(ctx, ask)
 }
 
-// waits tells that the commands are not run as long as another task runs the same.
+// waits tells that the commands are not run while another task runs the same ones.
 func (v *verifier) waits(c flow.Call, task string) error {
 	task = cmp.Or(task, "another task")
 	return v.tell(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// check lets a fresh session review the change and mend what it finds. It returns the markers that are
-// missing at the end of its report (its last 2 KB), which count when there is no command to decide. observe makes the markers.
+// check has a fresh session review the change and fix what it finds. It returns the markers that are missing at the end of its
+// report (its last 2 KB), which count if no command decides. observe makes the markers.
 func (r *run) check(f flow.Flow) (missing []string, err error) {
 	content, err := r.observe(f, "check")
 	if err != nil {
@@ -28,17 +28,16 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 	return missing, err
 }
 
-// allDone is how a check agent says that it looked at everything, when nothing can be executed.
+// allDone is the word by which a check agent says that it has checked everything, if no command can be run.
 const allDone = "ALL_CHECKS_FINISH"
 
-// word is a reason of one word. Where words are written without blanks between them, a sentence is none.
+// word matches a reason of one word. In scripts that put no blanks between words, a whole sentence does not match.
 var word = trellis.Pattern(`^\w[\w-]*$`)
 
-// markers are the words that the check agent ends with: one for all, one for each one-word reason in
-// check.jsonl.
+// markers returns the words that the check agent has to end with: one for all, and one for each one-word reason in check.jsonl.
 func markers(data []byte) []string {
 	list := []string{allDone}
-	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
+	rows, _ := contextfiles.Parse("check.jsonl", data) // problems were found when the directory was checked
 	for _, r := range rows {
 		reason := strings.Trim(r.Reason, ".:;,")
 		if m := strings.ToUpper(reason) + "_FINISH"; word().MatchString(reason) && !slices.Contains(list, m) {
@@ -48,7 +47,7 @@ func markers(data []byte) []string {
 	return list
 }
 
-// endsWith reports whether a marker stands alone on one of the last n lines of a text.
+// endsWith reports whether a marker is alone on one of the last n lines of a text.
 func endsWith(text, marker string, n int) bool {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i := len(lines) - 1; i >= 0 && n > 0; i-- {

@@ -23,11 +23,11 @@ import (
 
 const claim flow.Act[Input, Job] = "claim"
 
-// claim fixes what holds until the end. When people must agree to the plan it is fixed once they have, so
-// that no command of a plan runs before.
+// claim fixes the values that hold until the end of the run. When people must approve the plan, they are fixed after the approval,
+// so that no command of the plan runs before it.
 func (r *run) claim(f flow.Flow) (err error) {
 	in := r.in
-	in.Undelivered = nil // a claim does not ask for it, and it is long
+	in.Undelivered = nil // the claim does not need it, and it is long
 	for {
 		if r.job, err = claim.Do(f, in); err != nil || !r.job.Unapproved {
 			return err
@@ -52,8 +52,8 @@ type claimer struct {
 	trust     *trustJudge
 }
 
-// claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
-// whose yes is needed. It is no lock: who opened the run's journal has that.
+// claim fixes the values that hold for the whole run: branch, base, the agent of each role, the deciding commands, and the
+// required approval. It is not a lock: that is held by whoever opened the run's journal.
 func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	var j Job
 	_, err := cl.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) (err error) {
@@ -63,7 +63,7 @@ func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error
 	return j, err
 }
 
-// claimRead is the claim by what was taken.
+// claimRead makes the claim from what was read of the task's directory.
 func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *inputSnapshot) (Job, error) {
 	asked := *t
 	if k.wrong != nil {
@@ -92,7 +92,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	return j, err
 }
 
-// job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
+// job returns the job of a run that begins at base. p is the task's plan, nil if it has none.
 func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p *plan.Plan, in Input, base bases.Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := cl.config
@@ -131,8 +131,8 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 	return j, nil
 }
 
-// place says where the worktree is to be: where the settings say, or where the task's is already. It may have been made by other settings,
-// or moved since. Work is not taken to another branch because task.json names one, which may be a person's.
+// place sets the worktree's path: the configured one, or that of the existing worktree, which may have been made with other
+// settings or moved since. It fails if the work so far is not on the branch that task.json names, which may be a person's.
 func (cl *claimer) place(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
 	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
 	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
@@ -153,18 +153,18 @@ func limits(cfg *config.Config) Limits {
 		Accept: l.Accept, Command: cfg.VerifyTimeout, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: float64(l.Seconds)}
 }
 
-// How long all verify commands may be together, and all preconditions, in bytes, and how many they may be.
+// Limits for all verify commands together, and for all preconditions together: size in bytes, and number.
 const (
 	maxCommands  = 8 << 10
 	mostCommands = 50
 )
 
-// long reports whether commands, or what comes of them, are too long to stand in a record.
+// long reports whether commands, or their results, are too long to be recorded.
 func long(commands []string) bool {
 	return len(strings.Join(commands, "")) > maxCommands || len(commands) > mostCommands
 }
 
-// modulesOf are the paths of the submodules that a task works in: that of its package.
+// modulesOf returns the paths of the submodules that a task works in: the one that its package is in.
 func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 	_, pkg, err := cfg.Package(t.Package)
 	if err != nil && len(cfg.Packages) > 0 {
@@ -176,7 +176,7 @@ func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 	return nil, nil
 }
 
-// delivering is what is configured, or with asked all there is.
+// delivering returns the delivery that is configured. With asked, push and pull request are part of it in any case.
 func delivering(cfg *config.Config, asked bool) (out Delivering) {
 	d := cfg.Delivery
 	if d.Push || d.PR || asked {
@@ -188,7 +188,7 @@ func delivering(cfg *config.Config, asked bool) (out Delivering) {
 	return out
 }
 
-// Sources of the commands that decide, in the order they are asked.
+// Sources of the deciding commands, in order of precedence.
 const (
 	fromTask     = "task.json"
 	fromConfig   = "config.yaml"
@@ -196,8 +196,8 @@ const (
 	fromResearch = "research.md"
 )
 
-// decidingCommands are the commands that decide whether work is done, and where they come from: the first source
-// that has any. An agent in a worktree can't reach one of them.
+// decidingCommands returns the commands that decide whether work is done, and their source: the first one that names any. An agent
+// in a worktree has no access to these sources.
 func (cl *claimer) decidingCommands(t *taskdir.Task, k *inputSnapshot, p *plan.Plan) (list []string, source string, err error) {
 	if len(t.Pipeline.Verify) > 0 {
 		return t.Pipeline.Verify, fromTask, nil
@@ -220,7 +220,7 @@ func (cl *claimer) decidingCommands(t *taskdir.Task, k *inputSnapshot, p *plan.P
 	return found, fromResearch, nil
 }
 
-// researchCommands are the commands of research.md that can be run here.
+// researchCommands returns the commands of research.md that can be run here.
 func (cl *claimer) researchCommands(k *inputSnapshot) (found []string) {
 	here := research.Project{Root: cl.repo.Main, LookPath: cl.lookPath}
 	for _, c := range research.Parse(k.texts[taskdir.Research]).Commands {
@@ -231,8 +231,8 @@ func (cl *claimer) researchCommands(k *inputSnapshot) (found []string) {
 	return found
 }
 
-// resumeBaseUpdate makes the claim of a later run know of the base that the branch came up to since: an update that an earlier run
-// began, or what a person merged by hand.
+// resumeBaseUpdate sets, in the claim of a later run, the base that the branch was brought up to since the first claim: by an
+// update that an earlier run began, or by a person's merge.
 func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error {
 	if in.Code < 4 || in.Fresh || in.Base == "" {
 		return nil
@@ -262,7 +262,7 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 	return nil
 }
 
-// followHandMerge moves the base to the newest commit of the base branch that the branch has.
+// followHandMerge moves the base to the newest commit of the base branch that the task's branch contains.
 func (cl *claimer) followHandMerge(ctx context.Context, j *Job, tip string) error {
 	base, err := cl.repo.Refs().Branch(ctx, j.BaseBranch)
 	if err != nil || base == "" || base == j.BaseCommit || j.Delivery.Update == "" {
@@ -279,7 +279,7 @@ func (cl *claimer) followHandMerge(ctx context.Context, j *Job, tip string) erro
 	return nil
 }
 
-// preview is the job of a run that would be claimed now, and what it would take in.
+// preview returns the job of a run that would be claimed now, and what it would take in.
 func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, error) {
 	t, err := cl.store.Load(cl.task.dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// commands run the project's own commands in their sandbox.
+// commands runs the project's own commands in their sandbox.
 type commands struct {
 	environ []string
 	box     *sandbox.Box
@@ -24,7 +24,7 @@ func (cs *commands) run(ctx context.Context, c flow.Call, kind, name, dir, line 
 	return cs.runIn(ctx, c, sandbox.Need{Kind: kind, Dir: dir, Edit: true}, name, line, limit)
 }
 
-// runIn is run with what the sandbox has to know.
+// runIn is run with all that the sandbox needs to know.
 func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (CommandResult, error) {
 	folder, err := cs.task.folder(c)
 	if err != nil {
@@ -58,8 +58,8 @@ func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, n
 	return CommandResult{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }
 
-// tailBytes is how much of a command's output stands in the journal.
+// tailBytes is how much of a command's output is recorded in the journal, in bytes.
 const tailBytes = 300
 
-// maxOutput is how much of a command's output is kept.
+// maxOutput is how much of a command's output is kept, in bytes.
 const maxOutput = 10 << 20

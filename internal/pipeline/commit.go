@@ -22,18 +22,18 @@ const commit flow.Act[commitIn, Committed] = "commit"
 type commitIn struct {
 	Job  Job    `json:"job"`
 	Task string `json:"task"`
-	// Seen is the commit that others have seen, which is not amended, and Why what they found wrong with it.
+	// Seen is the commit that others have seen and that is not amended, and Why is what they found wrong with it.
 	Seen string       `json:"seen,omitempty"`
 	Why  trellis.Code `json:"why,omitempty"`
 }
 
-// Committed is what git made of the work.
+// Committed is the result of commit.
 type Committed struct {
 	SHA     string        `json:"sha,omitempty"`
-	Nothing bool          `json:"nothing,omitempty"` // there is no change
-	Hook    string        `json:"hook,omitempty"`    // what a hook said that refused the commit
+	Nothing bool          `json:"nothing,omitempty"` // there was no change to commit
+	Hook    string        `json:"hook,omitempty"`    // end of the output of a hook that refused the commit
 	Output  agentcall.Ref `json:"output,omitzero"`
-	// Leaks are the places of secrets, file, line and rule, for which nothing was committed.
+	// Leaks are the places of secrets (file, line and rule) because of which nothing was committed.
 	Leaks []string `json:"leaks,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 }
@@ -65,7 +65,7 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	return nil, nil
 }
 
-// refused is the trouble that keeps the work of a tree from being committed, nil when nothing does.
+// refused returns the trouble that kept the work of a tree from being committed, nil if nothing did.
 func (made Committed) refused(tree string) *trouble {
 	switch {
 	case len(made.Leaks) > 0:
@@ -91,14 +91,14 @@ type committer struct {
 	task      *taskDir
 }
 
-// Trailers of every commit that Trellis makes: whose it is, and which call of which run made it.
+// Trailers of every commit that Trellis makes: the task it belongs to, and the call of a run that made it.
 const (
 	TaskTrailer = trellis.TaskTrailer
 	CallTrailer = "Trellis-Call"
 )
 
-// commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
-// nobody else has seen, is amended; on what others have seen comes another one. What holds a secret is not committed.
+// commit makes one commit of the work, with the user's git identity. The commit of an earlier round is amended if nobody else has
+// seen it; otherwise another commit follows it. Work that holds a secret is not committed.
 func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
 	out, err := cm.commitVetted(ctx, c, in)
 	if out.SHA != "" && cm.committed != nil {
@@ -110,8 +110,8 @@ func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Comm
 	return out, err
 }
 
-// commitVetted makes the commit with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
-// are taken back: all that they bring is still to be committed, and is put into one commit, unless that would hold it as well.
+// commitVetted makes the commit, and checks all commits of the branch for secrets, whoever made them. If one holds a secret they
+// are all taken back: their changes are then uncommitted, and go into one commit, unless that would hold the secret as well.
 func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
 	s, err := cm.leaks.search(ctx, in.Job)
 	if err != nil {
@@ -140,8 +140,8 @@ func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn)
 	}
 }
 
-// commitOnce makes the commit. When this very call was cut off before, the commit that it had made is
-// taken, if it holds all there is to commit: the trailer alone can be written by anyone.
+// commitOnce makes the commit. If this very call was interrupted before, the commit that it had made is returned, provided that
+// nothing else is to be committed: the trailer alone can be written by anyone.
 func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
 	told, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
 	s.note(told...)
@@ -184,7 +184,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 
 func callTrailer(c flow.Call) string { return CallTrailer + ": " + c.Key() }
 
-// earlierCommit is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
+// earlierCommit returns the commit that an earlier attempt of this call made, "" if there is none, or more to commit.
 func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn) (string, error) {
 	if c.Attempt <= 1 {
 		return "", nil
@@ -200,8 +200,8 @@ func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn
 	return made, nil
 }
 
-// commitOptions say what a commit on head holds, and whether it takes the place of that: when that is the task's own, and
-// nobody has seen it.
+// commitOptions returns the options of a commit on head. The commit replaces head if head is the task's own and nobody has seen
+// it.
 func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
 	whose := TaskTrailer + ": " + in.Task
 	own, err := cm.repo.History().FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
@@ -214,8 +214,8 @@ func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn
 	return o, err
 }
 
-// merged has the paths that are never committed as the commit of a merge is to have them: as git merged them, or as the base has
-// them where that is not known any more or git could not.
+// merged returns a tree or commit that has the paths that are never committed as a merge commit should have them: as git merged
+// them, or as in the base if that is not known any more or git could not merge them.
 func (cm *committer) merged(ctx context.Context, j Job) (string, error) {
 	u, err := gitupdate.New(cm.repo).Updating(ctx, filepath.Base(cm.task.dir))
 	if err != nil || u == nil || slices.ContainsFunc(u.Files, isOwn) {
@@ -224,8 +224,8 @@ func (cm *committer) merged(ctx context.Context, j Job) (string, error) {
 	return u.Tree(), nil
 }
 
-// notCommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed
-// it all.
+// notCommitted turns the error of a commit into a result. With work, head holds all of it: the agent, or an earlier run, committed
+// it.
 func (cm *committer) notCommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
 	var hook *git.HookError
 	switch {
@@ -254,10 +254,10 @@ func (cm *committer) refused(c flow.Call, hook *git.HookError) (Committed, error
 	return Committed{Hook: tail(text, tailBytes), Output: ref}, err
 }
 
-// subjectMax is how long a commit's first line may be, in bytes.
+// subjectMax is the maximum length of a commit's first line, in bytes.
 const subjectMax = 100
 
-// message is a conventional commit: type(scope): title, and the task in the body.
+// message returns a conventional commit message: type(scope): title, and the task in the body.
 func message(in commitIn) string {
 	scope := ""
 	if in.Job.Scope != "" {

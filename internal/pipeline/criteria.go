@@ -11,16 +11,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Stated is a criterion as a run would take it in, and where it stands.
+// Stated is a criterion as a run would take it in, and where it was found.
 type Stated struct {
 	ID     string `json:"id"`
-	Line   int    `json:"line"` // of prd.md; 0: it stands in plan.json alone
+	Line   int    `json:"line"` // line of prd.md; 0: only plan.json has it
 	Text   string `json:"text"`
 	Verify string `json:"verify"`
-	Level  string `json:"level"` // must, should, "" where it is not said
+	Level  string `json:"level"` // must, should, "" if not stated
 }
 
-// ReadCriteria are the criteria of a task directory as they are now. There are none when prd.md can't be read.
+// ReadCriteria returns the current criteria of a task directory, none if prd.md can't be read.
 func ReadCriteria(dir string, p *plan.Plan) []Stated {
 	prd, err := durable.ReadBelow(dir, taskdir.PRD, durable.MaxDocument)
 	if err != nil {
@@ -33,10 +33,10 @@ func ReadCriteria(dir string, p *plan.Plan) []Stated {
 	return list
 }
 
-// noCriteria is said in the report of a run that nobody wrote criteria for.
+// noCriteria is the note in the report of a run for which nobody wrote criteria.
 const noCriteria = `prd.md names no acceptance criteria: the work was judged by one, "prd.md is met"`
 
-// criteriaOf are the criteria of a run, see allCriteria. None at all: one, that prd.md is met.
+// criteriaOf returns the criteria of a run, see allCriteria. If there are none, the only one is that prd.md is met.
 func criteriaOf(prd string, p *plan.Plan) (list []Criterion, notes []string) {
 	all, notes := allCriteria(prd, p)
 	for _, s := range all {
@@ -48,14 +48,14 @@ func criteriaOf(prd string, p *plan.Plan) (list []Criterion, notes []string) {
 	return list, notes
 }
 
-// allCriteria are those of prd.md, in order, numbered by code. An entry of the plan with the same text lends one the
-// command and the level that it does not name. Entries that prd.md does not have follow, each with a note.
+// allCriteria returns the criteria of prd.md, in order, numbered by code. An entry of the plan with the same text supplies the
+// command and the level if prd.md does not. Entries that only the plan has follow, each with a note.
 func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
 	list = statedIn(prd)
 	if p == nil {
 		return list, nil
 	}
-	at := map[string]int{} // by text
+	at := map[string]int{} // index + 1 in list, by text
 	for i := range list {
 		if line := text.OneLine(list[i].Text); at[line] == 0 {
 			at[line] = i + 1
@@ -75,7 +75,7 @@ func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
 	return list, notes
 }
 
-// statedIn are the criteria that prd.md states. What can't be read was told when the directory was checked.
+// statedIn returns the criteria that prd.md states. Problems were reported when the directory was checked.
 func statedIn(prd string) (list []Stated) {
 	items, _ := criteria.Parse("prd.md", []byte(prd))
 	for i, it := range items {

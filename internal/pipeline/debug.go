@@ -17,19 +17,19 @@ type trouble struct {
 	Detail string            `json:"detail"`
 	Failed []CommandResult   `json:"failed,omitempty"`
 	Unmet  []CriterionResult `json:"unmet,omitempty"`
-	Output agentcall.Ref     `json:"output,omitzero"` // a hook's
-	Tree   string            `json:"tree"`            // that it was found on
-	// Feedback is what people said to the work.
+	Output agentcall.Ref     `json:"output,omitzero"` // output of a hook, or of a pull request's checks and reviewers
+	Tree   string            `json:"tree"`            // on which it was found
+	// Feedback is what people said about the work.
 	Feedback []agentcall.Ref `json:"feedback,omitempty"`
 }
 
-// same reports whether nothing has changed since: the same failure of the same tree.
+// same reports whether both are the same failure of the same tree, so that nothing has changed in between.
 func (t *trouble) same(u *trouble) bool {
 	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
 }
 
-// Untold is what a call of the debug agent is to mend, by its input, in a line, where no command, criterion, hook or person has
-// said it before; "" for any other call.
+// Untold describes in one line what a call of the debug agent has to fix, by its input, if no command, criterion, hook or person
+// has reported it before; "" for any other call.
 func Untold(activity string, in json.RawMessage) string {
 	var asked agentcall.Request
 	var of about
@@ -63,7 +63,7 @@ func (r *run) debug(f flow.Flow, last *trouble) error {
 	return silent(f, r.job, reply, last.Tree)
 }
 
-// debugSlots are what went wrong: what Trellis says of it, and what others wrote.
+// debugSlots adds what went wrong: what Trellis found, and what others wrote.
 func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
 	t := d.Trouble
 	if t.Code == trellis.Conflict && d.Job.Clash != nil {
@@ -74,7 +74,7 @@ func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
 		slots["feedback"], err = pr.task.feedback(t.Feedback)
 		return err
 	}
-	if t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested { // by the checks and reviewers of a pull request
+	if t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested { // reported by the checks and reviewers of a pull request
 		slots["failure"] = fmt.Sprintf("%s: %s\n", t.Code, t.Detail)
 		slots["review"], err = pr.task.output(t.Output)
 		return err

@@ -12,19 +12,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// recipes are files that say what a check does, by their last name, in any folder.
+// recipes are the names of files that define what a check does, in any folder.
 var recipes = []string{"Makefile", "GNUmakefile", "makefile", "package.json", "justfile", "Justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml",
 	"tox.ini", "noxfile.py", "pyproject.toml", "setup.cfg", "Cargo.toml", "build.gradle", "build.gradle.kts", "pom.xml", "Rakefile", "composer.json",
 	"deno.json", "CMakeLists.txt", "go.work"}
 
-// settled are settings of test runners, and of git, that do the same.
+// settled are the names of settings files of test runners, and of git, that do the same.
 var settled = []string{"pytest.ini", "conftest.py", ".mocharc.json", ".npmrc", ".golangci.yml", ".golangci.yaml", "phpunit.xml", ".rspec", ".gitattributes",
 	"jest.config.*", "vitest.config.*", "vite.config.*", "playwright.config.*", "karma.conf.*", "babel.config.*", ".eslintrc*", "eslint.config.*"}
 
-// judges tells the changed files that decide what the checks come to.
+// judges finds the changed files that affect the results of the checks.
 type judges struct {
 	root   string
-	named  []string // words of the commands
+	named  []string // words of the deciding commands
 	called []string // words of the recipes at the top of the checkout
 }
 
@@ -38,10 +38,10 @@ func judgesOf(root string, commands []string) judges {
 	return j
 }
 
-// maxRecipe is how much of a recipe is read for the scripts that it calls.
+// maxRecipe is the maximum size, in bytes, of a recipe that is searched for the scripts that it calls.
 const maxRecipe = 256 << 10
 
-// words are the parts of a text that can be paths, without ./ in front.
+// words returns the parts of a text that can be paths, without a leading "./".
 func words(text string) []string {
 	list := strings.FieldsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 0x7f || strings.ContainsRune("._-/+@", r))
@@ -52,7 +52,7 @@ func words(text string) []string {
 	return list
 }
 
-// decides says how a changed file bears on the checks: "" when it does not.
+// decides describes a changed file that affects the checks. It returns "" for any other.
 func (j judges) decides(ch git.Change) string {
 	name := path.Base(ch.Path)
 	switch {
@@ -72,13 +72,13 @@ func (j judges) decides(ch git.Change) string {
 
 const modeLink = "120000"
 
-// blank reports whether nothing but white space is left in a file. One that is too long to look at is not.
+// blank reports whether a file holds nothing but white space. A file longer than maxRecipe does not count.
 func (j judges) blank(name string) bool {
 	data, err := durable.ReadBelow(j.root, filepath.FromSlash(name), maxRecipe)
 	return err == nil && len(bytes.TrimSpace(data)) == 0
 }
 
-// leadsOut reports whether a link is one that other checkouts can't follow.
+// leadsOut reports whether a link leads out of the repository, so that other checkouts can't follow it.
 func (j judges) leadsOut(link string) bool {
 	to, err := os.Readlink(filepath.Join(j.root, filepath.FromSlash(link)))
 	return err == nil && (filepath.IsAbs(to) || !filepath.IsLocal(filepath.Join(filepath.Dir(filepath.FromSlash(link)), to)))
@@ -90,7 +90,7 @@ func isTest(p string) bool {
 	})
 }
 
-// isScript reports whether a file of that name is run as it is.
+// isScript reports whether a file with that name can be run as it is.
 func isScript(name string) bool {
 	return slices.Contains([]string{"", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".py", ".rb", ".pl", ".php", ".mk"}, path.Ext(name))
 }

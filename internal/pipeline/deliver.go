@@ -17,35 +17,35 @@ import (
 
 const deliver flow.Act[DeliverIn, Delivery] = "deliver"
 
-// Delivering is what is wanted of a delivery. The zero value is the branch alone.
+// Delivering is what a delivery should do. The zero value only leaves the branch.
 type Delivering struct {
 	Push      bool     `json:"push,omitempty"`
-	PR        bool     `json:"pr,omitempty"` // push, too
+	PR        bool     `json:"pr,omitempty"` // implies Push
 	Draft     bool     `json:"draft,omitempty"`
 	Labels    []string `json:"labels,omitempty"`
 	Reviewers []string `json:"reviewers,omitempty"`
-	Update    string   `json:"update,omitempty"` // rebase or merge: the branch follows its base
+	Update    string   `json:"update,omitempty"` // rebase or merge: how the branch follows its base
 }
 
-// DeliverIn is a verified commit and what is known of it.
+// DeliverIn is a verified commit and what is known about it.
 type DeliverIn struct {
 	Task    string `json:"task"`
 	Job     Job    `json:"job"`
 	Report  Report `json:"report"`
-	Mends   bool   `json:"mends,omitempty"` // what was wrong with the pull request
+	Mends   bool   `json:"mends,omitempty"` // the delivery fixes what was wrong with the pull request
 	Title   string `json:"-"`               // subject of the commit
-	Summary string `json:"-"`               // prd.md, as it was taken in last
+	Summary string `json:"-"`               // prd.md, as it was last taken in
 }
 
-// fill adds what is too long for a record.
+// fill adds what is too long for the journal.
 func (in *DeliverIn) fill(runDir string) {
 	in.Title, _, _ = strings.Cut(message(commitIn{Job: in.Job, Task: in.Task}), "\n")
-	if data, err := taskdir.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content), taskdir.PRD); err == nil { // else it goes without
+	if data, err := taskdir.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content), taskdir.PRD); err == nil { // else there is no summary
 		in.Summary = string(data)
 	}
 }
 
-// Delivery is what became of it. What can't be done for want of a remote or of gh is what Commands do.
+// Delivery is the result of a delivery. Commands do what could not be done for lack of a remote or of gh.
 type Delivery struct {
 	Remote   string     `json:"remote,omitempty"`
 	Pushed   bool       `json:"pushed,omitempty"`
@@ -56,15 +56,15 @@ type Delivery struct {
 	Notes    []string   `json:"notes,omitempty"`
 }
 
-// ModulePR is the pull request of what was done in a submodule.
+// ModulePR is the pull request of the work in a submodule.
 type ModulePR struct {
 	Path   string `json:"path"`
 	URL    string `json:"pr_url"`
 	Number int    `json:"number"`
 }
 
-// deliver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while what keeps it
-// from that may pass.
+// deliver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while the failure may be
+// temporary.
 func (r *run) deliver(f flow.Flow) error {
 	if r.in.Code < 3 || !r.job.Delivery.Push && !r.job.Delivery.PR {
 		return nil
@@ -90,8 +90,8 @@ func (r *run) deliver(f flow.Flow) error {
 	}
 }
 
-// How long it is waited before a delivery is tried again, as with calls of agents, and as long as a server asks for. When that is longer, it is
-// left to people.
+// Delays before a delivery is tried again, as with agent calls. A server may ask for a longer one. If that is longer than
+// maxBackoff, the rest is left to people.
 const (
 	backoff    = 10 * time.Second
 	maxBackoff = 5 * time.Minute
@@ -111,8 +111,8 @@ func (v *deliverer) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Del
 	return v.send(ctx, c, in)
 }
 
-// Drifted says what was changed since a run verified what it could not deliver: then it is not delivered as it is. "" when
-// nothing was.
+// Drifted names what was changed since a run verified a commit that it could not deliver, "" if nothing was. After a change the
+// commit is not delivered as it is.
 func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err error) {
 	j := in.Job
 	tip, err := v.repo.Refs().Branch(ctx, j.Branch)
@@ -124,7 +124,7 @@ func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err
 		return "what is asked for", err
 	}
 	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {
-		return "", nil // it is made anew of the branch
+		return "", nil // the worktree is made again from the branch
 	}
 	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Report.Worktree, Outside(j)...)
 	if err != nil {
@@ -136,7 +136,7 @@ func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err
 	return what, snap.Close()
 }
 
-// Deliverable is the commit of a task's last run, to be delivered with push and pull request. False: there is none.
+// Deliverable returns the commit of a task's last run, to be delivered with push and pull request, false if there is none.
 func Deliverable(runDir string, cfg *config.Config, task string, p Progress) (DeliverIn, bool) {
 	if p.Report == nil || p.Report.Commit == "" {
 		return DeliverIn{}, false

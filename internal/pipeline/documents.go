@@ -15,18 +15,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// documents are the task's own texts and its context, taken apart into what all phases share and the rest.
+// documents are the task's own texts and its context files, divided into what all phases share and the rest.
 type documents struct {
 	artifacts string
 	source    contextfiles.Source
-	rest      map[string][]contextfiles.Row // by phase
-	shown     map[string][]byte             // files of the checkout, by path, so far
+	rest      map[string][]contextfiles.Row // context files that are not shared, by phase
+	shown     map[string][]byte             // contents of the files of the checkout that were included so far, by path
 	caps      contextfiles.Caps
-	hint      string // how the work goes, of the plan
+	hint      string // the plan's text on how the work goes
 	notes     []string
 }
 
-// phases are those that share the beginning of their prompts.
+// phases are the phases whose prompts begin with the same text.
 var phases = []string{"implement", "check", "debug"}
 
 func (pr *prompts) documents(d about) (documents, error) {
@@ -65,7 +65,7 @@ func (pr *prompts) documents(d about) (documents, error) {
 	return doc, err
 }
 
-// roleDocuments are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
+// roleDocuments returns the documents, and in own the files of the checkout that only this role gets. hinted adds the plan's hint.
 func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
 	err = pr.trust.readTrusted(ctx, func() (map[string][]byte, error) {
 		if doc, err = pr.documents(d); err != nil {
@@ -85,7 +85,7 @@ func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role
 	return doc, own, err
 }
 
-// shownPath is where an agent finds a file: those of the task are laid out in the worktree.
+// shownPath returns the path where an agent finds a file: those of the task are copied into the worktree.
 func (pr *prompts) shownPath(path string) string {
 	if name, ok := strings.CutPrefix(path, pr.store.Rel(pr.task.dir)+"/"); ok {
 		return runtimeDir + "/task/" + name
@@ -93,7 +93,7 @@ func (pr *prompts) shownPath(path string) string {
 	return path
 }
 
-// own are the entries that only this phase gets.
+// own returns the context files that only this phase gets.
 func (d documents) own(phase string) (string, []string) {
 	if len(d.rest[phase]) == 0 {
 		return "", nil
@@ -113,21 +113,21 @@ func has(rows []contextfiles.Row, path string) bool {
 	return slices.ContainsFunc(rows, func(r contextfiles.Row) bool { return r.Path == path })
 }
 
-// readRows are the rows of a frozen context file, nil when there is none.
+// readRows returns the rows of a frozen context file, nil if there is none.
 func readRows(dir, name string) ([]contextfiles.Row, error) {
 	data, err := taskdir.ReadOptional(dir, name)
 	if data == nil {
 		return nil, err
 	}
-	rows, _ := contextfiles.Parse(name, data) // its problems were found when it was taken in
+	rows, _ := contextfiles.Parse(name, data) // problems were found when the file was taken in
 	return rows, nil
 }
 
-// decidedBefore is what TaskSpec and plan say that holds for all of the work, whoever does or judges it, within caps, and a note
-// when that is not all.
+// decidedBefore returns what TaskSpec and plan say about all of the work, whoever does or judges it, within caps, and a note if
+// the text was cut.
 func (pr *prompts) decidedBefore(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
-	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
+	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // its problems were reported when it was taken in
 		parts = append(parts, meant(spec))
 	}
 	p, err := pr.inputs.frozenPlan(hash)
@@ -144,7 +144,7 @@ func (pr *prompts) decidedBefore(hash string, caps contextfiles.Caps) (text stri
 	return "### Decided before the work\nWhere this differs from the documents, they hold.\n\n" + text + "\n", notes, nil
 }
 
-// planHint is how the work goes by the plan, within caps, and a note when that is not all.
+// planHint returns the plan's text on how the work goes, within caps, and a note if the text was cut.
 func (pr *prompts) planHint(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	p, err := pr.inputs.frozenPlan(hash)
 	if p == nil || err != nil {
@@ -154,7 +154,7 @@ func (pr *prompts) planHint(hash string, caps contextfiles.Caps) (text string, n
 	return text, notes, nil
 }
 
-// within is a text of the plan, cut where a prompt has no more room.
+// within cuts a text of the plan to the room that is left in the prompt.
 func within(text string, caps contextfiles.Caps) (string, []string) {
 	room := max(0, min(caps.Artifact, caps.Total))
 	if len(text) <= room {
@@ -173,7 +173,7 @@ type section struct {
 	lines []string
 }
 
-// decisions are the parts of a plan that hold whatever its steps are.
+// decisions returns the parts of a plan that hold whatever its steps are.
 func decisions(p *plan.Plan) []section {
 	left := section{title: "Left out"}
 	for _, u := range p.Uncovered {

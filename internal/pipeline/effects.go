@@ -29,7 +29,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Deps are what the effects of a task's run are made of. Only New sees all of them.
+// Deps are the dependencies from which New makes the effects of a task's run. Only New sees all of them.
 type Deps struct {
 	Dir        string // the task directory
 	Repo       *git.Repo
@@ -37,35 +37,35 @@ type Deps struct {
 	Config     *config.Config // nil: nothing is configured
 	Cast       agentcall.Agents
 	LookPath   func(program string) error
-	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
-	Merges     *bases.Merges     // what is known of merged work; nil: git is asked anew
-	Environ    []string          // of the project's own commands
-	Box        *sandbox.Box      // that they run in
-	Marker     string            // of the run's processes
+	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read again
+	Merges     *bases.Merges     // which work is known to be merged; nil: git is asked again
+	Environ    []string          // environment of the project's own commands
+	Box        *sandbox.Box      // sandbox that these commands run in
+	Marker     string            // value of proc.MarkerVar in the processes of the run
 	Redact     func(string) string
 	Secrets    []string // values that must not be committed
 	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
-	// TrustedClaim says why a task can't begin at base here, and TrustedBase why nothing of base can be brought into its work:
-	// it came from somebody whom nobody here trusts. begun: a run of this clone made its branch. Nil: all is trusted.
+	// TrustedClaim returns an error if the task can't begin at base here, and TrustedBase if its work can't take over base, since
+	// base came from somebody who is not trusted. begun: a run of this clone made its branch. Nil: all is trusted.
 	TrustedClaim func(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error
 	TrustedBase  func(ctx context.Context, base bases.Base) error
-	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
+	// TrustedTexts returns an error if files of the checkout, given as they were read, must not be used. Nil: all is trusted.
 	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
-	Counts       proof.Filter        // which decisions count; nil: all
-	Committed    func(commit string) // told what was committed; nil: nobody is
+	Counts       proof.Filter        // which approvals count; nil: all
+	Committed    func(commit string) // called with each commit that was made; may be nil
 
-	OnState func(TaskState) // told what task.json says now; nil: nobody is
-	// OnCheck is told how a command that decides ended, when it ends, or what it waits for, and of which activity; nil: nobody is.
+	OnState func(TaskState) // called with what was written to task.json; may be nil
+	// OnCheck is called when a deciding command of an activity ends, or when the activity waits before running it; may be nil.
 	OnCheck func(c flow.Call, told Told)
-	Step    func(workflow.Event) // told what the steps of a plan do; nil: nobody is
+	Step    func(workflow.Event) // called with events of the plan's steps; may be nil
 	Disk    *durable.Disk
 	Now     func() time.Time
 }
 
-// Effects are what a run does, and what is asked for without one.
+// Effects holds the effects of a run, and those that are used without a run.
 type Effects struct {
-	Prompts       *prompts   // of its agents' calls
-	Calls         *callWatch // around those
+	Prompts       *prompts   // data for the prompts of its agents
+	Calls         *callWatch // checks around agents' calls
 	Bundles       *inputs    // the plans that it took in
 	Preview       *previewer
 	Report        *reporter
@@ -88,8 +88,8 @@ type Effects struct {
 	standards     *standardsWatch
 }
 
-// LoadProgress takes in what is known before the run goes on: the highest revision of task.json that earlier runs wrote, and what
-// the journal says.
+// LoadProgress takes in what is known before the run continues: the highest revision of task.json that earlier runs wrote, and
+// what the journal says.
 func (e *Effects) LoadProgress(revision int64, p Progress) {
 	e.status.Seen(revision)
 	e.guard.Made(p.Made)
@@ -97,8 +97,8 @@ func (e *Effects) LoadProgress(revision int64, p Progress) {
 	e.guard.Objects(p.Since, p.Borrowed)
 }
 
-// Activities are all that a run does besides its agents' calls. A step of the flow, its activity and the effect have one name,
-// but for these, whose names are in journals (the string) or had to differ:
+// Activities returns all that a run does besides calling agents. A step of the flow, its activity and its effect have one name,
+// except for these, whose names are in journals (the string) or had to differ:
 //
 //	run.enter                 writeStatus "status"            statusWriter.write
 //	run.baselineAndImplement  baseline                        freshVerifier.baseline, verifier.baseline
@@ -117,10 +117,10 @@ func (e *Effects) Activities() []flow.Activity {
 	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
 }
 
-// Delivers reports whether an activity shows the work to people: what it does is seen outside of this repository.
+// Delivers reports whether an activity shows the work to people, with effects that are visible outside this repository.
 func Delivers(activity string) bool { return activity == string(deliver) }
 
-// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it reads, or judges.
+// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it only reads or judges.
 func OnlyLooks(activity string) bool {
 	switch activity {
 	case string(observe), string(baseline), string(verify), string(final), string(prove), string(ground), string(changed), string(probe), string(unresolvedConflicts):
@@ -175,7 +175,7 @@ func New(d Deps) *Effects {
 		committer: committer, updater: updater, observer: observer, steps: steps, guard: guard, standards: standards}
 }
 
-// taskDir is the directory of the task, where its run keeps its files below run/.
+// taskDir is the directory of a task. Its runs keep their files below run/ there.
 type taskDir struct {
 	dir      string
 	runDir   string
@@ -185,15 +185,15 @@ type taskDir struct {
 
 func (d *taskDir) id() string { return filepath.Base(d.dir) }
 
-// backupRef names what a call takes away.
+// backupRef returns the ref under which a call backs up what it removes.
 func (d *taskDir) backupRef(c flow.Call) string {
 	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(d.dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
 }
 
-// folder is where an entry of an activity keeps its files.
+// folder returns the folder in which one attempt of an activity keeps its files, and makes it if necessary.
 func (d *taskDir) folder(c flow.Call) (string, error) {
 	if _, err := os.Stat(d.dir); err != nil {
-		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task was removed, and must not be created again
 	}
 	dir := filepath.Join(d.runDir, agentcall.Folder(c), fmt.Sprint(c.Attempt))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -202,7 +202,7 @@ func (d *taskDir) folder(c flow.Call) (string, error) {
 	return dir, nil
 }
 
-// ref names a file below run/.
+// ref returns a reference to the file at path, below run/, that has this text.
 func (d *taskDir) ref(path, text string) (agentcall.Ref, error) {
 	rel, err := filepath.Rel(d.runDir, path)
 	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
@@ -223,8 +223,8 @@ func (d *taskDir) redact(s string) string {
 	return d.redactor(s)
 }
 
-// atFirst is something as it was when a call was entered for the first time, by the note of that in the call's folder: what it
-// is now may be the doing of an entry that was cut off. A power cut may take the note.
+// atFirst returns the result of now as it was when the call was entered for the first time, from a note in the call's folder: the
+// current one may have been changed by an attempt that was interrupted. A power cut may lose the note.
 func atFirst[T any](d *taskDir, c flow.Call, name string, most int64, now func() (T, error)) (v T, err error) {
 	dir := filepath.Join(d.runDir, agentcall.Folder(c))
 	if c.Attempt > 1 {
@@ -242,7 +242,7 @@ func atFirst[T any](d *taskDir, c flow.Call, name string, most int64, now func()
 	return v, noteIn(dir, name, c, data)
 }
 
-// noteIn writes a note of what a call began with into a folder of it. A power cut may take it.
+// noteIn writes a note about the state before a call into dir. A power cut may lose it.
 func noteIn(dir, name string, c flow.Call, data []byte) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -254,8 +254,8 @@ func noteIn(dir, name string, c flow.Call, data []byte) error {
 	return nil
 }
 
-// Coded are activities in which what git can't do, or a worktree that is not as it has to be, is a failure with a code,
-// and with all that git said.
+// Coded wraps activities so that an error of git, or a missing working directory, becomes a failure with a code and the whole
+// error text of git.
 func Coded(list []flow.Activity) []flow.Activity {
 	for i, act := range list {
 		code := trellis.WorktreeFailed
@@ -276,7 +276,7 @@ func Coded(list []flow.Activity) []flow.Activity {
 	return list
 }
 
-// afresh is the command that goes on without a branch that is gone.
+// afresh returns a hint to the command that starts over when the task's branch is gone, "" for other errors.
 func afresh(c flow.Call, err error) string {
 	if !errors.As(err, new(*git.LostBranchError)) {
 		return ""
@@ -284,7 +284,7 @@ func afresh(c flow.Call, err error) string {
 	return fmt.Sprintf("; `trellis retry %s --fresh` saves what is in the worktree and begins again", path.Dir(c.Run))
 }
 
-// where is the checkout in which a git command failed, which git itself seldom says.
+// where names the checkout in which a git command failed, which git's own message seldom does.
 func where(err error) string {
 	var e *git.Error
 	if !errors.As(err, &e) || e.Dir == "" || strings.Contains(err.Error(), e.Dir) {

@@ -20,12 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a verdict stands on besides the worktree, by the first word of its name.
+// What a verdict depends on besides the worktree: the first word of each name in a fingerprint.
 const (
-	ofGit     = "git"     // settings that git goes by
-	ofProgram = "program" // programs of the commands that decide
+	ofGit     = "git"     // settings that git uses
+	ofProgram = "program" // programs of the deciding commands
 	ofFile    = "file"    // what people wrote in the main checkout
-	ofNetwork = "network" // whether kinds of commands have one
+	ofNetwork = "network" // whether each kind of command has network access
 )
 
 // fingerprinter takes the fingerprint of a run's environment.
@@ -36,11 +36,11 @@ type fingerprinter struct {
 	box     *sandbox.Box
 	task    *taskDir
 
-	refitted map[string]string // of a worktree that was brought here, nil of others
+	refitted map[string]string // fingerprint of a worktree that was transferred to this machine, nil for others
 }
 
-// fingerprint is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
-// its user may can reach them.
+// fingerprint returns a hash of each thing outside of the worktree that a verdict depends on. An agent with the rights of its user
+// can change these things.
 func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]string, error) {
 	set, err := fp.repo.Hooks().Settings(j.Worktree)
 	if err != nil {
@@ -66,14 +66,14 @@ func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]str
 	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
 		err = errors.Join(err, fp.hashFile(f, name))
 	}
-	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // one that can't be read stops the run elsewhere
+	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // a task that can't be read stops the run elsewhere
 		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
 		f[ofFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
 	}
 	return f, err
 }
 
-// program is where a command's program lies, "" when the word is none, and how it looks there.
+// program returns the path of a command's program and a hash of its path, size and time, "" if word names no program.
 func (fp *fingerprinter) program(word string) (path, sum string) {
 	if strings.ContainsAny(word, "/=$`'\"") {
 		return "", ""
@@ -94,20 +94,20 @@ func (fp *fingerprinter) program(word string) (path, sum string) {
 	return "", ""
 }
 
-// hashFile adds a file of the main checkout, if it is there.
+// hashFile adds the hash of a file of the main checkout, if the file exists.
 func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	data, err := durable.ReadBelow(fp.store.Root, name, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if why, ok := errors.AsType[*durable.FileError](err); ok {
-		data, err = []byte(why.Error()), nil // that is what it is like
+		data, err = []byte(why.Error()), nil // the hash is that of the error
 	}
 	f[ofFile+" "+name] = brief(data)
 	return err
 }
 
-// then is how it was when the worktree was ready: on this machine, if it was brought here.
+// then returns the fingerprint from when the worktree was ready: on this machine, if it was transferred to it.
 func (fp *fingerprinter) then(prepared map[string]string) map[string]string {
 	if fp.refitted != nil {
 		return fp.refitted
@@ -115,8 +115,8 @@ func (fp *fingerprinter) then(prepared map[string]string) map[string]string {
 	return prepared
 }
 
-// drifted says what of the fingerprint is not as it was when its worktree was ready, and what it is now, hashed. What makes git
-// commit something else than what is there comes back as bent; the rest are notes for people.
+// drifted compares the fingerprint with the one from when the worktree was ready, and returns a hash of the current one. Settings
+// with which git would not commit the files as they are come back as bent; the rest are notes for people.
 func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, bent, notes []string, err error) {
 	if len(in.Fingerprint) == 0 {
 		return "", nil, nil, nil
@@ -132,7 +132,7 @@ func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, 
 
 func brief(data []byte) string { return agentcall.Sum(data)[:16] }
 
-// drift is what is not the same in two fingerprints.
+// drift returns the differences between two fingerprints.
 func drift(then, now map[string]string) (bent, notes []string) {
 	moved := map[string][]string{}
 	all := maps.Clone(now)

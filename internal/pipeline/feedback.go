@@ -10,26 +10,26 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Feedback is what people say to the work that a run goes on with. The debug agent is told of it, once.
+// Feedback is what people said about the work that a run continues. The debug agent gets it once.
 type Feedback struct {
-	// Said are their texts, below run/, in the order in which they were given. Those that no agent was told of stand in the
-	// input of the next run again.
+	// Said are their texts, below run/, in the order in which they were given. Texts that no agent has got are in the input of the
+	// next run again.
 	Said []agentcall.Ref `json:"said"`
-	// Session is that of the agent who worked on what is in review, to go on with.
+	// Session is the session of the Agent that did the work in review, to be continued.
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`
 }
 
-// feedbackDetail is what is said in short of work that people want changed.
+// feedbackDetail describes, in short, work that people want changed.
 const feedbackDetail = "a person looked at the work and asks for changes"
 
-// trouble is what an agent is told of it.
+// trouble returns the feedback as the trouble that the debug agent gets.
 func (fb *Feedback) trouble() *trouble {
 	return &trouble{Code: trellis.ChangesRequested, Detail: feedbackDetail, Feedback: fb.Said}
 }
 
-// heed has an agent do what people say to the work so far, before anything else is done about that: what they say may
-// be what it takes for the steps of the plan to go on. With no work yet it is for after the first.
+// heed has an agent act on people's feedback before anything else is done: the steps of the plan may need it to succeed. Before
+// there is any work, feedback is left to the first round.
 func (r *run) heed(f flow.Flow) error {
 	if r.in.Feedback == nil || !r.in.Begun {
 		return nil
@@ -38,8 +38,8 @@ func (r *run) heed(f flow.Flow) error {
 	return r.debug(f.In("feedback"), r.in.Feedback.trouble())
 }
 
-// session is that which a call of debug goes on with: of the agent who worked on the task before it was found wanting. There
-// is none for what the rounds found themselves.
+// session returns the session that a call of debug continues: that of the agent who worked on the task before people, checks or
+// reviewers found it wanting. Trouble that the rounds found themselves has none.
 func (in Input) session(round int, t *trouble) (agent, session string) {
 	switch {
 	case t != nil && len(t.Feedback) > 0:
@@ -50,7 +50,7 @@ func (in Input) session(round int, t *trouble) (agent, session string) {
 	return "", ""
 }
 
-// heard takes in that an agent was told what people said.
+// heard records that an agent got people's feedback.
 func (p *Progress) heard(asked agentcall.Request, reply agentcall.Reply) error {
 	if p.Feedback == nil || reply.Failure != nil {
 		return nil
@@ -62,7 +62,7 @@ func (p *Progress) heard(asked agentcall.Request, reply agentcall.Reply) error {
 	return err
 }
 
-// feedbackIn is what people said that a request tells its agent of.
+// feedbackIn returns the feedback that a request gives to its agent.
 func feedbackIn(asked agentcall.Request) ([]agentcall.Ref, error) {
 	var told about
 	if err := json.Unmarshal(asked.Data, &told); err != nil || told.Trouble == nil {
@@ -71,8 +71,8 @@ func feedbackIn(asked agentcall.Request) ([]agentcall.Ref, error) {
 	return told.Trouble.Feedback, nil
 }
 
-// FeedbackOf is what people said to the work that a call tells its agent of, by its journal and the texts in the run
-// directory, "" for nothing.
+// FeedbackOf returns the feedback on the work that a call gives to its agent, by its journal entry and the texts in the run
+// directory, "" for none.
 func FeedbackOf(runDir string, c journal.Entry) string {
 	var asked agentcall.Request
 	if c.Activity != string(trellis.Debug) || json.Unmarshal(c.In, &asked) != nil {
@@ -85,7 +85,7 @@ func FeedbackOf(runDir string, c journal.Entry) string {
 	return readFeedback(&taskDir{runDir: runDir}, said)
 }
 
-// readFeedback are the texts of people, or why they can't be read.
+// readFeedback returns people's texts, or why they can't be read.
 func readFeedback(d *taskDir, said []agentcall.Ref) string {
 	text, err := d.feedback(said)
 	if err != nil {
@@ -94,7 +94,7 @@ func readFeedback(d *taskDir, said []agentcall.Ref) string {
 	return text
 }
 
-// feedback are the texts of people, as they wrote them.
+// feedback returns people's texts, as they wrote them.
 func (d *taskDir) feedback(said []agentcall.Ref) (string, error) {
 	var list []string
 	for _, ref := range said {
@@ -107,7 +107,7 @@ func (d *taskDir) feedback(said []agentcall.Ref) (string, error) {
 	return strings.Join(list, "\n\n"), nil
 }
 
-// asked is what people said to the work that a run went on with, as report.md shows it, "" for nothing.
+// asked returns the feedback with which a run was started, as report.md shows it, "" for none.
 func (w *reporter) asked(h *journal.History) string {
 	var in Input
 	if json.Unmarshal(h.Input, &in) != nil || in.Feedback == nil {

@@ -16,8 +16,8 @@ import (
 
 const final flow.Act[checksIn, Checks] = "final-verify"
 
-// final runs the commands on the commit and nothing else, those of the criteria too, but for those that passed on what it holds
-// in a fresh checkout already.
+// final runs the commands, including those of criteria, on the commit and nothing else. Commands that passed in a fresh checkout
+// of the same files before are not repeated.
 func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "final-verify"); err != nil {
 		return nil, err
@@ -61,12 +61,12 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	return nil, err
 }
 
-// unheld is the trouble of work that a commit does not hold.
+// unheld returns the trouble of work that the commit does not hold.
 func unheld(c Checks, tree string) *trouble {
 	return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(c.Stray, ", "), Tree: tree}
 }
 
-// proven are the criteria that a command judged, as they are asked of the commit.
+// proven returns the blocking criteria that a command proved. They have to hold for the commit too.
 func proven(judged []CriterionResult) (list []Criterion) {
 	for _, j := range judged {
 		if j.Proven && !j.Should {
@@ -76,7 +76,7 @@ func proven(judged []CriterionResult) (list []Criterion) {
 	return list
 }
 
-// alone says where the trouble was found, when that is where nothing but the commit was.
+// alone adds to the detail that the trouble was found in a fresh checkout of the commit, if it was.
 func (t *trouble) alone(c Checks) *trouble {
 	if !c.Fresh {
 		return t
@@ -88,7 +88,7 @@ func (t *trouble) alone(c Checks) *trouble {
 	return t
 }
 
-// allPassed reports whether nothing of what ran has failed.
+// allPassed reports whether no command that counts and no criterion failed.
 func allPassed(out Checks) bool {
 	return !failing(out.Results) && !slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
 }
@@ -97,9 +97,9 @@ func failing(results []CommandResult) bool {
 	return slices.ContainsFunc(results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven })
 }
 
-// final judges the commit and nothing else: what it does not hold is named, and the commands run in a checkout
-// of it that no agent was in. What only git's ignore rules, or the index of the worktree, kept out of sight is
-// not there. What passed in such a checkout of the same files, in the same environment, is not run again.
+// final judges the commit and nothing else: uncommitted paths are reported, and the commands run in a checkout of the commit in
+// which no agent has been. Files that git's ignore rules, or the index of the worktree, kept out of the commit are missing there.
+// What passed in such a checkout of the same files, in the same environment, is not run again.
 func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if in.Job.InPlace {
 		return fv.verifier.baseline(ctx, c, in)
@@ -130,14 +130,14 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	} else if err := fv.runAtHead(ctx, c, in, &out); err != nil {
 		return out, err
 	}
-	at, err := fv.verifier.passes.at(ctx, in.Job) // where other tasks begin, once it is merged
+	at, err := fv.verifier.passes.at(ctx, in.Job) // other tasks begin at this commit, once it is merged
 	if err == nil && len(in.Job.Modules) == 0 {
 		out.Notes = append(out.Notes, at.keep(out.Results)...)
 	}
 	return out, err
 }
 
-// unsavedModules are the submodules of which the commit names a commit that is in the worktree alone: nobody could check it out.
+// unsavedModules returns submodules whose recorded commit exists only in the worktree, so that nobody could check it out.
 func (fv *freshVerifier) unsavedModules(ctx context.Context, j Job) (list []string, err error) {
 	if !durable.Exists(filepath.Join(j.Worktree, ".gitmodules")) {
 		return nil, nil
@@ -166,7 +166,7 @@ func (fv *freshVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn
 	return fv.run(ctx, c, in, head, out)
 }
 
-// results are what the commands said, none of which was run again.
+// results returns the results of the commands, marked as not run again.
 func (p *Passed) results() []CommandResult {
 	list := slices.Clone(p.Results)
 	for i := range list {
@@ -175,7 +175,7 @@ func (p *Passed) results() []CommandResult {
 	return list
 }
 
-// verdicts are what commands said of the criteria, none of which was run again.
+// verdicts returns the results of the criteria, marked as not run again.
 func (p *Passed) verdicts() []CriterionResult {
 	list := slices.Clone(p.Judged)
 	for i := range list {
@@ -184,14 +184,14 @@ func (p *Passed) verdicts() []CriterionResult {
 	return list
 }
 
-// all reports whether each command and each criterion was decided.
+// all reports whether each command and each criterion has a result.
 func (p *Passed) all(commands []string, criteria []Criterion) bool {
 	return p != nil && !slices.ContainsFunc(commands, func(line string) bool { return p.of(line) == nil }) &&
 		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
 }
 
-// inspectCommit reports whether the commit holds what was verified, and finds what it holds besides: a hook, or a process that was
-// still running, may have changed it.
+// inspectCommit reports whether the commit holds what was verified, and otherwise checks its contents: a hook, or a process that
+// was still running, may have changed them.
 func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
 	j := in.Job
 	if in.Tree == "" {
@@ -214,8 +214,9 @@ func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 	return false, err
 }
 
-// committed reports whether the commit of a worktree is what was verified, the tree known, and if not what it changes of
-// the base, submodules as what is in them. The worktree of a job with submodules holds nothing else.
+// committed reports whether the commit of a worktree has the tree known, which was verified. If not, it also returns what the
+// commit changes against the base, submodules by their contents. The worktree of a job with submodules holds only what is
+// committed.
 func (fv *freshVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
 		tree, err := fv.repo.Refs().TreeAt(ctx, j.Branch)
@@ -236,7 +237,7 @@ func (fv *freshVerifier) committed(ctx context.Context, j Job, known string) (sa
 	return snap.Tree == known, changes, err
 }
 
-// nameIgnored names the files that git ignores in the worktree when something fails without them.
+// nameIgnored lists the files that git ignores in the worktree, if something failed without them.
 func (fv *freshVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
 	if allPassed(*out) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// freshCheckout is a checkout of one commit and nothing else, which no agent was in.
+// freshCheckout makes checkouts of one commit and nothing else, in which no agent has been.
 type freshCheckout struct {
 	repo     *git.Repo
 	commands *commands
@@ -19,11 +19,11 @@ type freshCheckout struct {
 	warm     *warmFolders
 }
 
-// freshSuffix is what the path of a fresh checkout has behind that of the worktree: no branch can be called so.
+// freshSuffix is appended to the worktree's path for its fresh checkout. No branch can have such a name.
 const freshSuffix = "~final"
 
-// do does something in a fresh checkout of a commit, made ready like the worktree. broken is the command of worktree.setup
-// that failed there.
+// do calls do with a fresh checkout of commit, made ready like the worktree. broken is the command of worktree.setup that failed
+// there, nil if none did.
 func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, commit string, do func(fresh Job, broken *CommandResult) error) (err error) {
 	fresh := j
 	fresh.Worktree += freshSuffix

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// worktreeGuard knows the worktree that was made for the run, and what git had around it before any agent was at work.
+// worktreeGuard knows the worktree that was made for the run, and git's hooks and objects before any agent was at work.
 type worktreeGuard struct {
 	repo     *git.Repo
 	task     *taskDir
@@ -29,9 +29,9 @@ type worktreeGuard struct {
 	mu       sync.Mutex
 }
 
-// Made tells the worktree as this run made it, or found it.
+// Made sets the worktree that this run made, or found.
 func (g *worktreeGuard) Made(m *git.WorktreeID) {
-	if m == nil { // not yet, or by a Trellis that did not write it down
+	if m == nil { // not made yet, or by a Trellis that did not record it
 		return
 	}
 	g.mu.Lock()
@@ -39,7 +39,7 @@ func (g *worktreeGuard) Made(m *git.WorktreeID) {
 	g.made = *m
 }
 
-// Hooks tells the hooks that there were before any agent of the task was at work.
+// Hooks sets the hooks as they were before any agent of the task was at work.
 func (g *worktreeGuard) Hooks(before map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,11 +52,11 @@ func (g *worktreeGuard) worktree() git.WorktreeID {
 	return g.made
 }
 
-// changedHooks are those that were changed since: an agent may have written them, and git runs none then.
+// changedHooks returns the hooks that were changed since: an agent may have written them, and git runs no hook then.
 func (g *worktreeGuard) changedHooks(ctx context.Context, m git.WorktreeID, base string) ([]string, error) {
 	g.mu.Lock()
 	before := g.hooks
-	if base == "" { // of an activity that knows no job
+	if base == "" { // of an activity whose input has no job
 		base = g.lastBase
 	}
 	g.lastBase = base
@@ -67,8 +67,8 @@ func (g *worktreeGuard) changedHooks(ctx context.Context, m git.WorktreeID, base
 	return g.repo.Hooks().ChangedHooks(ctx, m.Path, base, before)
 }
 
-// confine is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
-// may have written.
+// confine returns a context in which git works in no other folder than the worktree that was made, and runs no hooks if an agent
+// may have changed one.
 func (g *worktreeGuard) confine(ctx context.Context, base string) (context.Context, error) {
 	m := g.worktree()
 	ctx = git.InWorktree(ctx, m)
@@ -79,26 +79,26 @@ func (g *worktreeGuard) confine(ctx context.Context, base string) (context.Conte
 	return ctx, err
 }
 
-// baseOf is the base commit of the job in the input of an activity or of a call, "" when there is none.
+// baseOf returns the base commit of the job in the input of an activity or a call, "" if there is none.
 func baseOf(in json.RawMessage) string {
 	var d struct {
 		Job struct {
 			Base string `json:"base_commit"`
 		} `json:"job"`
 	}
-	_ = json.Unmarshal(in, &d) // of another kind: it has none
+	_ = json.Unmarshal(in, &d) // an input of another kind has none
 	return d.Job.Base
 }
 
-// withoutWorktree are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
-// branch, make the worktree, or take it away, which an entry that was cut off may have done.
+// withoutWorktree lists activities that don't need the worktree to exist: they record how a run is going or ended, deliver the
+// branch, make the worktree, or remove it, which an interrupted attempt may have done.
 var withoutWorktree = []string{string(claim), string(writeStatus), string(prepare), string(deliver), string(conclude), string(discard)}
 
-// guardWorktree are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
-// and by each again before what it does there.
+// guardWorktree wraps activities, so that they do nothing in the worktree once another folder is in its place. It is checked
+// before each activity, and by each again before it acts there.
 func guardWorktree(g *worktreeGuard, s *standardsWatch, list []flow.Activity) []flow.Activity {
 	for i, act := range list {
-		if act.Name == string(prepare) { // it looks for itself
+		if act.Name == string(prepare) { // it checks the worktree itself
 			continue
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
@@ -119,10 +119,10 @@ func guardWorktree(g *worktreeGuard, s *standardsWatch, list []flow.Activity) []
 	return list
 }
 
-// checkSame is the failure of a run whose worktree is no longer the one that it worked in.
+// checkSame returns a failure if the worktree is no longer the one in which the run worked.
 func (g *worktreeGuard) checkSame(m git.WorktreeID) error { return g.explain(m.Same()) }
 
-// explain adds to an error that says so, or that objects of git are not what they are to be, what to do.
+// explain adds what to do to errors about a replaced worktree, or about damaged or borrowed objects of git.
 func (g *worktreeGuard) explain(err error) error {
 	if damaged, ok := errors.AsType[*git.DamagedError](err); ok {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, g.task.id())
@@ -137,25 +137,25 @@ func (g *worktreeGuard) explain(err error) error {
 	return flow.Fail(string(trellis.WorktreeFailed), "%v; nothing was done there: put the worktree back, or move away what is in its place, then `trellis retry %s`", e, g.task.id())
 }
 
-// objects are git's, as they were when nobody of the run was at work, or when they were looked at last. The zero value has not
-// begun.
+// objects is the state of git's objects when no process of the run was at work, or when they were last checked. The zero value has
+// no state yet.
 type objects struct {
 	mu       sync.Mutex
 	seen     *git.Objects
-	since    time.Time // when the first run began, by its journal: what was changed later is looked at
-	borrowed []string  // what was borrowed then, nil: nobody knows
+	since    time.Time // when the first run began, by its journal: objects that were changed later are checked
+	borrowed []string  // where git borrowed objects from then, nil: unknown
 }
 
-// Objects tells what the journal says of git's objects: when the first run of the task began, and where they were borrowed before
-// any agent was at work, nil when that is not known.
+// Objects sets what the journal says about git's objects: when the first run of the task began, and where they were borrowed from
+// before any agent was at work, nil if unknown.
 func (g *worktreeGuard) Objects(since time.Time, borrowed []string) {
 	g.objects.mu.Lock()
 	defer g.objects.mu.Unlock()
 	g.objects.since, g.objects.borrowed = since, borrowed
 }
 
-// beginObjects notes how git's objects are before any agent is at work, and returns where they are borrowed: as before, or
-// as now when that is nil.
+// beginObjects records git's objects before any agent is at work, and returns where they are borrowed from: before, or the current
+// places if that is nil.
 func (g *worktreeGuard) beginObjects(before []string) (borrowed []string, err error) {
 	o := &g.objects
 	o.mu.Lock()
@@ -167,10 +167,10 @@ func (g *worktreeGuard) beginObjects(before []string) (borrowed []string, err er
 	return o.borrowed, nil
 }
 
-// verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
-// believes what stands there. One that is wrong ends the run; what was removed is told. In a process that goes on
-// with a run all count that were changed since the first run began, and dates of others' doing are not believed alone: the trees of
-// the base, by which changes are told, are hashed.
+// verifyObjects checks the objects that appeared or were changed since an agent or a command of the run was at work, since git
+// itself trusts them. A wrong one ends the run; removed ones are noted. A process that continues a run checks all that were
+// changed since the first run began. Since others can set file times, it also hashes the trees of the base, against which changes
+// are determined.
 func (g *worktreeGuard) verifyObjects(ctx context.Context, base string) (notes []string, err error) {
 	o := &g.objects
 	o.mu.Lock()
@@ -189,7 +189,7 @@ func (g *worktreeGuard) verifyObjects(ctx context.Context, base string) (notes [
 	return notes, g.explain(err)
 }
 
-// repairer takes back what no agent may do to git or to task directories.
+// repairer undoes changes to git or to task directories that no agent may make.
 type repairer struct {
 	repo    *git.Repo
 	guard   *worktreeGuard
@@ -219,11 +219,11 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if len(hidden) > 0 {
 		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(few(hidden), ", "))
 	}
-	if j.merging() { // what the base has there is not in the branch yet, and its commit takes it from the base
+	if j.merging() { // the base's tasks are not in the branch yet, and the merge commit takes them from the base
 		return notes, nil
 	}
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
-		return notes, nil // whether someone removed it is no matter: it is never committed
+		return notes, nil // it does not matter who removed it: it is never committed
 	}
 	undone, err := snapshot.NewBackups(r.repo).Discard(ctx, j.Worktree, r.task.backupRef(c), ".trellis/tasks")
 	if undone {

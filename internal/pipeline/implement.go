@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// implement is what agents do before the rounds: they are told what people said to the work, and the steps of the plan are run, or one
-// agent does all the work when there are none.
+// implement is the work of agents before the rounds: an agent gets people's feedback on the work, then the steps of the plan are
+// run, or one agent does all the work if there are no steps.
 func (r *run) implement(f flow.Flow) error {
 	if err := r.heed(f); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (r *run) implement(f flow.Flow) error {
 	return nil
 }
 
-// silent is the failure of an agent that said and did nothing, before being the tree that it found ("": the base). A program that does not report its tools
-// may say nothing: what it did is looked at later.
+// silent returns a failure if an agent said and did nothing. before is the tree that the agent found ("": the base). An agent
+// program that does not report its tool calls may say nothing: its changes are checked later.
 func silent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
 	if reply.Text.Bytes > 0 || reply.ToolCalls != 0 {
 		return nil
@@ -65,15 +65,15 @@ func silent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
 	return flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 }
 
-// planSteps are the steps of a run's plan.
+// planSteps runs the steps of a plan.
 type planSteps struct {
 	run     *run
 	content string            // hash
-	stuck   map[string]string // by path, the tree on which a step failed last
+	stuck   map[string]string // the tree on which each step failed last, by path
 }
 
-// do runs the steps, one at a time, all but those that verify. One that fails goes to the debug agent, which uses up a
-// round, and is tried again.
+// do runs all steps except those that verify, one at a time. A step that fails goes to the debug agent, which uses up a round, and
+// is tried again.
 func (ps *planSteps) do(f flow.Flow, b *plan.Bundle) error {
 	r := ps.run
 	rep, err := workflow.Run(f.In("steps"), b, workflow.Host{Ask: ps.ask, Wait: ps.wait, Mend: ps.mend},
@@ -91,7 +91,7 @@ func (ps *planSteps) do(f flow.Flow, b *plan.Bundle) error {
 func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
 	r := ps.run
 	q.Approvers = r.job.Approvers
-	if r.in.Retries > 0 { // what they said before somebody asked for another run is no answer
+	if r.in.Retries > 0 { // decisions from before a person asked for another run don't count
 		q.Hash += fmt.Sprintf("/%d", r.in.Retries)
 	}
 	return workflow.Consent(f, q, func(f flow.Flow) error {
@@ -100,7 +100,7 @@ func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
 	}, func(f flow.Flow) error { return r.enter(f, "implement") })
 }
 
-// stepAbout is the Data of a step's request: that of the step, and what the task's own prompts are made of.
+// stepAbout is the Data of a step's request: the step, and what the task's own prompts are made of.
 type stepAbout struct {
 	workflow.About
 	Job     Job     `json:"job"`
@@ -131,7 +131,7 @@ func (l Limits) wall(q workflow.Question) time.Duration {
 	return limit
 }
 
-// mend hands a step that failed to the debug agent, unless there is no round left for that.
+// mend gives a failed step to the debug agent, unless no round is left for that.
 func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	r := ps.run
 	if err := ps.progressed(f, t); err != nil {
@@ -152,8 +152,8 @@ func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	return true, r.enter(f, "implement")
 }
 
-// progressed fails when a step fails again on the tree that it failed on before: neither who mends nor who did it again
-// has changed anything.
+// progressed returns a failure if a step fails again on the same tree: neither the debug agent nor the repeated step has changed
+// anything.
 func (ps *planSteps) progressed(f flow.Flow, t workflow.Trouble) error {
 	if ps.run.in.Code < 6 {
 		return nil
@@ -192,7 +192,7 @@ func (sr *stepRunner) effects() *workflow.Acts {
 		}}
 }
 
-// stepSlots are what the prompt of a step is made of: the task's documents, the context of implement, and the step.
+// stepSlots returns the slots of a step's prompt: the task's documents, the context of implement, and the step.
 func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
 	s := pr.steps.effects()
 	var own string

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inputs are the copies below run/inputs of what people wrote, by their hashes: what phases read.
+// inputs are the copies of what people wrote, by hash, below run/inputs. Phases read only these.
 type inputs struct {
 	store   taskdir.Store
 	task    *taskDir
@@ -30,7 +30,7 @@ type inputs struct {
 
 func (is *inputs) folder(hash string) string { return filepath.Join(is.task.runDir, "inputs", hash) }
 
-// freeze keeps what was taken in run/inputs/<hash>, which phases read.
+// freeze writes the files of a snapshot to run/inputs/<hash>.
 func (is *inputs) freeze(k *inputSnapshot) error {
 	for name, err := range k.unread {
 		return fmt.Errorf("taking in %s: %w", name, err)
@@ -41,8 +41,8 @@ func (is *inputs) freeze(k *inputSnapshot) error {
 	return is.writeFolder(is.folder(k.hash), k.texts)
 }
 
-// writeFolder makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
-// one place at a time: what it finds half-made was left by one that was killed.
+// writeFolder makes a folder with these files, completely or not at all, even across a power cut. Only the run itself calls it,
+// from one place at a time: a partial folder was left by a process that was killed.
 func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
 	temp := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir))
 	if err := os.RemoveAll(temp); err != nil {
@@ -62,7 +62,7 @@ func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
 	return os.RemoveAll(temp)
 }
 
-// freezePlan freezes the plan that was taken with the files that it calls, and returns the hash of all that.
+// freezePlan freezes the plan of a snapshot with the files that it calls, and returns the hash of them all.
 func (is *inputs) freezePlan(k *inputSnapshot) (*plan.Plan, string, error) {
 	b := k.plan
 	if b == nil {
@@ -70,7 +70,7 @@ func (is *inputs) freezePlan(k *inputSnapshot) (*plan.Plan, string, error) {
 	}
 	text := k.texts[taskdir.Plan]
 	dir := is.folder(b.Hash)
-	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
+	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // plan.json is written last
 		return rootPlan(b), b.Hash, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -82,7 +82,7 @@ func (is *inputs) freezePlan(k *inputSnapshot) (*plan.Plan, string, error) {
 	return rootPlan(b), b.Hash, is.task.disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
 }
 
-// Bundle is the plan of a hash.
+// Bundle returns the frozen plan with the given hash.
 func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -97,7 +97,7 @@ func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
 	return b, nil
 }
 
-// frozenPlan is the plan that a run took in with this content, nil when there was none.
+// frozenPlan returns the plan that a run took in with the content of this hash, nil if there was none.
 func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
 	text, err := taskdir.ReadOptional(is.folder(hash), taskdir.Plan)
 	if text == nil {
@@ -107,10 +107,10 @@ func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
 		return rootPlan(b), nil
 	}
 	b, err := bundleOf(text, is.store.Rel(filepath.Join(is.task.dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
-	return rootPlan(b), err // of an older version, or changed since: it is to call nothing
+	return rootPlan(b), err // taken in by an older version, or changed since: it must not call other files
 }
 
-// frozenAs is the plan with this text as a run took it in, with the files that it called then; nil when it has not.
+// frozenAs returns the plan with this text as a run took it in, with the files that it called then; nil if no run did.
 func (is *inputs) frozenAs(text []byte) *plan.Bundle {
 	entries, err := os.ReadDir(filepath.Join(is.task.runDir, "inputs"))
 	if err != nil {
@@ -121,14 +121,14 @@ func (is *inputs) frozenAs(text []byte) *plan.Bundle {
 		if err != nil || !bytes.Equal(own, text) {
 			continue
 		}
-		if b, err := is.Bundle(e.Name()); err == nil { // else it is a content
+		if b, err := is.Bundle(e.Name()); err == nil { // else the folder is that of a content, not of a plan
 			return b
 		}
 	}
 	return nil
 }
 
-// planHash names the plan.json of a content or a bundle, "" when there was none.
+// planHash returns the name of the plan.json in a content or bundle, "" if there was none.
 func (is *inputs) planHash(content string) (string, error) {
 	data, err := taskdir.ReadOptional(is.folder(content), taskdir.Plan)
 	if data == nil {
@@ -137,11 +137,11 @@ func (is *inputs) planHash(content string) (string, error) {
 	return PlanSum(data), nil
 }
 
-// PlanSum is how proofs name a plan.json, and standards a file that counts as a whole.
+// PlanSum returns the name of a plan.json in proofs, and of any file that counts as a whole in standards.
 func PlanSum(data []byte) string { return hashPrefix + agentcall.Sum(data) }
 
-// taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
-// can't be read is an error that is told and does not stop anybody.
+// taskSpec returns the TaskSpec of a frozen content, nil if there is none. A TaskSpec is only a hint: if it can't be read, the
+// error is reported and stops nobody.
 func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
 	data, err := taskdir.ReadOptional(is.folder(hash), taskdir.TaskSpec)
 	if data == nil {
@@ -154,7 +154,7 @@ func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
 	return spec, nil
 }
 
-// allowed are the protected paths that may be changed by the plan of an approved content, "" being none.
+// allowed returns the protected paths that the plan of an approved content may change. An empty content has none.
 func (is *inputs) allowed(j Job, content string) ([]string, error) {
 	if content == "" {
 		return nil, nil
@@ -163,7 +163,7 @@ func (is *inputs) allowed(j Job, content string) ([]string, error) {
 	return guarded(p, j.Protected), err
 }
 
-// protectedIn are the changed paths that are protected, and that the plan of this content may not change.
+// protectedIn returns the changed paths that are protected and that the plan of this content may not change.
 func (is *inputs) protectedIn(j Job, content string, changes []git.Change) (paths []string, err error) {
 	allowed, err := is.allowed(j, content)
 	for _, ch := range changes {

@@ -22,22 +22,22 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inputSnapshot is what was read of a task's directory at one time. All that comes of it is made of these bytes, which are also those
-// that are judged: another branch may be checked out at any moment.
+// inputSnapshot is what was read of a task's directory at one time. All that is derived from it comes from these bytes, which are
+// also the ones that are judged: another branch may be checked out at any moment.
 type inputSnapshot struct {
-	hash   string            // of what counts
-	texts  map[string][]byte // by name
-	unread map[string]error  // why some can't be read
+	hash   string            // of the files that count
+	texts  map[string][]byte // of the files that count, by name
+	unread map[string]error  // why files can't be read, by name
 	task   []byte            // task.json
 	calls  map[string][]byte // files of the checkout that the plan calls, by path
-	plan   *plan.Bundle      // with those files; nil when there is none, or it can't be read
-	wrong  error             // why not
+	plan   *plan.Bundle      // with these files; nil if there is none, or it can't be read
+	wrong  error             // why it can't be read
 }
 
 // frozen are the files whose content counts, besides context files.
 var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
 
-// intake reads what counts of the task's directory.
+// intake reads the files of the task's directory that count.
 type intake struct {
 	store  taskdir.Store
 	inputs *inputs
@@ -69,8 +69,8 @@ func (ik *intake) read(t *taskdir.Task) (*inputSnapshot, error) {
 	return k, nil
 }
 
-// loadPlan is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
-// has of this plan, another branch is checked out: the run sleeps until it is back.
+// loadPlan returns the plan of a snapshot with the files that it calls, nil if there is none. If a file is missing that the run
+// took in with this plan, another branch is checked out: the run is suspended until the file is back.
 func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 	if err := k.unread[taskdir.Plan]; err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
@@ -93,7 +93,7 @@ func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 	return b, cmp.Or(gone, err)
 }
 
-// byPath are all the files that were read, by their paths from the root of the checkout.
+// byPath returns all files that were read, by their paths from the root of the checkout.
 func (ik *intake) byPath(k *inputSnapshot) map[string][]byte {
 	at := func(name string) string { return filepath.ToSlash(ik.store.Rel(filepath.Join(ik.task.dir, name))) }
 	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
@@ -106,7 +106,7 @@ func (ik *intake) byPath(k *inputSnapshot) map[string][]byte {
 	return all
 }
 
-// readTrusted takes what counts of the directory of a task.
+// readTrusted reads the files of a task's directory that count.
 func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *inputSnapshot, err error) {
 	err = ik.trust.readTrusted(ctx, func() (map[string][]byte, error) {
 		if t, err = retryWhileSaving(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) }); err != nil {
@@ -120,9 +120,9 @@ func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *inputSna
 	return t, k, err
 }
 
-// judgeStable has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
-// judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same. What is not valid may
-// be half saved, and is looked at again too.
+// judgeStable calls judge with a snapshot, and then compares the snapshot with the directory, which judge reads too. If it has
+// changed, both are repeated: an approval of the current files does not count for those that were read. The run is suspended if
+// the files keep changing. Files that are not valid may be half saved, and are judged again too.
 func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *inputSnapshot) error) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, k, err := ik.readTrusted(ctx)
@@ -144,13 +144,13 @@ func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *in
 	}
 }
 
-// invalid reports whether a file of the task is not as it has to be.
+// invalid reports whether err is about a file of the task that is not valid.
 func invalid(err error) bool {
 	f, ok := errors.AsType[*flow.Failure](err)
 	return ok && f.Code == string(trellis.InvalidTask)
 }
 
-// unchanged reports whether the directory says what was taken of it.
+// unchanged reports whether the directory still is as it was read.
 func (ik *intake) unchanged(ctx context.Context, k *inputSnapshot) (bool, error) {
 	t, err := retryWhileSaving(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) })
 	if err != nil {

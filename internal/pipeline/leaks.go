@@ -14,24 +14,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// maxScanned is how much of what is added to a file is looked at.
+// maxScanned is how much of what is added to one file is scanned, in bytes.
 const maxScanned = 4 << 20
 
-// leakError says that secrets would be committed, and where they stand.
+// leakError says that secrets would be committed, and where they are.
 type leakError struct{ places []string }
 
 func (e *leakError) Error() string { return "there are secrets in it: " + joinSome(e.places) }
 
-// search looks for secrets in what a run adds to its base. What it passes by is what the base says: nothing that
-// an agent writes changes that.
+// search looks for secrets in what a run adds to its base. The base says what is ignored: nothing that an agent writes changes
+// that.
 type search struct {
 	*secrets.Scanner
 	repo  *git.Repo
 	job   Job
-	below string   // goes before paths, which are a submodule's
+	below string   // prefix of all paths: the path of a submodule
 	kept  []string // paths that are in no commit of this run, see [Outside]
 	notes []string
-	clean string // tree in which nothing was found that base has not
+	clean string // tree that holds no secrets other than those of the base
 }
 
 func (s *search) note(texts ...string) {
@@ -42,8 +42,8 @@ func (s *search) note(texts ...string) {
 	}
 }
 
-// in are the places of secrets in what is added, see [git.History.AddedLines]. What the base holds somewhere is not
-// this run's doing.
+// in returns the places of secrets in what is added, see [git.History.AddedLines]. Secrets that the base holds anywhere are left
+// out: this run did not add them.
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
 	err = s.repo.History().AddedLines(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Hunk) {
@@ -61,7 +61,7 @@ func (s *search) in(ctx context.Context, from, to string) (places []string, err 
 	return s.places(ctx, found)
 }
 
-// places are where those of the findings stand that the base does not hold.
+// places returns the places of those findings that the base does not hold.
 func (s *search) places(ctx context.Context, found []secrets.Finding) (places []string, err error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -75,7 +75,7 @@ func (s *search) places(ctx context.Context, found []secrets.Finding) (places []
 	return few(places), err
 }
 
-// inspect is a *leakError when there are secrets in what is about to be committed.
+// inspect returns a *leakError if there are secrets in what is about to be committed.
 func (s *search) inspect(ctx context.Context) error {
 	s.clean = ""
 	tree := s.repo.Index().Staged(s.job.Worktree)
@@ -91,8 +91,8 @@ func (s *search) inspect(ctx context.Context) error {
 	return nil
 }
 
-// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. So is what
-// is never committed. One commit of what was looked through when it was staged is not looked through again.
+// inCommits returns the places of secrets in the commits of the branch, each taken alone, since a push shows them all, and of
+// paths that are never committed. A single commit of the tree that was searched when it was staged is not searched again.
 func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
 	if s.clean != "" && s.repo.History().Makes(tip, s.job.BaseCommit, s.clean) {
 		return nil, nil
@@ -128,7 +128,7 @@ func (s *search) inCommits(ctx context.Context, tip string) (places []string, er
 	return few(places), nil
 }
 
-// mask is a text for people, without secrets. One of a kind is found in a line: then there may be more.
+// mask returns a text for people without secrets. A scan finds one secret of a kind per line, so it is repeated.
 func (s *search) mask(text string) string {
 	const most = 20
 	for range most {
@@ -166,8 +166,8 @@ func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 	return s, nil
 }
 
-// Masker masks in what others will read all that a commit of the job must not hold, whoever's environment knows of it:
-// what looks like a secret by the rules, and the values that are known here.
+// Masker returns a function that masks, in texts for others, all that a commit of the job must not hold, whoever's environment has
+// it: what looks like a secret by the rules, and the values that are known here.
 func (l *leaks) Masker(ctx context.Context, j Job) (func(string) string, error) {
 	s, err := l.search(ctx, j)
 	if err != nil {
@@ -176,8 +176,8 @@ func (l *leaks) Masker(ctx context.Context, j Job) (func(string) string, error) 
 	return func(text string) string { return s.mask(l.task.redact(text)) }, nil
 }
 
-// retract takes back the commits of the branch when one of them holds a secret, or what is not to be committed, and says where. They
-// are kept where no push takes them.
+// retract takes back the commits of the branch if one of them holds a secret, or a path that must not be committed, and returns
+// the places. The commits are kept under a ref that no push includes.
 func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
 	tip, err := s.repo.Refs().Branch(ctx, s.job.Branch)
 	if err != nil || tip == s.job.BaseCommit {
@@ -198,7 +198,7 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 	return places, nil
 }
 
-// maskDiff is a diff without the secrets that it adds: nobody needs them to judge it.
+// maskDiff masks the secrets that a diff adds: nobody needs them to judge it.
 func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error) {
 	if diff == "" {
 		return "", nil
@@ -214,7 +214,7 @@ func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error
 		path, _, _ = strings.Cut(path, "\n")
 		for _, f := range s.Scan(strings.TrimSuffix(path, "\t"), 1, part) {
 			for line := range strings.SplitSeq(f.Value(), "\n") {
-				if line = strings.TrimLeft(line, "+"); len(line) >= minTelling { // a line of a diff begins so
+				if line = strings.TrimLeft(line, "+"); len(line) >= minTelling { // lines of a diff begin with it
 					parts[i] = strings.ReplaceAll(parts[i], line, "***")
 				}
 			}
@@ -233,10 +233,10 @@ func valuesOf(found []secrets.Finding) (list []string) {
 	return slices.Compact(list)
 }
 
-// minTelling is how long a text must be to be the same secret when it stands elsewhere too.
+// minTelling is the length, in bytes, from which a text in another place is taken for the same secret.
 const minTelling = 8
 
-// longest is the longest line of a secret, "" when it tells nothing.
+// longest returns the longest line of a secret, "" if it is shorter than minTelling.
 func longest(value string) (line string) {
 	for l := range strings.SplitSeq(value, "\n") {
 		if len(l) > len(line) {
@@ -249,5 +249,5 @@ func longest(value string) (line string) {
 	return line
 }
 
-// itsMessage stands for a path where the message of a commit is meant.
+// itsMessage stands for the message of a commit where a path is expected.
 const itsMessage = "commit message"

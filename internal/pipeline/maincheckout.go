@@ -12,22 +12,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ReflogAction is what the git of a task's agents writes into the logs of refs before what it did, by the variable of git's
-// of that name: so what they moved in the main checkout is told from what people did there meanwhile.
+// ReflogAction returns the text that the git of a task's agents puts in front of its reflog entries, as set by ReflogVariable.
+// It tells what agents moved in the main checkout from what people did there meanwhile.
 func ReflogAction(task string) string { return "trellis agent of " + task }
 
-// ReflogVariable is that variable.
+// ReflogVariable is the environment variable of git for that text.
 const ReflogVariable = "GIT_REFLOG_ACTION"
 
-// mainWatch watches the main checkout around an agent's call.
+// mainWatch checks the main checkout before and after an agent's call.
 type mainWatch struct {
 	repo *git.Repo
 	task *taskDir
 	look agentcall.Checkout
 }
 
-// watch sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
-// Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
+// watch fails a call whose agent moved a ref of the main checkout, and says how to undo that. Moves that the reflog does not
+// attribute to the agent, and changed files, are only noted and stay: people may be at work there.
 func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	first, err := atFirst(mw.task, c, headsFile, maxHeads, func() (h refsAtFirst, err error) {
 		if h.Heads, err = mw.repo.Refs().Heads(ctx); err == nil {
@@ -52,7 +52,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 			return nil, nil, err
 		}
 		changed := after.Since(before)
-		if len(moves) > 0 { // they say more than that HEAD moved
+		if len(moves) > 0 { // the moves say more than a changed HEAD
 			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
 		notes = changedFiles(changed, r)
@@ -62,7 +62,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 	}, nil
 }
 
-// changedFiles is one note for all files, so that a person who edits many leaves room for what else there is to note.
+// changedFiles returns one note for all files, so that a person who edits many leaves room for other notes.
 func changedFiles(paths []string, r agentcall.Request) []string {
 	switch len(paths) {
 	case 0:
@@ -73,7 +73,7 @@ func changedFiles(paths []string, r agentcall.Request) []string {
 	return []string{fmt.Sprintf("%s of the main checkout were changed while %s", strings.Join(few(paths), ", "), atWork(r))}
 }
 
-// atWork says of a time which agent was at work in it.
+// atWork says which agent was at work.
 func atWork(r agentcall.Request) string {
 	if r.Permission == trellis.PermitRead {
 		return fmt.Sprintf("the %s agent, which may only read, was at work", r.Role)
@@ -81,20 +81,20 @@ func atWork(r agentcall.Request) string {
 	return fmt.Sprintf("the %s agent was at work: by that, or by somebody else", r.Role)
 }
 
-// headsFile is where a call keeps what it began with, for its entries that come later.
+// headsFile is where a call records its refsAtFirst, for later attempts.
 const (
 	headsFile = "heads.json"
 	maxHeads  = 64 << 20
 )
 
-// refsAtFirst is where branches ended when a call began, and which of them were worked on in worktrees.
+// refsAtFirst are the tips of branches when a call began, and the branches that were checked out in worktrees of tasks.
 type refsAtFirst struct {
 	git.Heads
 	Worktrees []string `json:"worktrees"`
 }
 
-// outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others', or were at
-// first: an agent may have left its branch after it committed there.
+// outsideWorktrees drops the moves of branches that are, or were when the call began, checked out in worktrees of this task or
+// others: an agent may have left its branch after it committed there.
 func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.RefChange, first []string) ([]git.RefChange, error) {
 	if len(moves) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.RefChange
 	return slices.DeleteFunc(moves, func(m git.RefChange) bool { return slices.Contains(first, m.Ref) || slices.Contains(now, m.Ref) }), err
 }
 
-// inWorktrees are the branches that tasks' worktrees are on.
+// inWorktrees returns the branches that are checked out in worktrees of tasks.
 func (mw *mainWatch) inWorktrees(ctx context.Context) (branches []string, err error) {
 	trees, err := mw.repo.Worktrees().List(ctx)
 	for _, w := range trees {
@@ -114,7 +114,7 @@ func (mw *mainWatch) inWorktrees(ctx context.Context) (branches []string, err er
 	return branches, err
 }
 
-// attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
+// attribute splits moves: those that the reflog shows to be the agent's are a failure, the others are notes.
 func (mw *mainWatch) attribute(r agentcall.Request, moves []git.RefChange, now git.Heads) (notes []string, fail *flow.Failure) {
 	own := ReflogAction(mw.task.id())
 	byAgent := func(message string) bool { return message == own || strings.HasPrefix(message, own+":") }
@@ -144,7 +144,7 @@ func said(m git.RefChange) string {
 	return "nothing"
 }
 
-// undoCommand is the command that takes a move back, and loses nothing that is not committed.
+// undoCommand returns the command that takes a move back, and loses nothing that is not committed.
 func (mw *mainWatch) undoCommand(m git.RefChange, now git.Heads) string {
 	in := "git -C " + trellis.ShellWord(mw.repo.Main)
 	switch {

@@ -18,9 +18,9 @@ type modules struct {
 	task *taskDir
 }
 
-// at are the submodules of a job as a commit has them.
+// at returns the submodules of a job at the commits that commit records.
 func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
-	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // what is not here is fetched
+	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // missing commits are fetched
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, j.Setup.Timeout, fmt.Errorf("it took longer than worktree.setup_timeout, %v", j.Setup.Timeout))
 		defer cancel()
@@ -35,7 +35,7 @@ func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Mo
 	return list, nil
 }
 
-// enter checks the submodules out in the worktree, each on a branch that is called as the task's.
+// enter checks the submodules out in the worktree, each on a branch with the name of the task's.
 func (ms *modules) enter(ctx context.Context, in prepareIn) error {
 	list, err := ms.at(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
@@ -52,7 +52,7 @@ func (ms *modules) enter(ctx context.Context, in prepareIn) error {
 	return err
 }
 
-// remove takes the branches of the submodules away, whose worktrees are gone. What they hold is kept under a ref.
+// remove deletes the branches of the submodules, whose worktrees are gone. What they hold is kept under ref.
 func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []string, err error) {
 	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
@@ -73,7 +73,7 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 	return notes, err
 }
 
-// repair takes back in submodules what no agent may do to git.
+// repair undoes changes in submodules that no agent may make to git.
 func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
@@ -102,7 +102,7 @@ func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
 	return err
 }
 
-// checkUnmoved is a failure when the base moved a submodule that the task works in.
+// checkUnmoved returns a failure if the new base has another commit of a submodule that the task works in.
 func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 	for _, path := range j.Modules {
 		was, err := ms.repo.Modules().ModuleCommit(ctx, j.BaseCommit, path)
@@ -116,8 +116,8 @@ func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 	return nil
 }
 
-// commitModules commits what was done in the submodules, before the superproject commits where they ended. What an
-// earlier entry of the call committed is there, and nothing is left to commit.
+// commitModules commits the work in the submodules, before the superproject commits their new tips. If an earlier attempt of the
+// call has committed it, nothing is left to commit.
 func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
 	list, err := cm.modules.at(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
@@ -136,7 +136,7 @@ func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn
 	return notes, err
 }
 
-// commitModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
+// commitModule commits the work in one submodule. If its commits hold a secret, whoever made them, they are redone as one.
 func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
 	if _, err := snapshot.NewBackups(m.Repo).Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
@@ -157,7 +157,7 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	const most = 2
 	for try := 1; ; try++ {
 		made, err := m.Committer().Commit(ctx, dir, o)
-		if errors.Is(err, git.ErrNothing) { // there is nothing, or the agent or an earlier entry committed it all
+		if errors.Is(err, git.ErrNothing) { // there is no change, or the agent or an earlier attempt committed it all
 			made, err = m.Refs().Head(ctx, dir)
 		}
 		if err != nil {

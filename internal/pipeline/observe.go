@@ -27,26 +27,26 @@ const observe flow.Act[observeIn, Content] = "observe"
 type observeIn struct {
 	Job         Job    `json:"job"`
 	Phase       string `json:"phase"`
-	Asked       bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
-	SeenContent string `json:"known,omitempty"` // content that the run has taken in before; journals have it by this name
+	Asked       bool   `json:"asked,omitempty"` // after waiting for people: task.json, not the claim, says whether approval is required
+	SeenContent string `json:"known,omitempty"` // content hash that the run has taken in before; journals have it by this name
 }
 
-// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
+// Content is what people wrote, frozen: phases read the copy below run/inputs.
 type Content struct {
 	Hash     string      `json:"hash"`
 	Bundle   string      `json:"bundle,omitempty"` // hash of the plan with the files that it calls
-	Steps    bool        `json:"steps,omitempty"`  // it has steps to run
+	Steps    bool        `json:"steps,omitempty"`  // the plan has steps to run
 	Criteria []Criterion `json:"criteria"`
 	PlanHash string      `json:"plan_hash,omitempty"`
 	Approved bool        `json:"approved"`
-	Waived   bool        `json:"waived,omitempty"` // it needs no yes any more, as people said while the run waited for it
-	Markers  []string    `json:"markers"`          // what the check agent ends with, when nothing can be executed
-	Named    []string    `json:"named,omitempty"`  // verify commands that the task itself names: they count although they failed at base
+	Waived   bool        `json:"waived,omitempty"` // approval is no longer required, as people decided while the run waited for it
+	Markers  []string    `json:"markers"`          // words with which the check agent has to end if no command can be run
+	Named    []string    `json:"named,omitempty"`  // verify commands that the task itself names: they count even if they failed at base
 	Notes    []string    `json:"notes,omitempty"`
 }
 
-// observe takes in what people wrote since the last phase. When the plan needs a person's yes, it goes on
-// only with one for exactly this content.
+// observe takes in what people wrote since the last phase. If the plan needs approval, observe returns only once exactly this
+// content has been approved.
 func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 	for asked := false; ; asked = true {
 		c, err := observe.Do(f, observeIn{r.job, phase, asked, r.rep.Content})
@@ -84,7 +84,7 @@ type observer struct {
 	task       *taskDir
 }
 
-// observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
+// observe takes in what people wrote: it checks the task directory and freezes a copy that phases read.
 func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
 	var g Agreement
 	t, err := o.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) error {
@@ -114,7 +114,7 @@ func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Co
 	return c, o.layOut(o.inputs.folder(c.Hash), in.Job)
 }
 
-// contentOf freezes what people wrote and takes out of it what code needs to know.
+// contentOf freezes what people wrote, and extracts from it what the code needs.
 func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, err error) {
 	c.Hash = k.hash
 	if err := o.inputs.freeze(k); err != nil {
@@ -147,12 +147,12 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	return c, p, nil
 }
 
-// takenIn are the files whose content a run takes in, and those that are nobody's yes where they can't be read.
+// takenIn are the files whose content a run takes in, and approvals.jsonl, which approves nothing when it can't be read.
 var takenIn = []string{taskdir.PRD, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Approvals}
 
-// validate is the failure that says what is wrong with the directory now. Content that the run knows already was found right when it
-// was taken in, by the rules of then: what it names may be missing since in a checkout in which a person works, as where another
-// branch is checked out, and is read in the worktree.
+// validate returns a failure that says what is wrong with the task directory. With known, the content was valid when the run took
+// it in, and problems with it are ignored: files that it names may be missing from a checkout in which a person works, say on
+// another branch, and are read in the worktree.
 func (o *observer) validate(ctx context.Context, known bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: o.task.dir, Store: o.store, Status: trellis.InProgress, Neighbours: o.neighbours,
 		MaxSteps: o.config.Planning.MaxSteps, LookPath: o.lookPath})
@@ -167,11 +167,11 @@ func (o *observer) validate(ctx context.Context, known bool) error {
 	return nil
 }
 
-// layOut lays the task's documents into the worktree for agents to read. The task itself stays where it is.
-// An agent may have put a link in the way: nothing is written or removed outside of the worktree.
+// layOut writes the task's documents into the worktree for agents to read. The task itself stays in the main checkout. An agent
+// may have put a link in the way: nothing is written or removed outside of the worktree.
 func (o *observer) layOut(dir string, j Job) error {
 	if data, err := durable.ReadBelow(j.Worktree, runtimeDir+"/task/.sha256", sha256.BlockSize); err == nil && string(data) == filepath.Base(dir) {
-		return nil // as it is
+		return nil // this content is there already
 	}
 	root, err := ownFolder(j.Worktree)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 )
 
-// passedBefore is what is known of commands that passed: at base, and on what was delivered, which other tasks begin at.
+// passedBefore knows commands that passed: at base, and on delivered work, at which other tasks begin.
 type passedBefore struct {
 	repo        *git.Repo
 	environment *fingerprinter
@@ -19,7 +19,7 @@ type passedBefore struct {
 	task        *taskDir
 }
 
-// passesAt are those on the files of one commit, in the environment of now.
+// passesAt are the passes on the files of one commit, in the current environment.
 type passesAt struct {
 	store       passes.Store
 	task        string
@@ -27,7 +27,7 @@ type passesAt struct {
 	environment map[string]string
 }
 
-// at are those on what is checked out in the worktree of a job.
+// at returns the passes on the commit that is checked out in the worktree of a job.
 func (pb *passedBefore) at(ctx context.Context, j Job) (passesAt, error) {
 	head, err := pb.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
@@ -59,7 +59,7 @@ func (at passesAt) of(line string) passes.Subject {
 	return passes.Subject{Tree: at.tree, Command: line, Environment: at.environment}
 }
 
-// results is what the commands said then, nil unless all of them passed.
+// results returns the results of the commands, nil unless all of them passed.
 func (at passesAt) results(commands []string) (list []CommandResult, err error) {
 	for _, line := range commands {
 		p, err := at.store.Find(at.of(line))
@@ -75,8 +75,8 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 	return list, nil
 }
 
-// beside reports whether the commands of a job are to run at base beside its first agent: when the project wants that, or when it takes
-// long, and they passed at another base, so that it is unlikely that they fail here.
+// beside reports whether the commands of a job run at base beside its first agent. They must not be known to pass there, and
+// either the project wants it, or they take long and passed elsewhere, so that they are unlikely to fail here.
 func (pb *passedBefore) beside(ctx context.Context, j Job) (bool, error) {
 	if !j.Baseline || len(j.Verify) == 0 || !j.verifiesFresh() {
 		return false, nil
@@ -92,7 +92,7 @@ func (pb *passedBefore) beside(ctx context.Context, j Job) (bool, error) {
 	return err == nil && len(known) == 0, err
 }
 
-// keep remembers those that passed. That it can't is no reason to end the run.
+// keep remembers results that passed. If it can't, the note says why, and the run goes on.
 func (at passesAt) keep(results []CommandResult) (notes []string) {
 	for _, r := range results {
 		if r.Code != 0 || r.Of != "" {

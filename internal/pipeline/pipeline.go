@@ -1,15 +1,15 @@
-// Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree, baseline, implement,
-// rounds of check, verify and accept with debug between them, commit, update, final verify, push and pull request where
-// they are wanted, report. This file is the spine of the flow: which phase follows which, and how a run ends.
+// Package pipeline takes a ready task to a verified commit on its branch: claim, worktree, baseline, implement, rounds of check,
+// verify and accept with debug between them, commit, update, final verify, push and pull request if they are wanted, report. This
+// file is the spine of the flow: which phase follows which, and how a run ends.
 //
-// Each phase has a file of its name. It holds the phase's activity with what that is given and returns, its step of the
-// flow, its effect (a struct with the few things that it needs), and what its agent's prompt is made of. What phases share
-// stands in files named after it: the task's state and the report, budgets and calls of agents, what people wrote and
-// agreed to, the standards that judge the work, secrets, the fingerprint of the environment, and the guard, which no agent
-// gets past. effects.go makes all effects of one set of dependencies.
+// Each phase has a file of the same name. It holds the phase's activity with its input and result, its step of the flow, its
+// effect (a struct with the few things that it needs), and the data of its agent's prompt. Code that phases share is in files
+// named after its subject: the task's state and the report, budgets and agent calls, what people wrote and approved, the standards
+// by which the work is judged, secrets, the environment fingerprint, and the guard that keeps agents inside the worktree.
+// effects.go makes all effects from one set of dependencies.
 //
-// Functions that take a flow.Flow decide and do nothing: they are run again after a crash. Activities do things, and look
-// for themselves first whether they did.
+// Functions that take a flow.Flow decide and do nothing themselves: they are run again after a crash. Activities do the work, and
+// first check whether an earlier attempt has already done it.
 package pipeline
 
 import (
@@ -22,20 +22,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
-// whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at, one of version 4 does
-// groups of verification steps as it does other steps, one of version 5 mends a step as long as there are rounds, one of version 6
-// verifies in the worktree, and the commit once more, one of version 7 has no agent work before the baseline is known, one of version 8
-// asks again with what the first call could use, one of version 9 does not say of a cost that it is not the whole, one of version 10 asks
-// as soon as a provider's limit is said to be over, however often it was not, and one of version 11 has the debug agent go on when the
-// accept agent gave no usable answer.
+// Code is the version of Run in this binary. A run is finished by the code that began it: version 1 gives the whole plan to one
+// agent, 2 ends with the commit, 3 stays on the base at which the run began, 4 runs groups of verification steps like other steps,
+// 5 mends a step as long as there are rounds, 6 verifies in the worktree and then the commit again, 7 lets no agent work before
+// the baseline is known, 8 repeats a call with the limits of the first one, 9 does not mark a cost as partial, 10 asks as soon as
+// a provider's limit is said to be over, however often that was wrong, and 11 lets the debug agent go on when the accept agent
+// gave no usable answer.
 const Code = 12
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
 
-// Run is what takes one task from its claim to its report. A Failure has been written to task.json and report.md
-// when it is returned. bundle is the plan of a hash: always the same, whenever it is asked for.
+// Run returns the flow that takes one task from its claim to its report. A Failure that it returns has been written to task.json
+// and report.md before. bundle returns the plan with the given hash, the same one on every call.
 func Run(bundle func(hash string) (*plan.Bundle, error)) func(flow.Flow, Input) (Report, error) {
 	return func(f flow.Flow, in Input) (Report, error) { return runFlow(f, in, bundle) }
 }
@@ -65,24 +64,24 @@ func runFlow(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (
 	return r.rep, err
 }
 
-// run is what a run knows so far. It is rebuilt by replay.
+// run is the state of a run so far. Replay rebuilds it.
 type run struct {
 	in             Input
 	job            Job
 	phase          string
-	told           string // base commit that task.json was told of
+	told           string // base commit that was last written to task.json
 	round          int
-	metByDelivery  *trouble          // that the rounds begin with
-	stepRounds     int               // rounds that steps used up
-	heeded         bool              // an agent was told what people say to the work
+	metByDelivery  *trouble          // what was wrong with a commit to be delivered; the rounds begin with it
+	stepRounds     int               // rounds that mending steps used up
+	heeded         bool              // an agent was given people's feedback on the work
 	criteria       []Criterion       // of the content that was taken in last
 	named          []string          // verify commands that the task itself names
-	fingerprint    map[string]string // what verdicts stand on, when the worktree was ready
-	filled         []string          // submodules that held files then although git sees none there
-	baselineBeside bool              // the baseline runs beside the first agent
+	fingerprint    map[string]string // hashes of what verdicts depend on, taken when the worktree was ready
+	filled         []string          // submodules that git sees no files in, but that held files at that time
+	baselineBeside bool              // run the baseline beside the first agent
 	rep            Report
 
-	passed *Passed // what verify found in a fresh checkout, nil when it ran in the worktree
+	passed *Passed // results of verify in a fresh checkout, nil when it ran in the worktree
 
 	bundle func(hash string) (*plan.Bundle, error)
 }
@@ -110,7 +109,7 @@ func (r *run) work(f flow.Flow) (err error) {
 	return r.finish(f)
 }
 
-// baselineAndImplement is the part of a run before its rounds: the baseline and, after it or beside it, the work of the first agents.
+// baselineAndImplement is what precedes the rounds: the baseline and, after or beside it, the work of the first agents.
 func (r *run) baselineAndImplement(f flow.Flow) error {
 	if r.in.Baseline != nil {
 		r.rep.Baseline = *r.in.Baseline
@@ -122,15 +121,15 @@ func (r *run) baselineAndImplement(f flow.Flow) error {
 	if r.in.Code > 7 && r.baselineBeside {
 		return r.baselineBesideWork(f)
 	}
-	begun := r.in.Code > 7 && r.in.Begun // so that the worktree may hold work
+	begun := r.in.Code > 7 && r.in.Begun // the worktree may hold work already
 	if err := r.baselineAlone(f, checksIn{Job: r.job, Fresh: begun && r.job.verifiesFresh()}); err != nil {
 		return err
 	}
 	return r.implement(f)
 }
 
-// rounds goes on until a round ends in a verified commit, or there are none left. What else ends a run is counted elsewhere: attempts by
-// countAttempt, steps that are mended by planSteps.mend, and budgets by left.
+// rounds repeats rounds until one ends in a verified commit, or none are left. Other limits are counted elsewhere: attempts by
+// countAttempt, mended steps by planSteps.mend, budgets by left.
 func (r *run) rounds(f flow.Flow) error {
 	last, err := r.initialTrouble(f)
 	if err != nil {
@@ -156,8 +155,8 @@ func (r *run) rounds(f flow.Flow) error {
 	}
 }
 
-// oneRound is debug (when there is something to mend), check, verify, accept, commit, update, final verify. It
-// returns what is still wrong, nil when the work is done.
+// oneRound runs debug (if there is something to mend), check, verify, accept, commit, update and final verify. It returns what is
+// still wrong, nil when the work is done.
 func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if last != nil {
 		if err := r.debug(f, last); err != nil {
@@ -180,13 +179,13 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if _, found, err := r.update(f); found != nil || err != nil {
 		return found, err
 	}
-	if r.rep.Checks.Unchanged { // the base has all of it now
+	if r.rep.Checks.Unchanged { // the base now contains all of the work
 		return r.verifyAndAccept(f.In("again"), nil)
 	}
 	return r.final(f)
 }
 
-// verifyAndAccept is verify and accept, and the end of the work when there is nothing to do.
+// verifyAndAccept runs verify and accept. If there is nothing to change, it also ends the work.
 func (r *run) verifyAndAccept(f flow.Flow, missing []string) (*trouble, error) {
 	if found, err := r.verify(f, missing); found != nil || err != nil {
 		return found, err
@@ -200,8 +199,8 @@ func (r *run) verifyAndAccept(f flow.Flow, missing []string) (*trouble, error) {
 	return nil, nil
 }
 
-// initialTrouble is what the rounds begin with: what a delivery met, what people say to the work, what others found wrong with it, or what an earlier run
-// left in conflict.
+// initialTrouble returns what the first round has to mend: what stopped a delivery, people's feedback on the work, what checks or
+// reviewers found wrong with it, or conflicts that an earlier run left.
 func (r *run) initialTrouble(f flow.Flow) (*trouble, error) {
 	switch {
 	case r.metByDelivery != nil:
@@ -234,7 +233,7 @@ func (r *run) finish(f flow.Flow) error {
 	return r.end(f, trellis.Review, trellis.Delivered, nil)
 }
 
-// fail ends a run that failed. Used-up budgets pause the task: a person raises them and says start.
+// fail ends a run that failed. A budget that is used up pauses the task: a person raises it and starts the task again.
 func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 	f = f.In("end")
 	switch trellis.Code(fail.Code) {
@@ -252,7 +251,7 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 	return r.end(f, trellis.Failed, trellis.OutcomeFailed, fail)
 }
 
-// end writes report.md, then the status: who sees the status can read the report.
+// end writes report.md before the status, so that whoever sees the status can read the report.
 func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail *flow.Failure) error {
 	r.rep.Outcome, r.rep.Rounds = outcome, r.round
 	_, err := conclude.Do(f, concludeIn{r.in.Task, r.job, r.rep.brief(), fail})

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// LoadPlan is the plan.json of a task directory with the files that it calls, nil when there is none. One that can't
-// be read is a failure of code invalid_task that names file and line. The files that it calls are those of the main checkout.
+// LoadPlan returns the plan.json of a task directory with the files that it calls, nil if there is none. If it can't be read, the
+// error is a failure with code invalid_task that names file and line. The files that it calls are read from the main checkout.
 func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
 	text, err := taskdir.ReadOptional(dir, taskdir.Plan)
 	if text == nil {
@@ -23,13 +23,13 @@ func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
 	return bundleOf(text, s.Rel(filepath.Join(dir, taskdir.Plan)), func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
 }
 
-// ReadPlan is LoadPlan without the files that it calls.
+// ReadPlan returns only the plan of LoadPlan, without the files that it calls.
 func ReadPlan(s taskdir.Store, dir string) (*plan.Plan, error) {
 	b, err := LoadPlan(s, dir)
 	return rootPlan(b), err
 }
 
-// rootPlan is the plan of a bundle, nil when there is none.
+// rootPlan returns the plan of a bundle, nil if b is nil.
 func rootPlan(b *plan.Bundle) *plan.Plan {
 	if b == nil {
 		return nil
@@ -37,7 +37,7 @@ func rootPlan(b *plan.Bundle) *plan.Plan {
 	return b.Plan("")
 }
 
-// bundleOf is the plan.json with this text, which people know as name, with the files that it calls.
+// bundleOf returns the plan.json with this text, and the files that it calls. name is its path in messages.
 func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) (*plan.Bundle, error) {
 	b, problems := plan.Load(plan.LoadOptions{File: name, Task: true, Read: func(path string) ([]byte, error) {
 		if path == taskdir.Plan {
@@ -53,13 +53,13 @@ func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) 
 	return b, nil
 }
 
-// protected are the globs of what a task may not change.
+// protected returns the globs of paths that a task may not change.
 func protected(cfg *config.Config, t *taskdir.Task) []string {
 	return append(slices.Clone(cfg.Protected), t.Pipeline.Protected...)
 }
 
-// guarded are the protected paths that a plan says it changes. Such a plan runs only once people agreed to it;
-// then it may change these, and no others.
+// guarded returns the protected paths that a plan says it changes. Such a plan runs only after people approved it; then it may
+// change these paths, and no other protected ones.
 func guarded(p *plan.Plan, globs []string) []string {
 	if p == nil {
 		return nil
@@ -67,7 +67,7 @@ func guarded(p *plan.Plan, globs []string) []string {
 	return p.Protected(func(path string) bool { return config.Protects(globs, path) })
 }
 
-// demands are all preconditions of a plan, in its order, for people.
+// demands lists all preconditions of a plan, in its order, for people.
 func demands(p *plan.Plan) (list []string) {
 	for _, c := range p.Preconditions {
 		if c.Command != "" {
@@ -78,8 +78,8 @@ func demands(p *plan.Plan) (list []string) {
 	return list
 }
 
-// Preconditions are the commands that must succeed before the work of a plan begins, and the sentences that people are to
-// make sure of before that.
+// Preconditions returns the commands that must succeed before the work of a plan begins, and the sentences that people have to
+// check before that.
 func Preconditions(p *plan.Plan) (commands, sentences []string) {
 	if p == nil {
 		return nil, nil

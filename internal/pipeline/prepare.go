@@ -19,31 +19,31 @@ type prepareIn struct {
 	Fresh bool `json:"fresh,omitempty"`
 	Adopt bool `json:"adopt,omitempty"`
 	Begun bool `json:"begun,omitempty"`
-	// Hooks are those before the first run, and Borrowed is what was where git takes objects from.
+	// Hooks are the hooks before the first run, and Borrowed is where git borrowed objects from then.
 	Hooks    map[string]string `json:"hooks,omitempty"`
 	Borrowed []string          `json:"borrowed,omitzero"`
-	Filled   []string          `json:"filled,omitzero"` // as the run before had it
+	Filled   []string          `json:"filled,omitzero"` // as the previous run recorded it
 }
 
-// Prepared is a worktree that agents can work in.
+// Prepared describes a worktree that agents can work in.
 type Prepared struct {
 	Notes       []string          `json:"notes,omitempty"`
-	Lost        bool              `json:"lost,omitempty"`    // what earlier runs did is gone
-	Fingerprint map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed; journals have it by this name
-	Results     []CommandResult   `json:"results,omitempty"` // preconditions of the plan
-	// BaselineBeside: the commands that decide are to run at base beside the first agent, not before it.
+	Lost        bool              `json:"lost,omitempty"`    // the work of earlier runs is gone
+	Fingerprint map[string]string `json:"footing,omitempty"` // hashes of what a verdict depends on besides the worktree; journals have it by this name
+	Results     []CommandResult   `json:"results,omitempty"` // of the plan's preconditions
+	// BaselineBeside is set when the deciding commands run at base beside the first agent, not before it.
 	BaselineBeside bool            `json:"baseline_beside,omitempty"`
-	Made           *git.WorktreeID `json:"made,omitempty"` // the worktree, told from what may be put in its place
-	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
-	// objects from: nil in a journal of before that was written down.
+	Made           *git.WorktreeID `json:"made,omitempty"` // identity of the worktree, which shows whether another folder was put in its place
+	// Hooks are the hooks that git would run, as they were before any agent of the task was at work, and Borrowed the folders that
+	// git borrowed objects from: nil in a journal from before they were recorded.
 	Hooks    map[string]string `json:"hooks,omitempty"`
 	Borrowed []string          `json:"borrowed,omitzero"`
-	// Filled are submodules without a repository that held files before an agent was at work: git sees none of those. It is nil
-	// where that was not written down.
+	// Filled are submodules without a repository that held files before any agent was at work: git sees none of those files. It is
+	// nil if that was not recorded.
 	Filled []string `json:"filled,omitzero"`
 }
 
-// prepare makes the worktree ready. What earlier runs did counts for nothing when it is lost.
+// prepare makes the worktree ready. If the work of earlier runs is lost, what they recorded about it no longer counts.
 func (r *run) prepare(f flow.Flow) error {
 	if err := r.enter(f, "prepare"); err != nil {
 		return err
@@ -77,8 +77,8 @@ type preparer struct {
 	worktrees   *worktrees
 }
 
-// prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
-// sure of what must hold before the work.
+// prepare makes the worktree on the task's branch, or takes it as it was left, sets it up, and checks that the plan's
+// preconditions hold.
 func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
 	if p.Notes, err = pp.clear(ctx, c, in); err != nil {
 		return p, err
@@ -115,7 +115,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	return p, err
 }
 
-// clear removes a worktree that is to be made anew, once what is in it is kept.
+// clear removes a worktree that has to be made again, after backing up its contents.
 func (pp *preparer) clear(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
 	disposable := pp.worktrees.untouched
 	if in.Fresh {
@@ -130,8 +130,8 @@ func (pp *preparer) clear(ctx context.Context, c flow.Call, in prepareIn) (notes
 	return pp.worktrees.backUpAndRemove(ctx, c, in.Job)
 }
 
-// protect notes which worktree, objects and hooks the task began with, and has git refuse others from here on. What git does with the
-// context that it returns is confined to them.
+// protect records the worktree, objects and hooks that the task began with, and makes git refuse any others from here on. Git
+// commands that get the returned context are confined to them.
 func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Prepared) (context.Context, error) {
 	id, err := pp.repo.Worktrees().Identify(in.Job.Worktree)
 	if err != nil {
@@ -146,7 +146,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
 		return ctx, err
 	}
-	if !made { // else its trees were hashed when it was made
+	if !made { // the trees of a new worktree were hashed when it was made
 		if err := pp.repo.Trees().VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
 			return ctx, pp.guard.explain(err)
 		}
@@ -160,7 +160,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 	return pp.guard.confine(ctx, in.Job.BaseCommit)
 }
 
-// furnish puts into the worktree what is no commit's: copied files, the pointer to the task, and what worktree.setup makes.
+// furnish adds to the worktree what is not committed: copied files, the pointer to the task, and what worktree.setup makes.
 func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made bool, p *Prepared) error {
 	notes, err := pp.setup.copyFiles(ctx, in.Job)
 	p.Notes = append(p.Notes, notes...)
@@ -188,11 +188,11 @@ func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made
 	return err
 }
 
-// filledFile is where a call notes which submodules held files before worktree.setup.
+// filledFile is where a call records which submodules held files before worktree.setup.
 const filledFile = "filled.json"
 
-// filled are what [Prepared.Filled] says: in a worktree that was made just now all there are, in another one those of the run before
-// and what setup filled. before are those before setup.
+// filled returns the value of [Prepared.Filled]: all submodules with files in a new worktree; in another one those of the previous
+// run and those that setup filled. before are the submodules that held files before setup.
 func (pp *preparer) filled(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
 	list, err := pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	switch {
@@ -209,8 +209,8 @@ func (pp *preparer) filled(ctx context.Context, in prepareIn, before []string, m
 	return list, nil
 }
 
-// setUpCleanly is setUp that leaves nothing which git would commit: it would be taken for the work of agents. Where they have worked
-// it may be theirs.
+// setUpCleanly is setUp, but undoes what git would commit: it would be taken for the work of agents. After agents have worked in
+// the worktree nothing is undone, since it may be theirs.
 func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn, made bool) (note string, err error) {
 	if in.Begun && !made || len(in.Job.Setup.Run) == 0 {
 		return pp.setUp(ctx, c, in.Job, made)
@@ -226,7 +226,7 @@ func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn,
 	}
 	note, err = pp.setUp(ctx, c, in.Job, made)
 	if err != nil && !errors.As(err, new(*flow.Failure)) {
-		return note, err // it was cut off, and begins anew
+		return note, err // setup was interrupted, and starts again
 	}
 	if left := pp.restorer.refuseLeft(ctx, c, in.Job, was); err == nil || left != nil && !errors.As(left, new(*flow.Failure)) {
 		err = left
@@ -234,7 +234,7 @@ func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn,
 	return note, err
 }
 
-// beforeSetup is where the worktree stood before worktree.setup, as beforeSetupFile in the folder of the call has it.
+// beforeSetup is the state of the worktree before worktree.setup. It is kept as beforeSetupFile in the folder of the call.
 type beforeSetup struct {
 	Head        string   `json:"head"`
 	Uncommitted []string `json:"uncommitted"`
@@ -242,7 +242,7 @@ type beforeSetup struct {
 
 const beforeSetupFile = "setup.json"
 
-// setUp makes the worktree ready. In one that was just made, what setup would make is copied where it is kept, or else kept.
+// setUp makes the worktree ready. A new one gets copies of the warm folders; if there are none yet, they are kept after setup.
 func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (note string, err error) {
 	if !made || len(j.Setup.Warm) == 0 {
 		return "", pp.setup.runCommands(ctx, c, j)
@@ -261,8 +261,8 @@ func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (n
 	return pp.warm.keep(ctx, j, key)
 }
 
-// checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
-// change or commit there is undone; commits are noted.
+// checkPreconditions checks, in the worktree before the work, that the plan's preconditions hold. What their commands change or
+// commit there is undone; commits are noted.
 func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job, notes []string) (held []CommandResult, _ []string, err error) {
 	if len(j.Preconditions) == 0 {
 		return nil, notes, nil

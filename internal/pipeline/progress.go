@@ -15,25 +15,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Progress is what a task's journal says of its runs so far. Input is what the next one has to go by: what the last one began with, and
-// what it came to since.
+// Progress is what a task's journal says about its runs so far. Input is the input for the next run: that of the last one, with
+// what the last one has done since.
 type Progress struct {
 	Input
 	Outcome     trellis.Outcome
-	State       TaskState       // the last that was written
-	Job         Job             // by the report of the last run
-	Report      *Report         // of the last run that has one
-	Undelivered bool            // it is of a commit that was verified and could not be delivered
-	Agent       string          // who worked on the task last
-	Session     string          // and in which session
-	Made        *git.WorktreeID // the worktree of this run, nil before it is there
+	State       TaskState       // the last one that was written to task.json
+	Job         Job             // from the report of the last run
+	Report      *Report         // of the last run that wrote one
+	Undelivered bool            // Report is on a commit that was verified and could not be delivered
+	Agent       string          // the agent that last worked on the task
+	Session     string          // and its session
+	Made        *git.WorktreeID // the worktree of this run, nil before it was made
 
 	earlier  int    // rounds of earlier reactions
 	Claimed  Job    // what the last claim fixed
-	observed string // content hash that implement was to go by
+	observed string // content hash that implement began with
 }
 
-// DeliveredBy is the outcome of a run that ended with all done, "" for any other.
+// DeliveredBy returns the outcome of a run that ended with everything done, "" for any other.
 func DeliveredBy(h *journal.History) (trellis.Outcome, error) {
 	if h == nil || h.Flow != Flow || !h.Ended {
 		return "", nil
@@ -45,7 +45,7 @@ func DeliveredBy(h *journal.History) (trellis.Outcome, error) {
 	return p.Outcome, nil
 }
 
-// ReadProgress takes a history apart, of a planning too. An empty one is the zero Progress.
+// ReadProgress reads the history of a run, or of a planning. An empty one gives the zero Progress.
 func ReadProgress(h *journal.History) (p Progress, err error) {
 	if h == nil || h.Run == "" {
 		return p, nil
@@ -69,7 +69,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		}
 	}
 	if last := p.State; h.Flow == Flow && h.Ended && last.Status == trellis.Failed && last.Failure != nil && last.Failure.Retryable {
-		p.Attempts++ // the last one is used up, too
+		p.Attempts++ // the last attempt is used up, too
 	}
 	done, err := workflow.Finished(h)
 	if p.Finished == nil {
@@ -79,8 +79,8 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 	return p, err
 }
 
-// Worked is how much work a run has done: activities with an outcome, without waits for people and what only looks
-// whether they are over.
+// Worked returns how much work a run has done: the number of completed activities, without waits for people and checks whether
+// such a wait is over.
 func Worked(h *journal.History) (n int) {
 	for _, e := range h.Calls {
 		if e.Done && worked(e) {
@@ -98,14 +98,15 @@ func worked(e journal.Entry) bool {
 	return !strings.HasPrefix(e.Activity, "await:")
 }
 
-// What the ids of activities begin with: those after implement, and those before it where the baseline runs beside the work.
+// Prefixes of activity ids: of the first round, and, where the baseline runs beside the first agents, of these and of the
+// baseline.
 const (
 	firstRound = "round-1/"
 	FirstWork  = "work/"
 	besideWork = "base/"
 )
 
-// take takes in one call of a history.
+// take records one call of a history.
 func (p *Progress) take(flow string, e journal.Entry) error {
 	if flow == Flow {
 		if err := p.takeStep(e); err != nil {
@@ -113,20 +114,20 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		}
 	}
 	var revision int64
-	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // those that write task.json return its revision
+	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // activities that write task.json return its revision
 		p.Revision = max(p.Revision, revision)
 	}
 	return nil
 }
 
-// takeStep takes in one call of a run.
+// takeStep records one call of a run.
 func (p *Progress) takeStep(e journal.Entry) error {
-	if p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // of a run that was cut off, and so has no report
+	if p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // a run that was interrupted has no report that says so
 		p.Implemented = p.observed
 	}
 	switch {
 	case e.Activity == string(writeStatus):
-		if err := json.Unmarshal(e.In, &p.State); err != nil { // what it does not say stays
+		if err := json.Unmarshal(e.In, &p.State); err != nil { // fields that the input lacks stay
 			return err
 		}
 		p.Used, p.Attempts = p.State.Usage, p.State.Attempt-1
@@ -137,7 +138,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 		return read(e.Out, func(c Content) { p.observed = c.Hash })
 	case e.Activity == string(baseline):
 		return read(e.Out, func(said Checks) {
-			if said.settled(e.ID) { // else it is to be asked again
+			if said.settled(e.ID) { // else it is run again
 				said = Report{Baseline: said}.brief().Baseline
 				p.Baseline = &said
 			}
@@ -165,7 +166,7 @@ func (p *Progress) takeStep(e journal.Entry) error {
 	return nil
 }
 
-// read takes in what a record says.
+// read decodes a record, and calls take with it.
 func read[T any](record []byte, take func(T)) error {
 	var v T
 	if err := json.Unmarshal(record, &v); err != nil {
@@ -175,7 +176,7 @@ func read[T any](record []byte, take func(T)) error {
 	return nil
 }
 
-// concluded takes in how a run ended.
+// concluded records how a run ended.
 func (p *Progress) concluded(in concludeIn) {
 	p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
 	if p.React != nil {
@@ -187,7 +188,8 @@ func (p *Progress) concluded(in concludeIn) {
 	p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
 }
 
-// asked takes in a call of an agent: what it used, which task.json says only once a phase begins after it, and whose session the work was done in.
+// asked records a call of an agent: its usage, which task.json has only after the next phase has begun, and the session of the
+// work.
 func (p *Progress) asked(e journal.Entry) error {
 	var asked agentcall.Request
 	var reply agentcall.Reply

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// prompts makes what the prompt of a phase is made of.
+// prompts collects the data for the prompts of phases.
 type prompts struct {
 	repo     *git.Repo
 	store    taskdir.Store
@@ -33,7 +33,7 @@ type prompts struct {
 	trust    *trustJudge
 }
 
-// Slots are what the prompt of a phase, or of a step of the plan, is made of.
+// Slots returns the slots of the prompt of a phase, or of a step of the plan.
 func (pr *prompts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d stepAbout
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -91,7 +91,7 @@ func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[str
 	return slots, notes, err
 }
 
-// protectedText are the globs of what must stay as it is, and the paths that are let off.
+// protectedText lists the globs of protected paths, and the paths that the plan may change nevertheless.
 func (pr *prompts) protectedText(d about) (string, error) {
 	allowed, err := pr.inputs.allowed(d.Job, d.Content.Hash)
 	if err != nil || len(allowed) == 0 {
@@ -102,7 +102,7 @@ func (pr *prompts) protectedText(d about) (string, error) {
 
 func lines(list []string) string { return strings.Join(list, "\n") }
 
-// listChanges names what the worktree changes of the base. As long as nothing is committed git's status says it.
+// listChanges lists what the worktree changes against the base. While nothing is committed, git status is enough.
 func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 	head, err := pr.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
@@ -124,7 +124,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 	return b.String(), err
 }
 
-// diff is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
+// diff returns what the worktree changes against the base: up to limit bytes of the diff, or with 0 the list of files.
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := pr.readOnly.Load()
 	if snap == nil {
@@ -141,10 +141,10 @@ func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff strin
 	return list, strings.ToValidUTF8(diff, "�"), err
 }
 
-// diffCap is how much of a change the accept agent is shown, in bytes. It can read the rest.
+// diffCap is how much of a diff the accept agent is shown, in bytes. The agent can read the rest.
 const diffCap = 48 << 10
 
-// commandResults says how commands ended, with the end of what they said.
+// commandResults describes how commands ended, with the end of their output.
 func (pr *prompts) commandResults(checks []CommandResult) (string, error) {
 	var b strings.Builder
 	for _, c := range checks {
@@ -165,8 +165,8 @@ type previewer struct {
 	prompts  *prompts
 }
 
-// Preview is the prompt that an agent in a role would get for the task as it is now, and what would be left
-// out of it. Nothing is claimed; without a worktree the main checkout is shown in its place.
+// Preview returns the prompt that an agent in this role would get for the task as it is now, and notes on what would be left out.
+// Nothing is claimed; if there is no worktree, the main checkout is shown instead.
 func (pv *previewer) Preview(ctx context.Context, role trellis.Role, in Input) (p templates.Prompt, notes []string, err error) {
 	job, k, err := pv.claimer.preview(ctx, in)
 	if err != nil {

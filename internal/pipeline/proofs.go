@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-const seal flow.Act[sealIn, string] = "seal" // the proofs of a delivery; returns the head of their chain
+const seal flow.Act[sealIn, string] = "seal" // writes the proofs of a delivery; returns the head of their chain
 
 type sealIn struct {
 	Task    string          `json:"task"`
@@ -25,7 +25,7 @@ type sealIn struct {
 	Results []CommandResult `json:"results"`
 }
 
-// sealer keeps the proofs of a task.
+// sealer writes the proofs of a task.
 type sealer struct {
 	repo   *git.Repo
 	config *config.Config
@@ -36,8 +36,8 @@ type sealer struct {
 	chain  *proof.Chain
 }
 
-// seal ends the chain of proofs of a task that has a plan: with a record for each of the plan's checks, and one of
-// the committed tree. It returns the head, "" when there was nothing to prove.
+// seal ends the chain of proofs of a task that has a plan, with a record for each of the plan's checks and one of the committed
+// tree. It returns the head of the chain, "" if there was nothing to prove.
 func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, error) {
 	p, err := k.inputs.frozenPlan(in.Content)
 	if err != nil || p == nil {
@@ -70,7 +70,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	}
 	for _, r := range in.Results {
 		if r.Code != 0 && r.Forgiven {
-			continue // forgiven: it proves nothing
+			continue // a forgiven failure proves nothing
 		}
 		last.Checks = append(last.Checks, proof.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
 	}
@@ -81,7 +81,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	return written[len(written)-1].Hash, nil
 }
 
-// Prove keeps the proof of a step.
+// Prove writes the proof of a step, and returns its hash.
 func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (string, error) {
 	run, activity := splitKey(key)
 	proof := e.Proof(filepath.Base(k.task.dir), run, activity)
@@ -105,7 +105,7 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 	return list[0].Hash, nil
 }
 
-// splitKey takes the key of a call apart: <task>/<run number> and the activity's id.
+// splitKey splits the key of a call into <task>/<run number> and the activity's id.
 func splitKey(key string) (run, activity string) {
 	parts := strings.SplitN(key, "/", 3)
 	return strings.Join(parts[:2], "/"), parts[2]

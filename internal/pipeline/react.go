@@ -6,26 +6,26 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// React is what checks or reviewers of a pull request find wrong with delivered work: the rounds begin with mending it.
+// React is what checks or reviewers of a pull request found wrong with delivered work: the rounds begin with fixing it.
 type React struct {
 	Code    trellis.Code  `json:"code"`           // ci_failed or changes_requested
-	Detail  string        `json:"detail"`         // in short
-	Text    agentcall.Ref `json:"text"`           // what they said
-	Head    string        `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
-	Base    string        `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
+	Detail  string        `json:"detail"`         // short description
+	Text    agentcall.Ref `json:"text"`           // what they wrote
+	Head    string        `json:"head"`           // the commit that it is about. Others have seen that commit: it is never amended
+	Base    string        `json:"base,omitempty"` // base of that commit; Stacked is the task on whose branch Base is
 	Stacked string        `json:"stacked_on,omitempty"`
-	// Session is that of the agent who worked on it last, to go on with.
+	// Session is the session of the Agent who last worked on it, to be continued.
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`
 }
 
 // Reactions are what the runs of a task reacted to.
 type Reactions struct {
-	Seen   []string `json:"seen,omitempty"`   // what it was, by names of their own
-	Rounds int      `json:"rounds,omitempty"` // that it took
+	Seen   []string `json:"seen,omitempty"`   // names of what was reacted to
+	Rounds int      `json:"rounds,omitempty"` // number of rounds that took
 }
 
-// trouble is what the first round begins with; nil is none.
+// trouble returns what the first round begins with, nil if r is nil.
 func (r *React) trouble() *trouble {
 	if r == nil {
 		return nil
@@ -33,7 +33,7 @@ func (r *React) trouble() *trouble {
 	return &trouble{Code: r.Code, Detail: r.Detail, Output: r.Text}
 }
 
-// seen is the commit that others have seen, pushed or in review, "" when there is none.
+// seen returns the commit that others have seen, pushed or in review, "" if there is none.
 func (in Input) seen() string {
 	switch was := in.Undelivered; {
 	case in.React != nil:
@@ -44,7 +44,7 @@ func (in Input) seen() string {
 	return ""
 }
 
-// asSeen has report and task.json tell of what others have seen, whatever came after it.
+// asSeen makes report and task.json describe the commit that others have seen, whatever came after it.
 func (r *run) asSeen() {
 	r.rep.Commit = r.in.seen()
 	base, on := "", ""
@@ -58,8 +58,8 @@ func (r *run) asSeen() {
 	}
 }
 
-// staysInReview ends a run that did not mend what was found wrong with delivered work, or did not bring it up to its base: that
-// stays delivered as it is.
+// staysInReview ends a run that did not fix what was found wrong with delivered work, or did not bring it up to its base: the
+// delivered work stays as it is.
 func (r *run) staysInReview(f flow.Flow, fail *flow.Failure) error {
 	what := "the work stays as it was pushed: "
 	switch {
@@ -69,7 +69,7 @@ func (r *run) staysInReview(f flow.Flow, fail *flow.Failure) error {
 		what = "what was wrong with the pull request is not mended (" + r.in.React.Detail + "): "
 	}
 	code := trellis.Code(fail.Code)
-	if code != trellis.PushFailed && code != trellis.PRFailed { // else there is a newer one that was verified
+	if code != trellis.PushFailed && code != trellis.PRFailed { // else there is a newer commit that was verified
 		r.asSeen()
 	}
 	fail.Detail = what + fail.Detail

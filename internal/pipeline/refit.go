@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// RefitFile is the file below run/ that says what holds for a brought worktree on this machine. Other machines are not given it.
+// RefitFile is the file below run/ that describes a transferred worktree on this machine. It is not sent to other machines.
 const RefitFile = "refit.json"
 
-// refitting names the folder of what a refit runs. It is no activity, and stands in no journal: each machine does it for itself.
+// refitting names the folder of the commands that Refit runs. It is not an activity of a journal: each machine refits for itself.
 const refitting = "refit"
 
-// refitted is what holds for a worktree that was brought from another machine, in place of what [Prepared] says of the one there.
+// refitted replaces, for a worktree that was transferred from another machine, what [Prepared] says of the one there.
 type refitted struct {
 	Run         string            `json:"run"` // <task>/<run number>
 	At          time.Time         `json:"at"`
@@ -31,9 +31,9 @@ type refitted struct {
 	Borrowed    []string          `json:"borrowed"`
 }
 
-// Refit makes the worktree of a run that was brought from another machine one to work in: what git does not have is
-// copied and set up again, and what the run knows it by is written down for whoever goes on with it here. A run that has no worktree yet needs
-// none of it.
+// Refit makes a worktree that was transferred from another machine ready to work in: files that git does not have are copied and
+// setup is run again, and its identity is recorded for whoever continues the run here. It does nothing for a run that has no
+// worktree yet.
 func (e *Effects) Refit(ctx context.Context, run string, at time.Time, p Progress) error {
 	if p.Made == nil {
 		return nil
@@ -69,7 +69,7 @@ func (e *Effects) Refit(ctx context.Context, run string, at time.Time, p Progres
 	return pp.task.disk.WriteFile(filepath.Join(pp.task.runDir, RefitFile), data, 0o600)
 }
 
-// refill sets a worktree up in which agents have worked: nothing of it is kept for others.
+// refill sets up a worktree in which agents have worked. Nothing of it is kept for other worktrees.
 func (pp *preparer) refill(ctx context.Context, c flow.Call, j Job) error {
 	if len(j.Setup.Warm) > 0 {
 		if _, whole, err := pp.warm.give(ctx, j); err != nil || whole {
@@ -79,7 +79,7 @@ func (pp *preparer) refill(ctx context.Context, c flow.Call, j Job) error {
 	return pp.setup.runCommands(ctx, c, j)
 }
 
-// Settle takes in what holds on this machine for a run whose worktree was brought. It comes after [Effects.LoadProgress].
+// Settle takes in what Refit recorded about a run's worktree on this machine. It is called after [Effects.LoadProgress].
 func (e *Effects) Settle(run string, p Progress) error {
 	data, err := durable.ReadBelow(e.preparer.task.runDir, RefitFile, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {

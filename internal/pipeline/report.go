@@ -24,32 +24,32 @@ type concludeIn struct {
 	Failure *flow.Failure `json:"failure,omitempty"`
 }
 
-// Report is how a run ended, also when it failed.
+// Report describes how a run ended, including one that failed.
 type Report struct {
 	Outcome  trellis.Outcome   `json:"outcome"`
 	Branch   string            `json:"branch,omitempty"`
 	Base     string            `json:"base,omitempty"`       // base commit
-	Stacked  string            `json:"stacked_on,omitempty"` // the task on whose branch that is
+	Stacked  string            `json:"stacked_on,omitempty"` // the task on whose branch Base is
 	Worktree string            `json:"worktree,omitempty"`
 	Commit   string            `json:"commit,omitempty"`
 	Rounds   int               `json:"rounds"`
 	Attempts int               `json:"attempts"`
 	Usage    trellis.Usage     `json:"usage"`
-	Executed bool              `json:"executed"` // some check was run by a command
+	Executed bool              `json:"executed"` // a command decided at least one check or criterion
 	Baseline Checks            `json:"baseline"`
 	Checks   Checks            `json:"checks"`
 	Criteria []CriterionResult `json:"criteria,omitempty"`
 	Notes    []string          `json:"notes,omitempty"`
-	Steps    workflow.Report   `json:"steps,omitzero"`   // of the plan
-	Proofs   string            `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
+	Steps    workflow.Report   `json:"steps,omitzero"`   // of the plan's steps
+	Proofs   string            `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, if everything is proven
 	Delivery Delivery          `json:"delivery,omitzero"`
-	// Implemented is the content hash that implement finished with, "" when it did not.
+	// Implemented is the content hash for which implement finished, "" if it did not.
 	Implemented string `json:"implemented,omitempty"`
-	// Content is the hash of what people wrote as it was taken in last.
+	// Content is the hash of what people wrote, as it was last taken in.
 	Content string `json:"content,omitempty"`
 }
 
-// Undecided says that no command had a say in the verdict, and why; both are empty where one had.
+// Undecided says, in words, that no command decided the verdict, and why; both are "" if a command did.
 func (r Report) Undecided() (what, why string) {
 	switch {
 	case r.Executed:
@@ -60,10 +60,10 @@ func (r Report) Undecided() (what, why string) {
 	return "Nothing was executed", "the project names no command that checks it"
 }
 
-// maxNotes is how many notes a report has at the most.
+// maxNotes is the maximum number of notes in a report.
 const maxNotes = 30
 
-// note adds the notes that the report has not yet, as long as there is room.
+// note adds the notes that the report does not have yet, up to maxNotes in all.
 func (r *Report) note(notes []string) {
 	for _, n := range notes {
 		if n = short(n); len(r.Notes) < maxNotes && !slices.Contains(r.Notes, n) {
@@ -72,7 +72,7 @@ func (r *Report) note(notes []string) {
 	}
 }
 
-// brief is the report without what report.md does not show.
+// brief returns the report without what report.md does not show.
 func (r Report) brief() Report {
 	bare := func(list []CommandResult, all bool) (out []CommandResult) {
 		for _, c := range list {
@@ -99,7 +99,7 @@ type reporter struct {
 
 // conclude writes report.md.
 func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
-	if err := w.repo.Index().EndRun(ctx, w.guard.worktree()); err != nil { // which is no reason to say nothing else
+	if err := w.repo.Index().EndRun(ctx, w.guard.worktree()); err != nil { // the report is written in any case
 		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
 	}
 	h, err := journal.Read(w.task.runDir)
@@ -114,8 +114,8 @@ func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (st
 	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
 }
 
-// planOf is the plan that a run went by; when it took none in, the one that is there. One that can't be read is
-// why the run failed, or none.
+// planOf returns the plan that a run used, or the current one if it took none in. It returns nil if there is none, or if it can't
+// be read, which is then why the run failed.
 func (w *reporter) planOf(r Report) (*plan.Plan, error) {
 	read := func() (*plan.Plan, error) { return ReadPlan(w.store, w.task.dir) }
 	if r.Content != "" {
@@ -128,7 +128,7 @@ func (w *reporter) planOf(r Report) (*plan.Plan, error) {
 	return p, err
 }
 
-// Tell writes report.md anew, with what became of a delivery after the run.
+// Tell writes report.md again, with the result of a delivery after the run.
 func (w *reporter) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
 	in.Report.Delivery = d
 	in.Report.note(d.Notes)

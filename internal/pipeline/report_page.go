@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// page is report.md: how the run ended, what was checked with which result, what the plan left to people, what
-// it took. said is what people said to the work before.
+// page returns report.md: how the run ended, what was checked with which result, what the plan left to people, and what the run
+// used up. said is people's feedback on the work before the run.
 func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 	var b strings.Builder
 	r := in.Report
@@ -73,7 +73,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 	return b.String()
 }
 
-// boxed says in which sandbox agents and commands ran, "" when in none.
+// boxed names the sandbox in which agents and commands ran, and how many of their calls, "" if none did.
 func boxed(h *journal.History) string {
 	name, in, all := "", 0, 0
 	count := func(sandbox string) {
@@ -104,7 +104,7 @@ func boxed(h *journal.History) string {
 	return fmt.Sprintf("%s, %d of %d calls of agents and commands", name, in, all)
 }
 
-// stackedOn says on whose branch the work began.
+// stackedOn says on which task's branch the work began, "" if on the base branch.
 func stackedOn(r Report) string {
 	if r.Stacked == "" {
 		return ""
@@ -112,8 +112,8 @@ func stackedOn(r Report) string {
 	return r.Stacked + ", which was not merged: merge that first"
 }
 
-// planned is what a plan says to people who look at the work: what it decided, took for granted and left out; of
-// a run that failed, how to go back.
+// planned writes what a plan tells people who review the work: its decisions, assumptions and omissions, and for a failed run how
+// to roll back.
 func planned(b *strings.Builder, p *plan.Plan, failed bool) {
 	list := append(decisions(p), section{"Preconditions", demands(p)})
 	if failed {
@@ -131,7 +131,7 @@ func outcome(r Report, fail *flow.Failure) string {
 	return "paused: " + fail.Code
 }
 
-// Took says what agents used, in words.
+// Took describes what agents used, in words.
 func Took(u trellis.Usage) string {
 	cost := "cost unknown"
 	if u.CostUSD != nil {
@@ -146,8 +146,8 @@ func Took(u trellis.Usage) string {
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
-// ChecksTook is how many seconds the project's checks ran in a run, those of criteria too, and how many one run of all of them
-// takes, by the last one that passed: 0 when none did.
+// ChecksTook returns how many seconds the project's checks, including those of criteria, ran in a run, and how many one run of all
+// of them takes, by the last one that passed: 0 if none did.
 func ChecksTook(h *journal.History) (all, once float64) {
 	criteria := 0.0
 	for _, e := range h.Calls {
@@ -164,7 +164,7 @@ func ChecksTook(h *journal.History) (all, once float64) {
 		if e.Activity != string(prove) {
 			once = commands
 		}
-		if judged > 0 { // else they were asked elsewhere
+		if judged > 0 { // else the criteria were decided in another activity
 			criteria = judged
 		}
 	}
@@ -174,7 +174,7 @@ func ChecksTook(h *journal.History) (all, once float64) {
 	return all, once
 }
 
-// ChecksIn is what the project's commands said in an activity, those of criteria too, false when it ran none.
+// ChecksIn returns the results of the project's commands in an activity, including those of criteria, false if it ran none.
 func ChecksIn(e journal.Entry) (c Checks, ran bool) {
 	switch e.Activity {
 	case string(baseline), string(verify), string(final):
@@ -185,7 +185,7 @@ func ChecksIn(e journal.Entry) (c Checks, ran bool) {
 	return c, ran
 }
 
-// took is how many seconds the commands take, and how many of that they ran now.
+// took returns how many seconds the commands take, and for how many of these they ran in this activity.
 func (c Checks) took() (all, now float64) {
 	add := func(seconds float64, earlier bool) {
 		if all += seconds; !earlier {
@@ -216,9 +216,9 @@ func criteriaTable(b *strings.Builder, list []CriterionResult) {
 	b.WriteByte('\n')
 }
 
-// stepTable tells what came of the plan's steps, which of them did not end well and why, and what is proven.
+// stepTable writes the results of the plan's steps, which of them did not end well and why, and what is proven.
 func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
-	if p == nil || code < 2 { // the runs of old gave the whole plan to one agent
+	if p == nil || code < 2 { // runs of these versions gave the whole plan to one agent
 		return
 	}
 	r, verifying := in.Report.Steps, len(p.Steps)-p.VerificationAt()
@@ -242,7 +242,7 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 	}
 }
 
-// worst are the steps that did not end well, with their causes.
+// worst writes the steps that did not end well, with their causes.
 func worst(b *strings.Builder, r workflow.Report) {
 	if len(r.Worst) == 0 {
 		return
@@ -301,7 +301,7 @@ func checks(b *strings.Builder, in concludeIn) {
 	}
 }
 
-// phaseTable is one row for each call of an agent, each run of checks, and each command of a step that failed.
+// phaseTable writes one row for each call of an agent, each run of checks, and each command of a step that failed.
 func phaseTable(b *strings.Builder, h *journal.History) {
 	b.WriteString("## Phases\n\n| What | Began | Seconds | Result |\n| --- | --- | --- | --- |\n")
 	for _, e := range h.Calls {
@@ -313,7 +313,7 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 	b.WriteByte('\n')
 }
 
-// cold names the phases whose calls could have had some of their input from the provider's cache, and had not.
+// cold names the phases whose calls could have had part of their input from the provider's cache, but had none.
 func cold(b *strings.Builder, h *journal.History) {
 	var made []agentcall.Made
 	var ids []string
@@ -331,7 +331,7 @@ func cold(b *strings.Builder, h *journal.History) {
 	}
 }
 
-// came is what an activity came to, in a few words.
+// came returns the result of an activity, in a few words.
 func came(e journal.Entry) string {
 	var reply agentcall.Reply
 	var checks Checks
@@ -349,7 +349,7 @@ func came(e journal.Entry) string {
 	return "done"
 }
 
-// commandOf is how the command ended that an activity of a step ran, zero when it ran none.
+// commandOf returns how the command ended that an activity of a step ran, the zero value if it ran none.
 func commandOf(e journal.Entry) workflow.Ran {
 	var ran workflow.Ran
 	if json.Unmarshal(e.Out, &ran) != nil || ran.Command == "" {
@@ -372,7 +372,7 @@ func replied(r agentcall.Reply) string {
 	return how
 }
 
-// hits says how much of the input came from the provider's cache, "" where nothing did.
+// hits says how much of the input came from the provider's cache, "" if nothing did.
 func hits(u trellis.Usage) string {
 	if u.CachedTokens == 0 {
 		return ""
@@ -396,8 +396,8 @@ func verified(c Checks) string {
 	return "failed: " + strings.Join(failed, ", ")
 }
 
-// worthTelling reports whether people want to know of an activity: of what the steps of a plan do besides their agents'
-// calls, only of what failed.
+// worthTelling reports whether people want to see an activity. Of the activities of the plan's steps, besides agent calls, they
+// see only those that failed.
 func worthTelling(e journal.Entry) bool {
 	switch e.Activity {
 	case string(writeStatus), string(observe), string(claim), string(conclude):
@@ -406,7 +406,7 @@ func worthTelling(e journal.Entry) bool {
 	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
 }
 
-// quote is a text of somebody else in a page of Markdown: as it is, in a block that nothing in it ends.
+// quote returns a foreign text as a block of Markdown that nothing in the text can end.
 func quote(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
 func cell(s string) string {

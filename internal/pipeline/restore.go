@@ -26,9 +26,9 @@ type restorer struct {
 	task *taskDir
 }
 
-// begin is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
-// be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
-// is saved first, and notes say where. The caller calls end when it is done, with how it ended.
+// begin returns the worktree as it was when a call was entered for the first time, so that what its commands leave behind can be
+// undone. What an interrupted attempt left is undone now; since a person may have worked there since, it is backed up first, and
+// notes say where. The caller calls end with the error with which the call ended.
 func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapshot.Snapshot, notes []string, end func(*error), err error) {
 	m := r.task.checkpoint(c)
 	known, err := m.read()
@@ -36,7 +36,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 		return nil, nil, nil, err
 	}
 	if known == "" {
-		err = m.clear() // of a run of the same number whose journal is gone
+		err = m.clear() // left by a run of the same number whose journal is gone
 	}
 	if err == nil {
 		snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
@@ -56,7 +56,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 	return snap, notes, end, nil
 }
 
-// takeBack makes the worktree again what it was, once what it is now is saved.
+// takeBack restores the tree was in the worktree, after backing up its current files.
 func (r *restorer) takeBack(ctx context.Context, c flow.Call, j Job, snap *snapshot.Snapshot, was string) (notes []string, err error) {
 	if snap.Tree == was {
 		return nil, nil
@@ -67,7 +67,7 @@ func (r *restorer) takeBack(ctx context.Context, c flow.Call, j Job, snap *snaps
 	return notes, err
 }
 
-// backUp saves what an entry of a call that was cut off left in the worktree.
+// backUp backs up what an interrupted attempt of a call left in the worktree.
 func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, error) {
 	ref := r.task.backupRef(c)
 	if _, err := snapshot.NewBackups(r.repo).Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
@@ -76,8 +76,8 @@ func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, er
 	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
 }
 
-// finishEarlier puts right what a call of an earlier run left in the worktree, which did not come so far itself. Of one that is no more
-// nothing is left: it was taken away to begin afresh, or made again before any work was in it.
+// finishEarlier cleans up what interrupted calls of an earlier run left in the worktree. If that worktree no longer exists, since
+// it was removed to begin again, or made again before any work was in it, only their checkpoints are removed.
 func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn, made bool) (notes []string, err error) {
 	var left []checkpoint
 	err = filepath.WalkDir(r.task.runDir, func(path string, e fs.DirEntry, err error) error {
@@ -132,7 +132,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 	return notes, m.clear()
 }
 
-// strayPaths are the paths that are not committed. What the commands of an entry left that was cut off is taken away, with their commits.
+// strayPaths returns the uncommitted paths. It first removes the files and commits that commands of an interrupted attempt left.
 func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpoint, out *Checks) (left []string, err error) {
 	was, err := m.read()
 	if err != nil {
@@ -156,25 +156,25 @@ func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpo
 	return nil, err
 }
 
-// uncommitted are the paths of the worktree that are not committed, our own left out.
+// uncommitted returns the uncommitted paths of the worktree, except those of Trellis.
 func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err error) {
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	entries, err := r.repo.Index().Status(ctx, j.Worktree, Outside(j)...)
 	for _, e := range entries {
-		if e.Path != ".trellis/" { // which git names for what is left out in it
+		if e.Path != ".trellis/" { // which git lists for the excluded paths in it
 			paths = append(paths, e.Path)
 		}
 	}
 	return paths, err
 }
 
-// allCommitted is what baseline notes, before the commit, when nothing stands in the worktree that is not committed.
+// allCommitted is what baseline records, in front of the commit, if the worktree holds nothing uncommitted.
 const allCommitted = "committed"
 
-// uncommit takes commits away that commands of the project made since the branch ended in head, and notes it. What they hold stands in
-// the worktree then, uncommitted.
+// uncommit removes the commits that commands of the project made since the branch ended in head, and notes that. What they changed
+// stays in the worktree, uncommitted.
 func (r *restorer) uncommit(ctx context.Context, c flow.Call, j Job, head, who string, notes []string) ([]string, error) {
 	ref := r.task.backupRef(c) + "-commits"
 	moved, err := snapshot.NewBackups(r.repo).Rewind(ctx, j.Worktree, j.Branch, head, ref)
@@ -184,7 +184,7 @@ func (r *restorer) uncommit(ctx context.Context, c flow.Call, j Job, head, who s
 	return notes, err
 }
 
-// refuseLeft fails where worktree.setup left what git would commit, or made a commit itself. It is undone, and saved.
+// refuseLeft returns a failure if worktree.setup made commits, or left files that git would commit. They are backed up and undone.
 func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, was beforeSetup) error {
 	notes, err := r.uncommit(ctx, c, j, was.Head, "worktree.setup", nil)
 	if err != nil {
@@ -205,10 +205,10 @@ func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, was befor
 	return flow.Fail(string(trellis.HookFailed), "%s", strings.Join(notes, "; "))
 }
 
-// memoFolder is where a call keeps its memo, in its own folder.
+// memoFolder is where a call keeps its checkpoint, in the call's own folder.
 const memoFolder = "before"
 
-// checkpoint is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
+// checkpoint is what the first attempt of a call records for later ones, in case it is interrupted. A power cut may lose it.
 type checkpoint struct {
 	dir string
 	c   flow.Call
@@ -218,12 +218,12 @@ func (d *taskDir) checkpoint(c flow.Call) checkpoint {
 	return checkpoint{filepath.Join(d.runDir, agentcall.Folder(c), memoFolder), c}
 }
 
-// maxMemo is the most that a memo says: a few hashes.
+// maxMemo is the maximum size of a checkpoint's files, in bytes. They hold a few hashes.
 const maxMemo = 64 << 10
 
 func (m checkpoint) path(name string) string { return filepath.Join(m.dir, name) }
 
-// read is what an earlier entry of this call noted, "" for nothing.
+// read returns what an earlier attempt of this call recorded, "" for nothing.
 func (m checkpoint) read() (string, error) {
 	if m.c.Attempt == 1 {
 		return "", nil
@@ -235,16 +235,16 @@ func (m checkpoint) read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading what %s began with: %w", m.c.ID, err)
 	}
-	if bytes.IndexByte(data, 0) >= 0 { // what a power cut left
+	if bytes.IndexByte(data, 0) >= 0 { // left by a power cut
 		return "", nil
 	}
 	return string(data), nil
 }
 
-// headFile is where the branch ended before preconditions, in the folder of their call.
+// headFile records the tip of the branch before preconditions, in the folder of their call.
 const headFile = "head.json"
 
-// head is where the branch ended, "" where that was not noted: commands of the call may commit.
+// head returns the recorded tip of the branch, "" if there is none: commands of the call may have made commits.
 func (m checkpoint) head() (commit string) {
 	data, err := durable.ReadBelow(filepath.Dir(m.dir), headFile, maxMemo)
 	if err != nil || json.Unmarshal(data, &commit) != nil {
@@ -262,7 +262,7 @@ func (m checkpoint) clear() error {
 	return nil
 }
 
-// end forgets it, unless the call did not come so far as to put things right: then the next entry does, or the next run.
+// end removes the checkpoint, unless err kept the call from cleaning up: then the next attempt does, or the next run.
 func (m checkpoint) end(err error) error {
 	if err != nil && !errors.As(err, new(*flow.Failure)) {
 		return nil

@@ -5,13 +5,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Resume: a commit that an earlier run verified and could not deliver is not made once more.
-
-// resumeVerified goes on with the commit that an earlier run verified and could not deliver, unless something was changed since: brings
-// it up to its base, and has it verified there. What is wrong then is what the rounds begin with.
+// resumeVerified continues with the commit that an earlier run verified and could not deliver, unless something was changed since:
+// it brings the commit up to its base and verifies it there. If something is wrong then, the rounds begin with that.
 func (r *run) resumeVerified(f flow.Flow) (done bool, err error) {
 	was := r.in.Undelivered
-	if was == nil || r.in.Feedback != nil { // with what people say to it, it is worked on in any case
+	if was == nil || r.in.Feedback != nil { // feedback means more work in any case
 		return false, nil
 	}
 	in := f.In("verified")

@@ -26,8 +26,8 @@ type setup struct {
 	trust    *trustJudge
 }
 
-// copyFiles copies files that git does not have, .env say, from the main checkout. Where git has them there, the commit that is checked
-// out has to be trusted, as another one may be by the time they were copied.
+// copyFiles copies files that git does not have, .env say, from the main checkout. If git has them there, the commit that is
+// checked out has to be trusted, both before and after copying, since another one may be checked out meanwhile.
 func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err error) {
 	if err := su.trust.trustedCopies(ctx, j); err != nil {
 		return nil, err
@@ -53,8 +53,7 @@ func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err erro
 	return notes, err
 }
 
-// writePointer makes the folder for renderings, which hides itself from git, and the pointer that older agents
-// look for.
+// writePointer makes the folder for files that agents read, which hides itself from git, and the pointer that older agents expect.
 func (su *setup) writePointer(j Job) error {
 	root, err := ownFolder(j.Worktree)
 	if err != nil {
@@ -72,7 +71,7 @@ func (su *setup) writePointer(j Job) error {
 	return root.WriteFile(currentTask, []byte(su.store.Rel(su.task.dir)+"\n"), 0o644)
 }
 
-// runCommands runs the project's own commands that make a fresh worktree ready, dependencies say.
+// runCommands runs the project's own commands that make a fresh worktree ready, by installing dependencies, say.
 func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 	for i, line := range j.Setup.Run {
 		res, err := su.commands.run(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), j.Worktree, line, j.Setup.Timeout)
@@ -90,8 +89,8 @@ func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 	return nil
 }
 
-// standing is where the setup commands of a run stand, to be said behind their setting; "" when they stand nowhere any more, or that
-// can't be told.
+// standing returns the file and line where the setup commands of a run are configured, in parentheses, "" if they are no longer
+// configured, or the settings can't be read.
 func (su *setup) standing(run []string) string {
 	files, known := settingsOfProject(su.store.Root)
 	if !known {
@@ -105,7 +104,7 @@ func (su *setup) standing(run []string) string {
 	return ""
 }
 
-// ownFolder opens a worktree and sees to it that the folder of Trellis in it is one.
+// ownFolder opens a worktree, and makes sure that the folder of Trellis in it is a folder.
 func ownFolder(worktree string) (*os.Root, error) {
 	root, err := os.OpenRoot(worktree)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +128,7 @@ func ownFolder(worktree string) (*os.Root, error) {
 	return root, nil
 }
 
-// copyOne copies one of them from a folder into the worktree, and returns where, "" when it is there already.
+// copyOne copies a file or folder into the worktree. copied is its new path, "" if it exists already or there is nothing to copy.
 func copyOne(folder string, j Job, name string) (copied, note string, err error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leaves the repository", name)
@@ -153,7 +152,7 @@ func copyOne(folder string, j Job, name string) (copied, note string, err error)
 	return to, "", nil
 }
 
-// inside reports whether a path without links is below root.
+// inside reports whether path, which has no symbolic links, is below root.
 func inside(root, path string) bool {
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		root = real
@@ -162,7 +161,7 @@ func inside(root, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// copyTree copies a file or a folder, which appears at once and whole.
+// copyTree copies a file or a folder, which appears at its new path at once and complete.
 func copyTree(from, to string) error {
 	st, err := os.Stat(from)
 	if err != nil {
@@ -172,7 +171,7 @@ func copyTree(from, to string) error {
 		return err
 	}
 	temp := filepath.Join(filepath.Dir(to), durable.TempPrefix+filepath.Base(to))
-	if err := os.RemoveAll(temp); err != nil { // of a copy that was cut off
+	if err := os.RemoveAll(temp); err != nil { // left by an interrupted copy
 		return err
 	}
 	if st.IsDir() {
@@ -187,7 +186,7 @@ func copyTree(from, to string) error {
 }
 
 func copyFile(from, to string, mode fs.FileMode) error {
-	real, err := filepath.EvalSymlinks(from) // the caller has looked that it is inside
+	real, err := filepath.EvalSymlinks(from) // the caller has checked that it is inside
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// maxSaid is how long one note may be, and the evidence of a criterion, in bytes.
+// maxSaid is the maximum length of a note, and of the evidence for a criterion, in bytes.
 const maxSaid = 400
 
-// short is a text that fits into a record beside others.
+// short cuts a text to maxSaid, so that it fits into a record beside others.
 func short(s string) string { return text.Cut(s, maxSaid) }
 
-// joinSome joins sentences, the first of them when there are many.
+// joinSome joins sentences, only the first of them if there are many.
 func joinSome(said []string) string {
 	if len(said) > 10 {
 		said = append(said[:10:10], fmt.Sprintf("and %d more", len(said)-10))
@@ -21,7 +21,7 @@ func joinSome(said []string) string {
 	return strings.Join(said, "; ")
 }
 
-// few is a list that fits into a record: the first paths, cut where they are long, and how many more there are.
+// few shortens a list so that it fits into a record: the first paths, cut if they are long, and how many more there are.
 func few(paths []string) []string {
 	const most, long = 20, 200
 	if len(paths) > most {
@@ -33,7 +33,7 @@ func few(paths []string) []string {
 	return paths
 }
 
-// tail is the end of what a command said.
+// tail returns the end of what a command printed, n bytes at most.
 func tail(s string, n int) string {
 	return text.Tail(strings.TrimSpace(strings.ToValidUTF8(s, "�")), n)
 }

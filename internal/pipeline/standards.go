@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Standards are what decides whether a task's work is accepted, read from the main checkout: lines by the name of where they
-// stand. A file that can't be read has no entry: no run is judged by it.
+// Standards decide whether a task's work is accepted, as read from the main checkout: lines by the name of the file or source that
+// has them. A file that can't be read has no entry: no run is judged by it.
 type Standards map[string][]string
 
-// byCommands names the commands that decide, wherever they stand.
+// byCommands is the name of the deciding commands, whatever their source.
 const byCommands = "verify"
 
-// StandardsOf reads those of the task in dir.
+// StandardsOf reads the standards of the task in dir.
 func StandardsOf(s taskdir.Store, dir string) Standards {
 	all := Standards{}
 	if prd, err := taskdir.ReadFile(dir, taskdir.PRD); err == nil {
@@ -54,7 +54,7 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 
 const hashPrefix = "sha256:"
 
-// stating are the criteria of a prd.md. One that has none is one as a whole.
+// stating returns the criteria of a prd.md. If it has none, the file as a whole is one, by its hash.
 func stating(prd []byte) (lines []string) {
 	for _, c := range statedIn(string(prd)) {
 		line := text.OneLine(c.Text)
@@ -72,7 +72,7 @@ func stating(prd []byte) (lines []string) {
 	return lines
 }
 
-// commandsOf are those that would be claimed now, but for a plan's, which stand for themselves.
+// commandsOf returns the commands that would be claimed now, except those of a plan, which has its own entry.
 func commandsOf(root string, t *taskdir.Task) (lines []string, known bool) {
 	list, source := t.Pipeline.Verify, fromTask
 	if len(list) == 0 {
@@ -92,7 +92,7 @@ func commandsOf(root string, t *taskdir.Task) (lines []string, known bool) {
 	return lines, true
 }
 
-// settingsOfProject are the files that say the settings of a project, as they are now.
+// settingsOfProject returns the files with the current settings of a project, known as false if one can't be read.
 func settingsOfProject(root string) (files config.Files, known bool) {
 	files.Root = root
 	for name, to := range map[string]*config.File{"config.yaml": &files.Config, "worktree.yaml": &files.Worktree} {
@@ -119,7 +119,7 @@ func commandsOfProject(root string) (list []string, known bool) {
 	return c.Verify, true
 }
 
-// differ are the names of what is not the same in both, of what both could read.
+// differ returns the names of the entries, of those that both sides have, whose change may weaken the standards.
 func (s Standards) differ(now Standards) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if is, known := now[name]; known && !widened(s[name], is) {
@@ -129,14 +129,14 @@ func (s Standards) differ(now Standards) (names []string) {
 	return names
 }
 
-// widened reports whether all that was is still there: a criterion or a command more weakens nothing. What is told by a hash, or
-// stands where nothing did, may say anything.
+// widened reports whether is still has all that was had: one more criterion or command weakens nothing. A hash, or an entry that
+// was empty before, may say anything.
 func widened(was, is []string) bool {
 	more := without(is, was)
 	return len(without(was, is)) == 0 && (len(more) == 0 || len(was) > 0 && !hashed(is))
 }
 
-// without are the lines that others do not have.
+// without returns the lines that others does not have.
 func without(lines, others []string) (rest []string) {
 	for _, l := range lines {
 		if !slices.Contains(others, l) {
@@ -146,7 +146,7 @@ func without(lines, others []string) (rest []string) {
 	return rest
 }
 
-// tell says in words how one differs from what it was.
+// tell describes how an entry differs in now.
 func (s Standards) tell(name string, now Standards) string {
 	if hashed(s[name]) || hashed(now[name]) {
 		return name
@@ -161,18 +161,18 @@ func (s Standards) tell(name string, now Standards) string {
 	return fmt.Sprintf("%s: %s", name, strings.Join(said, "; "))
 }
 
-// hashed reports whether lines stand for a file as a whole.
+// hashed reports whether lines are the hash of a whole file.
 func hashed(lines []string) bool {
 	return len(lines) == 1 && strings.HasPrefix(lines[0], hashPrefix)
 }
 
-// Unconfirmed is what was changed of a task's standards while its agents were at work, until people agree to it.
+// Unconfirmed is what was changed of a task's standards while its agents were at work, until people approve it.
 type Unconfirmed struct {
-	Was  Standards `json:"was"`  // what counts, of what was changed
-	Said []string  `json:"said"` // decisions that were written down when it was seen: none of them is about it
+	Was  Standards `json:"was"`  // the former entries, which count
+	Said []string  `json:"said"` // decisions that existed when the change was found: none of them is about it
 }
 
-// writtenDown are decisions as they can be told apart, bound to a plan or not yet.
+// writtenDown returns a key for each decision, which is the same before and after the decision is bound to a plan.
 func writtenDown(list []proof.Approval) (keys []string) {
 	for _, a := range list {
 		keys = append(keys, fmt.Sprintf("%q %q %q %q %d", a.Step, a.Decision, a.By, a.Reason, a.At.UnixNano()))
@@ -180,7 +180,7 @@ func writtenDown(list []proof.Approval) (keys []string) {
 	return keys
 }
 
-// since are the decisions of list besides those that were written down before, each as often as it was.
+// since returns the decisions of list that are not among those before, of equal ones as many as were added.
 func since(list []proof.Approval, before []string) (later []proof.Approval) {
 	before = slices.Clone(before)
 	for i, key := range writtenDown(list) {
@@ -193,19 +193,19 @@ func since(list []proof.Approval, before []string) (later []proof.Approval) {
 	return later
 }
 
-// unconfirmedFile keeps it in run/, from one run to the next.
+// unconfirmedFile keeps Unconfirmed in run/, from one run to the next.
 const (
 	unconfirmedFile = "unconfirmed.json"
 	maxStandards    = 16 << 20
 )
 
-// ReadUnconfirmed is that of the task in dir, with nothing in it when there is none.
+// ReadUnconfirmed reads the Unconfirmed of the task in dir, empty if there is none.
 func ReadUnconfirmed(dir string) (u Unconfirmed, err error) {
 	err = readRecord(dir, unconfirmedFile, &u)
 	return u, err
 }
 
-// readRecord reads what is kept in run/ of the task in dir of its standards, nothing when there is no such file.
+// readRecord decodes a file on the standards, in run/ of the task in dir. If the file does not exist, to stays as it is.
 func readRecord(dir, name string, to any) error {
 	data, err := durable.ReadBelow(filepath.Join(dir, taskdir.Run), name, maxStandards)
 	switch {
@@ -220,7 +220,7 @@ func readRecord(dir, name string, to any) error {
 	return nil
 }
 
-// Changes say in words how what counts differs from what the task's directory says now.
+// Changes describes how the standards that count differ from those in the task's directory now.
 func (u Unconfirmed) Changes(s taskdir.Store, dir string) (said []string) {
 	if len(u.Was) == 0 {
 		return nil
@@ -232,12 +232,12 @@ func (u Unconfirmed) Changes(s taskdir.Store, dir string) (said []string) {
 	return said
 }
 
-// AskedAbout says what people are asked when that was changed while agents were at work.
+// AskedAbout says what people have to approve after these changes were made while agents were at work.
 func AskedAbout(changes []string) string {
 	return "approval of what was changed while an agent was at work (" + strings.Join(changes, "; ") + ")"
 }
 
-// edit is what a command of Trellis that a person typed made of one of a task's standards.
+// edit is the change of one of a task's standards by a Trellis command that a person ran.
 type edit struct {
 	Name string   `json:"name"`
 	From []string `json:"from"`
@@ -246,14 +246,14 @@ type edit struct {
 
 type edits []edit
 
-// editsFile keeps the last of them in run/.
+// editsFile keeps the last edits in run/.
 const (
 	editsFile = "edits.json"
 	mostEdits = 100
 )
 
-// Edited has a run of the task in dir, if there is any, take in what a person's command does to what judges its work, also
-// while an agent is at work. It is called under the task's write lock.
+// Edited runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
+// accepts such changes, even while an agent is at work. Edited is called under the task's write lock.
 func Edited(s taskdir.Store, dir string, do func() error) error {
 	before := StandardsOf(s, dir)
 	if err := do(); err != nil {
@@ -269,7 +269,7 @@ func Edited(s taskdir.Store, dir string, do func() error) error {
 		list = append(list, edit{name, before[name], now[name]})
 	}
 	if _, err := os.Stat(filepath.Join(dir, taskdir.Run)); len(changed) == 0 || err != nil {
-		return nil // no agent was ever at work
+		return nil // no agent has been at work
 	}
 	data, err := json.Marshal(list[max(0, len(list)-mostEdits):])
 	if err != nil {
@@ -278,7 +278,7 @@ func Edited(s taskdir.Store, dir string, do func() error) error {
 	return s.Disk.WriteFile(filepath.Join(dir, taskdir.Run, editsFile), data, 0o600)
 }
 
-// lead reports whether nothing but these edits, in their order, leads from one state to another.
+// lead reports whether these edits, in their order, and nothing else lead from one state to another.
 func (e edits) lead(name string, from, to []string) bool {
 	for _, one := range e {
 		if one.Name == name && slices.Equal(one.From, from) {

@@ -18,18 +18,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// standardsFile is in the folder of a call what its work was judged by when it began, until somebody looked again.
+// standardsFile, in the folder of a call, has the standards from when the call began, until they are compared.
 const standardsFile = "standards.json"
 
-// standardsWatch watches what judges the work.
+// standardsWatch finds changes to the standards by which the work is judged.
 type standardsWatch struct {
 	store taskdir.Store
 	task  *taskDir
 	mu    sync.Mutex
 }
 
-// watch looks what judges the work before something that runs what agents want to be run. The function that it
-// returns looks again, and keeps what was changed meanwhile for people to agree to: who says what happened.
+// watch reads the standards before a call that runs an agent, or code that agents may have written. The function that it returns
+// reads them again, and keeps changes for people to approve; who says what happened in between.
 func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []string, err error), err error) {
 	before, err := atFirst(sw.task, c, standardsFile, maxStandards, func() (Standards, error) { return StandardsOf(sw.store, sw.task.dir), nil })
 	if err != nil {
@@ -37,13 +37,13 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 	}
 	return func(who string) ([]string, error) {
 		now, changed, err := sw.changedByHand(before)
-		if err == nil && len(changed) > 0 { // or a command of a person's has replaced a file, and not yet said so
+		if err == nil && len(changed) > 0 { // a person's command may have replaced a file and not recorded that yet
 			err = taskdir.Look(sw.store, sw.task.dir, func() (err error) {
 				now, changed, err = sw.changedByHand(before)
 				return err
 			})
 		}
-		if err != nil && !errors.Is(err, taskdir.ErrNotFound) { // of a task that git took away, what was seen of it first counts
+		if err != nil && !errors.Is(err, taskdir.ErrNotFound) { // if git removed the task, the first comparison counts
 			return nil, err
 		}
 		if len(changed) > 0 {
@@ -65,7 +65,7 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 	}, nil
 }
 
-// changedByHand is what judges now, and the names of what differs, without what commands of Trellis made of it.
+// changedByHand returns the current standards, and the names of those that something other than a command of Trellis changed.
 func (sw *standardsWatch) changedByHand(before Standards) (now Standards, changed []string, err error) {
 	now = StandardsOf(sw.store, sw.task.dir)
 	var made edits
@@ -75,8 +75,8 @@ func (sw *standardsWatch) changedByHand(before Standards) (now Standards, change
 	return now, slices.DeleteFunc(before.differ(now), func(name string) bool { return made.lead(name, before[name], now[name]) }), nil
 }
 
-// keepUnconfirmed keeps that these standards were changed. What counted at first does until people agree, and only what
-// they say from now on is about it.
+// keepUnconfirmed records that these standards were changed. The original ones count until people approve the change, and only
+// later decisions are about it.
 func (sw *standardsWatch) keepUnconfirmed(before Standards, changed []string) error {
 	sw.mu.Lock()
 	defer sw.mu.Unlock()
@@ -104,7 +104,7 @@ func (sw *standardsWatch) keepUnconfirmed(before Standards, changed []string) er
 	return sw.task.disk.WriteFile(filepath.Join(sw.task.runDir, unconfirmedFile), data, 0o600)
 }
 
-// confirm forgets what was changed: people agreed to how it is now, or put it back.
+// confirm removes the record of changes: people approved the current standards, or reverted the changes.
 func (sw *standardsWatch) confirm() error {
 	u, err := ReadUnconfirmed(sw.task.dir)
 	if err != nil || len(u.Was) == 0 {
@@ -113,7 +113,7 @@ func (sw *standardsWatch) confirm() error {
 	now := StandardsOf(sw.store, sw.task.dir)
 	for name := range u.Was {
 		if _, known := now[name]; !known {
-			return nil // it is looked at again when it can be read
+			return nil // it is compared when it can be read again
 		}
 	}
 	if err := os.Remove(filepath.Join(sw.task.runDir, unconfirmedFile)); err != nil {
@@ -122,10 +122,10 @@ func (sw *standardsWatch) confirm() error {
 	return nil
 }
 
-// deciding are activities that run commands, which may be what agents wrote.
+// deciding lists the activities that run commands, which agents may have written.
 var deciding = []string{string(baseline), string(verify), string(prove), string(final), "script", "items", "proof"}
 
-// around does one of those, and sees what it changed of what judges.
+// around runs an activity, and if it is one of deciding records what it changed in the standards.
 func (sw *standardsWatch) around(ctx context.Context, c flow.Call, in json.RawMessage, act flow.Activity) (any, error) {
 	if !slices.Contains(deciding, act.Name) {
 		return act.Run(ctx, c, in)

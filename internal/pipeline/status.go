@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-const writeStatus flow.Act[TaskState, int64] = "status" // returns the revision it wrote
+const writeStatus flow.Act[TaskState, int64] = "status" // returns the revision that it wrote
 
-// TaskState is what task.json is to say.
+// TaskState is what is written to task.json about a run.
 type TaskState struct {
 	Status   trellis.Status  `json:"status"`
 	Phase    string          `json:"phase,omitempty"`
@@ -29,16 +29,16 @@ type TaskState struct {
 	Usage    trellis.Usage   `json:"usage"`
 	Commit   string          `json:"commit,omitempty"`
 	PRURL    string          `json:"pr_url,omitempty"`
-	Asks     bool            `json:"asks,omitempty"` // people's yes to the plan is required
-	Job      *Job            `json:"job,omitempty"`  // branch, base, worktree: once, after the claim
+	Asks     bool            `json:"asks,omitempty"` // people's approval of the plan is required
+	Job      *Job            `json:"job,omitempty"`  // branch, base, worktree: after the claim, and when the base has changed
 }
 
-// StateWritten is the state that an activity with this input puts into task.json; false when it is another activity.
+// StateWritten returns the state that an activity with this input writes to task.json, false if it is another activity.
 func StateWritten(activity string, in json.RawMessage) (s TaskState, ok bool) {
 	return s, activity == string(writeStatus) && json.Unmarshal(in, &s) == nil
 }
 
-// Why is the failure in words, "" without one.
+// Why returns the failure in words, "" if there is none.
 func (s TaskState) Why() string {
 	if s.Failure == nil {
 		return ""
@@ -46,7 +46,7 @@ func (s TaskState) Why() string {
 	return s.Failure.Error()
 }
 
-// enter writes the phase to task.json; the first time, with what the claim fixed.
+// enter writes the phase to task.json, the first time with what the claim fixed.
 func (r *run) enter(f flow.Flow, phase string) error {
 	s := r.taskState(trellis.InProgress)
 	s.Phase = phase
@@ -56,7 +56,7 @@ func (r *run) enter(f flow.Flow, phase string) error {
 	return err
 }
 
-// addJob adds what task.json does not know yet of where the work stands.
+// addJob adds branch, base and worktree to s, unless task.json has them already.
 func (r *run) addJob(s *TaskState) {
 	if r.told != r.job.BaseCommit {
 		s.Job, r.told = &r.job, r.job.BaseCommit
@@ -67,12 +67,11 @@ func (r *run) taskState(to trellis.Status) TaskState {
 	return TaskState{Status: to, Phase: r.phase, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1, Usage: r.rep.Usage}
 }
 
-// write makes task.json say how the run stands. What people own in it stays; a status that an editor's
-// old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox, and nothing
-// written over it as long as it stands.
+// write writes the state of the run to task.json. Fields that people own stay; a status that an editor's old buffer or git brought
+// back is corrected; a person's order (cancel, stop) is left to the mailbox, and not overwritten as long as it is in effect.
 func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int64, error) {
 	t, err := w.writeOnce(ctx, s)
-	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
+	for errors.Is(err, errOrdered) { // the mailbox ends or suspends the run, unless the order is withdrawn before
 		if err := patience.Sleep(ctx, retryDelay); err != nil {
 			return 0, err
 		}
@@ -101,7 +100,7 @@ func (w *statusWriter) writeOnce(ctx context.Context, s TaskState) (*taskdir.Tas
 	})
 }
 
-// raiseRevision lifts the revision of a task.json that git took back above all that were written.
+// raiseRevision raises the revision of a task.json that git reverted above all that were written.
 func (w *statusWriter) raiseRevision(t *taskdir.Task, e *taskdir.Edit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,14 +109,14 @@ func (w *statusWriter) raiseRevision(t *taskdir.Task, e *taskdir.Edit) {
 	}
 }
 
-// Seen tells that task.json once had this revision.
+// Seen records that task.json once had this revision.
 func (w *statusWriter) Seen(revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.revision = max(w.revision, revision)
 }
 
-// statusWriter makes task.json say how the run stands.
+// statusWriter writes the state of the run to task.json.
 type statusWriter struct {
 	store    taskdir.Store
 	stand    func(TaskState)
@@ -127,7 +126,7 @@ type statusWriter struct {
 	mu       sync.Mutex
 }
 
-// set makes the fields say how the run stands.
+// set sets the fields of task.json.
 func (s TaskState) set(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 	e.Project(s.Status)
 	e.Set("pipeline.phase", s.Phase)
@@ -167,7 +166,7 @@ func (s TaskState) set(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 
 var errOrdered = errors.New("a person gave an order")
 
-// ordered reports whether a person told the run to end: cancelled, or paused for no reason of ours.
+// ordered reports whether a person told the run to end: the task is cancelled, or paused although no run paused it.
 func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
 
 // Stopped reports whether a person paused the task.
@@ -186,10 +185,10 @@ func failure(f *flow.Failure) taskdir.Failure {
 // Saving is how long an editor, or git, may take to replace a task.json.
 const Saving = time.Second
 
-// retryDelay is for how long it is waited between two looks at a file that somebody is saving.
+// retryDelay is the delay between two attempts to read a file that somebody is saving.
 const retryDelay = Saving / 20
 
-// retryWhileSaving does something with task.json, again as long as an editor may be saving it. See unusable.
+// retryWhileSaving calls do, which uses task.json, again as long as an editor may be saving that. See unusable.
 func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, err := do()
@@ -202,8 +201,8 @@ func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*t
 	}
 }
 
-// unusable suspends the run when its task.json is not there (another branch was checked out) or can't be read
-// (a person is at it): nothing is made anew or written over, and the run goes on when it is back.
+// unusable suspends the run if its task.json is missing (another branch was checked out) or can't be read (a person is editing
+// it): nothing is created or overwritten, and the run continues when the file is back.
 func unusable(err error) error {
 	if errors.Is(err, taskdir.ErrNotFound) || errors.As(err, new(*trellis.Problem)) {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// WaitOf says what a run waits for in an entry of its journal, nil when that is none that waits.
+// WaitOf returns what a run waits for in an entry of its journal, nil if the entry is not a wait.
 func WaitOf(h *journal.History, c journal.Entry) *events.Wait {
 	signal, awaits := strings.CutPrefix(c.Activity, "await:")
 	switch {
@@ -39,7 +39,7 @@ func WaitOf(h *journal.History, c journal.Entry) *events.Wait {
 	return w
 }
 
-// because says what the last call of an agent has to do with a wait that came after it.
+// because sets the reason of a wait, if the last agent call before it failed.
 func because(w *events.Wait, h *journal.History, calls []journal.Entry) {
 	last := len(calls) - 1
 	for last >= 0 && !slices.Contains(trellis.Roles, trellis.Role(calls[last].Activity)) {
@@ -63,11 +63,11 @@ func because(w *events.Wait, h *journal.History, calls []journal.Entry) {
 	}
 }
 
-// nextAttempt is which attempt comes after the last call, which failed, and of how many, 0 when nobody says.
+// nextAttempt returns the number of the attempt after the last call, which failed, and the number of attempts, 0 if unknown.
 func nextAttempt(h *journal.History, calls []journal.Entry) (n, of int) {
 	attempt := func(c journal.Entry) int {
 		var r agentcall.Request
-		_ = json.Unmarshal(c.In, &r) // what counts none is at its first
+		_ = json.Unmarshal(c.In, &r) // a request without a number is a first attempt
 		return max(1, r.Attempt)
 	}
 	last := calls[len(calls)-1]
@@ -86,7 +86,7 @@ func nextAttempt(h *journal.History, calls []journal.Entry) (n, of int) {
 	return n, p.Claimed.Limits.Attempts * (1 + p.Retries)
 }
 
-// failureOf is how a call of an agent failed, nil when it did not.
+// failureOf returns how a call of an agent failed, nil if it did not.
 func failureOf(c journal.Entry) *flow.Failure {
 	var reply agentcall.Reply
 	if json.Unmarshal(c.Out, &reply) != nil {
@@ -95,7 +95,7 @@ func failureOf(c journal.Entry) *flow.Failure {
 	return reply.Failure
 }
 
-// OutcomeOf is how a run ended that has ended, by its journal.
+// OutcomeOf returns the outcome of a run that has ended, by its journal.
 func OutcomeOf(h *journal.History) events.Outcome {
 	p, err := ReadProgress(h)
 	if err != nil {
@@ -114,7 +114,7 @@ func OutcomeOf(h *journal.History) events.Outcome {
 	return o
 }
 
-// Wait is what a run waits for that has written this into task.json, nil when it does not wait.
+// Wait returns what the run with this state in task.json waits for, nil if it does not wait.
 func (s TaskState) Wait() *events.Wait {
 	if s.Status != trellis.Waiting && s.Status != trellis.Paused {
 		return nil
@@ -127,6 +127,6 @@ func (s TaskState) Wait() *events.Wait {
 	return w
 }
 
-// waitsFor is what a run waits for whose failure has a code; for others it waits for some time.
+// waitsFor is what a run waits for after a failure with a code. After any other failure it waits for some time.
 var waitsFor = map[trellis.Code]string{trellis.RateLimited: "rate_limit", trellis.ProviderDown: "provider", trellis.Interrupted: "person",
 	trellis.BudgetTokens: "budget", trellis.BudgetCost: "budget", trellis.BudgetTime: "budget"}

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// trustJudge asks whether what a run takes in came from somebody who is trusted here.
+// trustJudge decides whether what a run takes in came from somebody who is trusted here.
 type trustJudge struct {
 	repo         *git.Repo
 	trustedClaim func(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error
@@ -28,10 +28,10 @@ type untrustedError struct{ error }
 
 func (e untrustedError) Unwrap() error { return e.error }
 
-// Is makes the run go on later.
+// Is makes the error a suspension, after which the run continues later.
 func (e untrustedError) Is(target error) bool { return target == flow.ErrSuspended }
 
-// untilTrusted has the run sleep for what is not trusted. What else keeps the judge from a verdict stays what it is.
+// untilTrusted suspends the run if err says that something is not trusted. It returns any other error unchanged.
 func untilTrusted(err error) error {
 	if errors.Is(err, trust.ErrUntrusted) {
 		return untrustedError{err}
@@ -39,7 +39,7 @@ func untilTrusted(err error) error {
 	return err
 }
 
-// trusted says why a task does not begin at base, nil when it may.
+// trusted returns an error if the task may not begin at base, and nil if it may.
 func (tj *trustJudge) trusted(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
 	if tj.trustedClaim == nil {
 		return nil
@@ -47,7 +47,7 @@ func (tj *trustJudge) trusted(ctx context.Context, t *taskdir.Task, base bases.B
 	return untilTrusted(tj.trustedClaim(ctx, t, base, begun))
 }
 
-// trustedTexts says why files of the checkout that were read, by their paths, are not taken in, nil when they are.
+// trustedTexts returns an error if files of the checkout, given by their paths, must not be taken in, and nil if they may be.
 func (tj *trustJudge) trustedTexts(ctx context.Context, texts map[string][]byte) error {
 	if tj.textsTrusted == nil || len(texts) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func (tj *trustJudge) trustedTexts(ctx context.Context, texts map[string][]byte)
 	return untilTrusted(tj.textsTrusted(ctx, texts))
 }
 
-// readTrusted reads files of the checkout, which read returns by their paths. What is not trusted is read again as long as somebody
-// changes it, for a second at most: of what is gone by then the judge knows less.
+// readTrusted reads files of the checkout with read, which returns them by path. Files that are not trusted are read again while
+// somebody is changing them, for at most a second: the judge knows less about a version that has been replaced.
 func (tj *trustJudge) readTrusted(ctx context.Context, read func() (map[string][]byte, error)) error {
 	var before map[string][]byte
 	for end := time.Now().Add(Saving); ; {
@@ -76,8 +76,8 @@ func (tj *trustJudge) readTrusted(ctx context.Context, read func() (map[string][
 	}
 }
 
-// trustedCopies says why what worktrees get a copy of is not copied, nil when it may be: it came by git with a commit that is not
-// trusted.
+// trustedCopies returns an error if the files that worktrees get copies of must not be copied, since git brought them with a
+// commit that is not trusted, and nil if they may be.
 func (tj *trustJudge) trustedCopies(ctx context.Context, j Job) error {
 	if tj.trustedBase == nil || len(j.Setup.Copy) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (tj *trustJudge) trustedCopies(ctx context.Context, j Job) error {
 	return untilTrusted(err)
 }
 
-// untrusted says why nothing of base is brought into the work, "" when it may be.
+// untrusted says why base must not be brought into the work, "" if it may be.
 func (tj *trustJudge) untrusted(ctx context.Context, base bases.Base) (string, error) {
 	if tj.trustedBase == nil {
 		return "", nil

@@ -17,35 +17,34 @@ import (
 
 const update flow.Act[updateIn, Updated] = "update"
 
-const unresolvedConflicts flow.Act[checksIn, Checks] = "unmended" // Stray are the files that hold both sides still
+const unresolvedConflicts flow.Act[checksIn, Checks] = "unmended" // returns as Stray the files that still hold both sides of a conflict
 
-// Clash is a base that the worktree holds already, and the branch not yet: files hold both sides, or its merge is to
-// be committed.
+// Clash is an update to a base that is in the worktree already, but not yet in the branch: files hold both sides of a conflict, or
+// the merge has still to be committed.
 type Clash struct {
-	Ours  string   `json:"ours,omitempty"`  // where the branch ends into which the next commit merges the base; "": it is on the base
-	Files []string `json:"files,omitempty"` // that held both sides when it began
-	Said  string   `json:"said,omitempty"`  // which commits of both sides changed them
+	Ours  string   `json:"ours,omitempty"`  // tip of the branch into which the next commit merges the base; "": the branch is on the base
+	Files []string `json:"files,omitempty"` // files that held both sides when the update began
+	Said  string   `json:"said,omitempty"`  // the commits of both sides that changed these files
 }
 
 type updateIn struct {
 	Task    string `json:"task"`
 	Job     Job    `json:"job"`
-	Seen    string `json:"seen,omitempty"` // a commit that others have seen, which is not made anew
+	Seen    string `json:"seen,omitempty"` // a commit that others have seen, which must not be rewritten
 	Content string `json:"content,omitempty"`
 }
 
-// Updated is what the work stands on now. Base is "" when nothing was to be done.
+// Updated is the result of an update. Base is the base that the work is on now, "" if there was nothing to do.
 type Updated struct {
 	Base   string    `json:"base,omitempty"`
-	On     string    `json:"on,omitempty"` // the task on whose branch that is
+	On     string    `json:"on,omitempty"` // the task on whose branch Base is
 	Clash  *Clash    `json:"clash,omitempty"`
 	Made   Committed `json:"made,omitzero"`
-	Checks Checks    `json:"checks,omitzero"` // what the work changes of it; nothing was run
+	Checks Checks    `json:"checks,omitzero"` // what the work changes against Base; nothing was run
 	Notes  []string  `json:"notes,omitempty"`
 }
 
-// update brings the branch up to its base when that has moved on. What both changed is trouble: it stands in the files
-// side by side.
+// update brings the branch up to its base if the base has moved on. Conflicts are trouble: the files hold both sides.
 func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 	if r.in.Code < 4 || r.job.Delivery.Update == "" {
 		return false, nil, nil
@@ -72,7 +71,7 @@ func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 	return true, up.Made.refused(now.Tree), nil
 }
 
-// unresolvedConflicts is the trouble that files make which hold both sides still.
+// unresolvedConflicts returns the trouble of files that still hold both sides of a conflict, nil if there are none.
 func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 	if r.job.Clash == nil || len(r.job.Clash.Files) == 0 {
 		return nil, nil
@@ -84,7 +83,7 @@ func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 	return r.job.clashed(left.Stray, left.Tree), nil
 }
 
-// clashed is the trouble that files make which hold both sides.
+// clashed returns the trouble of files that hold both sides of a conflict.
 func (j Job) clashed(files []string, tree string) *trouble {
 	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinSome(files), Tree: tree}
 }
@@ -101,7 +100,7 @@ type updater struct {
 	verifier  *verifier
 }
 
-// update brings the branch, all of which is committed, up to its base. What an earlier entry began is gone on with.
+// update brings the branch, all of which is committed, up to its base. It continues what an earlier attempt began.
 func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Updated, err error) {
 	whose := filepath.Base(up.task.dir)
 	u, err := gitupdate.New(up.repo).Updating(ctx, whose)
@@ -134,7 +133,7 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 	return up.updated(ctx, c, in, o, u, before, out)
 }
 
-// updated is what became of an update: u is what is left to do of it, nil for nothing.
+// updated returns the result of an update. u is what is left to be done of it, nil for nothing.
 func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o gitupdate.Options, u *gitupdate.Update, before string, out Updated) (Updated, error) {
 	var way pendingUpdate
 	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
@@ -168,13 +167,13 @@ func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o gitu
 	return out, err
 }
 
-// pendingUpdate is what an update keeps for who goes on with it.
+// pendingUpdate is what an update records for whoever continues it.
 type pendingUpdate struct {
 	On   string `json:"on,omitempty"`
 	Said string `json:"said,omitempty"`
 }
 
-// resumeUpdate makes a job know of an update that is under way.
+// resumeUpdate sets the Clash of a job to that of an update that is under way.
 func (j *Job) resumeUpdate(u *gitupdate.Update, way pendingUpdate) {
 	j.Clash = nil
 	if u == nil || !u.Merge && len(u.Files) == 0 {
@@ -186,8 +185,8 @@ func (j *Job) resumeUpdate(u *gitupdate.Update, way pendingUpdate) {
 	}
 }
 
-// plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what
-// holds then.
+// plannedUpdate finds the base that the branch has to be brought up to. If o has no Base there is nothing for git to do, and out
+// is the result.
 func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o gitupdate.Options, out Updated, err error) {
 	j := in.Job
 	next, notes, err := up.upstream.nextBase(ctx, j, true)
@@ -204,7 +203,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	if _, err := snapshot.NewBackups(up.repo).Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
 		return o, out, err
 	}
-	if left, err := up.restorer.uncommitted(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names
+	if left, err := up.restorer.uncommitted(ctx, j); err != nil || len(left) > 0 { // final verify reports uncommitted files
 		return o, out, err
 	}
 	tip, err := up.repo.Refs().Branch(ctx, j.Branch)
@@ -213,7 +212,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	}
 	if within, err := up.repo.History().IsAncestor(ctx, next.Commit, tip); err != nil {
 		return o, out, err
-	} else if within { // somebody merged it, or an earlier entry of this call did
+	} else if within { // a person merged it, or an earlier attempt of this call did
 		j.BaseCommit = next.Commit
 		out.Base, out.On, out.Made.SHA = next.Commit, next.On, tip
 		out.Checks, err = up.verifier.changed(ctx, flow.Call{}, checksIn{Job: j, Content: in.Content})
@@ -237,7 +236,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	return o, out, err
 }
 
-// unresolvedConflicts finds the files that hold both sides still.
+// unresolvedConflicts finds the files that still hold both sides of a conflict.
 func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
 	j := in.Job
 	sides := []string{j.BaseCommit}

@@ -18,14 +18,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-const probe flow.Act[probeIn, []string] = "probe" // notes on work in review that this one conflicts with
+const probe flow.Act[probeIn, []string] = "probe" // returns notes on work in review that conflicts with this task's
 
 type probeIn struct {
 	Task string `json:"task"`
 	Job  Job    `json:"job"`
 }
 
-// probe says with which work in review this one conflicts: whoever merges is to know before.
+// probe notes which work in review conflicts with this task's, so that whoever merges knows before.
 func (r *run) probe(f flow.Flow) error {
 	if r.in.Code < 4 || r.job.Delivery.Update == "" {
 		return nil
@@ -35,7 +35,7 @@ func (r *run) probe(f flow.Flow) error {
 	return err
 }
 
-// upstream knows what the base of a task went on to.
+// upstream finds out how the base of a task has moved on.
 type upstream struct {
 	repo  *git.Repo
 	store taskdir.Store
@@ -43,8 +43,8 @@ type upstream struct {
 	trust *trustJudge
 }
 
-// Behind says that delivered work, which ends in tip by now, is to be brought up to its base before it is delivered again, ""
-// when it is not. ask: the remote is asked for what it has now.
+// Behind says why delivered work, whose branch now ends in tip, has to be brought up to its base before it is delivered again, ""
+// if it does not. With ask, the remote is fetched from first.
 func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask bool) (string, error) {
 	j := in.Job
 	if j.Delivery.Update == "" {
@@ -66,7 +66,7 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask boo
 	return fmt.Sprintf("%s went on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
 }
 
-// about is what is kept of an update: what it stands on, and what both sides did, should they conflict.
+// about returns what an update records: the task that the new base belongs to, and what both sides did, in case they conflict.
 func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (string, error) {
 	theirs, err := u.repo.History().Subjects(ctx, tip, next.Commit, mostSaid)
 	if err != nil {
@@ -81,17 +81,17 @@ func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (stri
 	return string(text), err
 }
 
-// mostSaid is how many commits of each side a conflict names.
+// mostSaid is how many commits of each side are listed for a conflict.
 const mostSaid = 10
 
-// byMerge is the value of delivery.update by which a branch is merged with its base, not put anew on it.
+// byMerge is the value of delivery.update with which a branch is merged with its base instead of rebased onto it.
 const byMerge = "merge"
 
-// fetchLimit is how long it may take to ask a remote for its branches.
+// fetchLimit is how long fetching from a remote may take.
 const fetchLimit = time.Minute
 
-// nextBase is the commit that the work is to stand on; without one there is none to be had, and notes say why. ask: the remote
-// is asked for what it has now.
+// nextBase returns the commit that the work should be based on. If there is none, its Commit is "" and notes say why. With ask,
+// the remote is fetched from first.
 func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Base, notes []string, err error) {
 	next = bases.Base{Branch: j.BaseBranch}
 	if next.Commit, notes, err = u.baseTip(ctx, j, ask); err != nil || next.Commit == "" || j.StackedOn == "" {
@@ -114,8 +114,7 @@ func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Ba
 	return bases.Base{Branch: t.BranchName(), Commit: tip, On: j.StackedOn}, notes, nil
 }
 
-// baseTip is the tip of the base branch: that of the remote when the branch is pushed there, and it has all that the local
-// one has.
+// baseTip returns the tip of the base branch: that of the remote if the branch is pushed there and contains the local one.
 func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, notes []string, err error) {
 	remote := ""
 	if j.Delivery.Push {
@@ -123,7 +122,7 @@ func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, no
 			return "", nil, err
 		}
 	}
-	if ask && remote != "" { // first: the base branch may be one that follows the remote
+	if ask && remote != "" { // first, since the base branch may be one that follows the remote
 		if err := u.repo.Remotes().Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
 			return "", nil, context.Cause(ctx)
 		} else if err != nil {
@@ -153,10 +152,10 @@ func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, no
 	return tip, notes, nil
 }
 
-// mostProbed is how many branches in review are looked at.
+// mostProbed is how many branches in review are checked.
 const mostProbed = 20
 
-// probe says with which branches in review this one conflicts: the newest of those that are for the same base.
+// probe notes which branches in review conflict with this one. It checks the newest with the same base branch.
 func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []string, err error) {
 	list, err := u.store.List()
 	if err != nil {
@@ -191,7 +190,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 			notes = append(notes, fmt.Sprintf("whether it conflicts with %s is not known: %v", t.ID, err))
 		case len(files) > 0:
 			if done, err := u.bases.Holds(ctx, t, tip, bases.Base{Commit: in.Job.BaseCommit}); err == nil && done {
-				continue // nobody told its task yet
+				continue // its work is in the base, but its task does not say so yet
 			}
 			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(few(files), ", ")))
 		}

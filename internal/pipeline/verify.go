@@ -28,19 +28,19 @@ const changed flow.Act[checksIn, Checks] = "changed"
 
 type checksIn struct {
 	Job         Job               `json:"job"`
-	Forgiven    []string          `json:"known,omitempty"`    // commands that failed at base, and are forgiven
-	Content     string            `json:"content,omitempty"`  // whose plan may change protected paths
-	Plan        bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
-	Fingerprint map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
+	Forgiven    []string          `json:"known,omitempty"`    // commands that failed at base and are forgiven
+	Content     string            `json:"content,omitempty"`  // content hash whose plan may change protected paths
+	Plan        bool              `json:"plan,omitempty"`     // run the checks at the end of that plan too
+	Fingerprint map[string]string `json:"footing,omitempty"`  // taken when the worktree was made ready
 	Filled      []string          `json:"filled,omitzero"`    // see [Prepared]
-	Tree        string            `json:"tree,omitempty"`     // final: what was verified
-	Criteria    []Criterion       `json:"criteria,omitempty"` // those that a command is to prove; final: those that one proved
-	Fresh       bool              `json:"fresh,omitempty"`    // in a fresh checkout of what the worktree holds
-	Later       []string          `json:"later,omitempty"`    // commands that are not run once another one failed
-	Passed      *Passed           `json:"passed,omitempty"`   // final: what need not be run again, for the tree and environment it is of
+	Tree        string            `json:"tree,omitempty"`     // final: the tree that was verified
+	Criteria    []Criterion       `json:"criteria,omitempty"` // criteria that a command has to prove; final: those that one proved
+	Fresh       bool              `json:"fresh,omitempty"`    // run in a fresh checkout of what the worktree holds
+	Later       []string          `json:"later,omitempty"`    // commands that are not run after another one has failed
+	Passed      *Passed           `json:"passed,omitempty"`   // final: results that need not be repeated in the same tree and environment
 }
 
-// Passed is what the commands said of a tree in a fresh checkout, in an environment.
+// Passed is the result of commands in a fresh checkout of a tree, in one environment.
 type Passed struct {
 	Tree        string            `json:"tree"`
 	Environment string            `json:"environment"`
@@ -48,44 +48,44 @@ type Passed struct {
 	Judged      []CriterionResult `json:"judged,omitempty"`
 }
 
-// Checks is what the project's own commands said about a tree.
+// Checks is the result of the project's own commands on a tree.
 type Checks struct {
 	Results     []CommandResult   `json:"results,omitempty"`
 	Tree        string            `json:"tree,omitempty"`
-	Unchanged   bool              `json:"unchanged,omitempty"`   // the tree is the base's
-	Stray       []string          `json:"stray,omitempty"`       // not in the commit, or in none that could be made; nothing was run
-	Protected   []string          `json:"protected,omitempty"`   // changed although the project protects them
+	Unchanged   bool              `json:"unchanged,omitempty"`   // the tree is that of the base
+	Stray       []string          `json:"stray,omitempty"`       // paths that are not in the commit, or can't be in one; nothing was run
+	Protected   []string          `json:"protected,omitempty"`   // changed although they are protected
 	Defining    []string          `json:"defining,omitempty"`    // changed files that define what the commands do
-	Stat        string            `json:"stat,omitempty"`        // what was changed, in short
-	Bent        []string          `json:"bent,omitempty"`        // settings by which git would not commit what is there; nothing was run
-	Fresh       bool              `json:"fresh,omitempty"`       // in a fresh checkout
-	Judged      []CriterionResult `json:"judged,omitempty"`      // the criteria, there
+	Stat        string            `json:"stat,omitempty"`        // short list of what was changed
+	Bent        []string          `json:"bent,omitempty"`        // settings with which git would not commit the files as they are; nothing was run
+	Fresh       bool              `json:"fresh,omitempty"`       // the commands ran in a fresh checkout
+	Judged      []CriterionResult `json:"judged,omitempty"`      // the criteria that commands decided there
 	Leaks       []string          `json:"leaks,omitempty"`       // final: places of secrets in the commit
-	Unseen      []string          `json:"unseen,omitempty"`      // what git ignores in the worktree, when something fails without
-	Skipped     []string          `json:"skipped,omitempty"`     // commands that were not run, since another one failed
-	Environment string            `json:"environment,omitempty"` // a hash of what the verdicts stand on besides the files
+	Unseen      []string          `json:"unseen,omitempty"`      // files that git ignores in the worktree; only if a check failed without them
+	Skipped     []string          `json:"skipped,omitempty"`     // commands that were not run after another one failed
+	Environment string            `json:"environment,omitempty"` // a hash of what the results depend on besides the files
 	Notes       []string          `json:"notes,omitempty"`
 }
 
-// CommandResult is one command's run.
+// CommandResult is the result of one command.
 type CommandResult struct {
 	Command  string        `json:"command"`
 	Code     int           `json:"code"`
 	Seconds  float64       `json:"seconds"`
 	Tail     string        `json:"tail,omitempty"`
-	Sandbox  string        `json:"sandbox,omitempty"`  // that it ran in
-	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
-	Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
+	Sandbox  string        `json:"sandbox,omitempty"`  // name of the sandbox that it ran in
+	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in records of older versions of Trellis
+	Offline  bool          `json:"offline,omitempty"`  // it seems to have failed for lack of a network
 	Output   agentcall.Ref `json:"output"`
-	Forgiven bool          `json:"known,omitempty"`   // failed at base already, and was not asked to be mended
-	Of       string        `json:"of,omitempty"`      // baseline: the task for which it ran, when that was another one
+	Forgiven bool          `json:"known,omitempty"`   // it failed at base already, and the task does not ask for it to be fixed
+	Of       string        `json:"of,omitempty"`      // baseline: the task for which it ran, if that was another one
 	Earlier  bool          `json:"earlier,omitempty"` // it was not run again: it had passed on the same files in the same environment
 }
 
-// isolated reports whether it is known that a command had no network, or with false that it had one.
+// isolated reports whether the command is known to have run without a network (none is true) or with one (none is false).
 func (c CommandResult) isolated(none bool) bool { return c.Isolated != nil && *c.Isolated == none }
 
-// verify lets the project's own commands decide; without any, the markers of the check agent.
+// verify lets the project's own commands decide, or without any, the markers of the check agent.
 func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
@@ -113,14 +113,14 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	return r.failedCommands(res, missing).inFresh(res), nil
 }
 
-// verifiesFresh reports whether verify runs in a fresh checkout already, so that final verify need not when the commit is
-// what was verified. Submodules are checked out at commits of their own, which the work has none of yet.
+// verifiesFresh reports whether verify runs in a fresh checkout already, so that final verify need not run again if the commit is
+// what was verified. Submodules are checked out at their own commits, which the work does not have yet.
 func (j Job) verifiesFresh() bool { return !j.InPlace && len(j.Modules) == 0 }
 
-// quick is how many seconds a command takes at most that is run although another one failed: what it says spares a round.
+// quick is the most seconds that a command takes that is run after another one failed: its result may save a round.
 const quick = 10
 
-// slow are the commands that are not run once another one failed: those that were not quick at base.
+// slow returns the commands that are not run after another one has failed: those that were not quick at base.
 func (j Job) slow(base Checks) (list []string) {
 	if j.VerifyAll {
 		return nil
@@ -133,7 +133,7 @@ func (j Job) slow(base Checks) (list []string) {
 	return list
 }
 
-// passedIn is what final verify need not ask again of what the commands said, nil when that was not in a fresh checkout.
+// passedIn returns the results that final verify need not repeat, nil if they are not from a fresh checkout.
 func passedIn(res Checks) *Passed {
 	if !res.Fresh || res.Environment == "" {
 		return nil
@@ -141,7 +141,7 @@ func passedIn(res Checks) *Passed {
 	return &Passed{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
 }
 
-// judged are the criteria that commands decided in a fresh checkout.
+// judged returns the criteria that commands decided in a fresh checkout.
 func (p *Passed) judged() []CriterionResult {
 	if p == nil {
 		return nil
@@ -149,8 +149,8 @@ func (p *Passed) judged() []CriterionResult {
 	return p.Judged
 }
 
-// failedOffline returns a failure when a command fails without the network that it had when it was run at base: a run goes on after
-// settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
+// failedOffline returns a failure if a command fails without the network that it had at base: a run may continue after the
+// settings, or Trellis, were changed. Nobody can tell whether the work is the cause.
 func failedOffline(task string, base, now []CommandResult) error {
 	for _, c := range now {
 		if c.Code == 0 || c.Forgiven || !c.isolated(true) {
@@ -167,7 +167,7 @@ func failedOffline(task string, base, now []CommandResult) error {
 	return nil
 }
 
-// failedCommands is the trouble that failed commands make, nil when those that count passed.
+// failedCommands returns the trouble of failed commands, nil if all that count passed.
 func (r *run) failedCommands(res Checks, missing []string) *trouble {
 	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
 	var said []string
@@ -195,7 +195,7 @@ func (r *run) failedCommands(res Checks, missing []string) *trouble {
 	return t
 }
 
-// inFresh names what was not there where the trouble was found, since git would not commit it.
+// inFresh adds to the detail which files a fresh checkout lacked because git would not commit them.
 func (t *trouble) inFresh(c Checks) *trouble {
 	if t != nil && c.Fresh && len(c.Unseen) > 0 {
 		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinSome(c.Unseen)
@@ -203,7 +203,7 @@ func (t *trouble) inFresh(c Checks) *trouble {
 	return t
 }
 
-// forbidden is the trouble that a change makes which no work may bring, whatever the commands say.
+// forbidden returns the trouble of a change that no work may make, whatever the commands say.
 func forbidden(c Checks, tree string) *trouble {
 	switch {
 	case len(c.Bent) > 0:
@@ -229,8 +229,8 @@ type verifier struct {
 	told        func(flow.Call, Told)
 }
 
-// verify runs the commands that decide, in order, and looks at what was changed. What the commands themselves
-// leave behind is undone: the tree that is committed is the tree that they judged.
+// verify runs the deciding commands, in order, and describes what was changed. What the commands leave behind is undone: the tree
+// that is committed is the tree that they judged.
 func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if err := v.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
@@ -263,8 +263,8 @@ type freshVerifier struct {
 	verifier *verifier
 }
 
-// verify is [verifier.verify] in a fresh checkout: of a commit, which no ref names, of what the worktree holds. What the commands
-// do there does not touch the worktree. When they pass, the criteria's commands run there too.
+// verify is [verifier.verify] in a fresh checkout of a commit of the worktree's files, which no ref names. What the commands do
+// there does not affect the worktree. If they pass, the commands of the criteria run there too.
 func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if !in.Fresh {
 		return fv.verifier.verify(ctx, c, in)
@@ -299,7 +299,7 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 	return out, nil
 }
 
-// run runs the commands in a fresh checkout of a commit.
+// run runs the commands in a fresh checkout of commit.
 func (fv *freshVerifier) run(ctx context.Context, c flow.Call, in checksIn, commit string, out *Checks) error {
 	err := fv.fresh.do(ctx, c, in.Job, commit, func(fresh Job, broken *CommandResult) error {
 		out.Fresh = true
@@ -322,7 +322,7 @@ func (fv *freshVerifier) run(ctx context.Context, c flow.Call, in checksIn, comm
 	return fv.nameIgnored(ctx, in.Job, out)
 }
 
-// checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
+// checkEnvironment compares the environment with its fingerprint, and undoes changes that no agent may make.
 func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
 	if out.Environment, out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
 		return err
@@ -332,8 +332,7 @@ func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksI
 	return err
 }
 
-// unseenSubmodules returns the submodules that are not checked out and hold files nevertheless, which git does not see: an agent
-// wrote them.
+// unseenSubmodules returns the submodules that are not checked out but hold files, which git does not see: an agent wrote them.
 func (v *verifier) unseenSubmodules(ctx context.Context, in checksIn) (list []string, err error) {
 	filled, err := v.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	for _, path := range filled {
@@ -344,7 +343,7 @@ func (v *verifier) unseenSubmodules(ctx context.Context, in checksIn) (list []st
 	return list, err
 }
 
-// runAll runs the commands that decide, as many at once as the project says, in order. What passed already is not run again.
+// runAll runs the deciding commands in order, as many at once as the job allows. Commands that passed already are not run again.
 func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	commands, err := v.decidingCommands(in)
 	if err != nil {
@@ -369,8 +368,8 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	return nil
 }
 
-// runOrder returns the places of commands in the order in which they begin: as they stand, since one may need what another made. Where several run at once
-// none does, and those that need not be run once another one failed come last.
+// runOrder returns the indexes of commands in the order in which they start: as listed, since a command may need what an earlier
+// one made. If several run at once, none may need another, and those that a failure would skip come last.
 func (in checksIn) runOrder(commands []string) (places []int) {
 	var later []int
 	for i, line := range commands {
@@ -383,7 +382,7 @@ func (in checksIn) runOrder(commands []string) (places []int) {
 	return append(places, later...)
 }
 
-// checksRun is one run of the commands, several of which may be on their way at once.
+// checksRun is one run of the commands, several of which may be running at once.
 type checksRun struct {
 	*verifier
 	call flow.Call
@@ -395,7 +394,7 @@ type checksRun struct {
 	results []*CommandResult // nil: not run
 }
 
-// run runs the command of a place in the order, unless it passed already, or another one failed that it does not go on after.
+// run runs the i-th command, unless it passed already, or another one failed after which it is not run.
 func (r *checksRun) run(ctx context.Context, i int, line string) error {
 	if known := r.in.Passed.of(line); known != nil {
 		r.results[i] = known
@@ -418,7 +417,7 @@ func (r *checksRun) run(ctx context.Context, i int, line string) error {
 	return r.tell(r.call, Told{Check: res.check(i+1, r.of)})
 }
 
-// of is what a command said, nil when it was not run.
+// of returns the result of a command, nil if it was not run.
 func (p *Passed) of(line string) *CommandResult {
 	if p == nil {
 		return nil
@@ -432,17 +431,17 @@ func (p *Passed) of(line string) *CommandResult {
 	return nil
 }
 
-// ToldChecks is the file, beside the output of an activity's commands, that has what is [Told] of them, a line each, while the
-// activity goes on: other processes learn it there.
+// ToldChecks is a file beside the output of an activity's commands, with one [Told] per line, written while the activity runs.
+// Other processes read it.
 const ToldChecks = "checks.jsonl"
 
-// Told is what is to be known of an activity's commands at once: how one of them ended, or, with Wait, what they wait for.
+// Told is news of an activity's commands: how one of them ended, or, with Wait, what they wait for.
 type Told struct {
 	events.Check
 	Wait *events.Wait `json:"wait,omitempty"`
 }
 
-// tell tells that in this process and to others.
+// tell reports told in this process, and to other processes in ToldChecks.
 func (v *verifier) tell(c flow.Call, told Told) error {
 	if v.told != nil {
 		v.told(c, told)
@@ -458,12 +457,12 @@ func (v *verifier) tell(c flow.Call, told Told) error {
 	return v.task.disk.Append(filepath.Join(folder, ToldChecks), line, 0o600)
 }
 
-// check is the run of a command, the n-th of so many, as every face is told of it.
+// check returns the result of the n-th of several commands as an event for the user interfaces.
 func (c CommandResult) check(n, of int) events.Check {
 	return events.Check{Command: c.Command, N: n, Of: of, Code: c.Code, Last: text.LastLine(c.Tail), Forgiven: c.Forgiven, Seconds: c.Seconds}
 }
 
-// Told are the checks as every face is told of them.
+// Told returns all results as events for the user interfaces.
 func (c Checks) Told() (list []events.Check) {
 	for i, r := range c.Results {
 		list = append(list, r.check(i+1, len(c.Results)))
@@ -471,7 +470,7 @@ func (c Checks) Told() (list []events.Check) {
 	return list
 }
 
-// decidingCommands are the commands to run: those of the job, and at the end those of the plan that are not among them.
+// decidingCommands returns the commands to run: those of the job, followed by those of the plan that are not among them.
 func (v *verifier) decidingCommands(in checksIn) ([]string, error) {
 	if !in.Plan {
 		return in.Job.Verify, nil
@@ -489,7 +488,7 @@ func (v *verifier) decidingCommands(in checksIn) ([]string, error) {
 	return all, nil
 }
 
-// describeChange says what tree the commands are about to judge, and what it changes of the base.
+// describeChange records the tree that the commands are about to judge, and what it changes against the base.
 func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapshot.Snapshot, out *Checks) error {
 	j := in.Job
 	changes, err := snap.Changes(ctx, j.BaseCommit)
@@ -500,8 +499,8 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 	return v.describe(ctx, in, changes, out)
 }
 
-// describe says what a tree changes of the base. What the commit leaves out is not told, where an agent has committed it,
-// but the tree is not the base's: what holds in it does not hold there for that.
+// describe records what a tree changes against the base. Changes that commits leave out are not listed, even if an agent has
+// committed them, but the tree does not count as unchanged: results on it need not hold at the base.
 func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Change, out *Checks) (err error) {
 	j := in.Job
 	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
@@ -523,7 +522,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 	return err
 }
 
-// changed says what a phase has made of the worktree.
+// changed describes what a phase has changed in the worktree.
 func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
 	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
@@ -541,7 +540,7 @@ func pathsOf(changes []git.Change) (paths []string) {
 	return paths
 }
 
-// undone notes what the commands left behind.
+// undone notes files that the commands left behind.
 func (c Checks) undone(paths []string) Checks {
 	if len(paths) > 0 {
 		c.Notes = append(c.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
@@ -554,7 +553,7 @@ const statLines = 50
 
 func stat(changes []git.Change) string {
 	var b strings.Builder
-	more, added, deleted := 0, 0, 0 // of the files that are not named
+	more, added, deleted := 0, 0, 0 // sums over the files that are not listed
 	for i, ch := range changes {
 		if a, d := max(ch.Added, 0), max(ch.Deleted, 0); i < statLines {
 			fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], a, d)

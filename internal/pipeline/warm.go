@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 )
 
-// warmFolders keeps folders that worktree.setup filled at base before any agent was there, and copies them into other checkouts that
-// have the same lock files. A copy shares nothing with what is kept but blocks of a file system that copies on write.
+// warmFolders keeps folders that worktree.setup filled at base before any agent was there, and copies them into other checkouts
+// with the same lock files. A copy shares nothing with the kept folder, except blocks on file systems that copy on write.
 type warmFolders struct {
 	repo        *git.Repo
 	environment *fingerprinter
@@ -29,17 +29,17 @@ type warmFolders struct {
 	folder      string
 }
 
-// lockFiles are the names of files that say what an installation holds, or how it is done.
+// lockFiles are the names of files that determine what an installation holds, or how it is done.
 var lockFiles = []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs", "yarn.lock", ".yarnrc", ".yarnrc.yml", "bun.lock", "bun.lockb", "bunfig.toml", ".npmrc",
 	"deno.json", "deno.lock", "Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml", "go.mod", "go.sum", "go.work", "go.work.sum", "pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Pipfile.lock",
 	"setup.py", "setup.cfg", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "mix.exs", "mix.lock", ".tool-versions", ".nvmrc", ".node-version", ".python-version", ".ruby-version", "mise.toml", ".envrc",
 	"Makefile", "makefile", "GNUmakefile", "justfile", "Taskfile.yml"}
 
-// lockPatterns are those of names of which there are many.
+// lockPatterns are patterns of more such names.
 var lockPatterns = []string{"requirements*.txt", "constraints*.txt", "*.patch"}
 
-// saysWhat reports whether a file says what an installation holds, or how it is done: by its name, or since a command of setup
-// names it.
+// saysWhat reports whether a file determines what an installation holds, or how it is done: by its name, or because a command of
+// setup names it.
 func (j Job) saysWhat(rel string) bool {
 	name := filepath.Base(rel)
 	return slices.Contains(lockFiles, name) ||
@@ -47,10 +47,10 @@ func (j Job) saysWhat(rel string) bool {
 		slices.ContainsFunc(j.Setup.Run, func(line string) bool { return strings.Contains(line, filepath.ToSlash(rel)) })
 }
 
-// interpreters are programs that what is installed is made for, whatever installs it.
+// interpreters are programs that installed files depend on, whatever installs them.
 var interpreters = []string{"node", "python", "python3", "ruby", "php", "rustc", "cc"}
 
-// key names the set that fits a checkout in which setup has not run.
+// key returns the name of the set that fits a checkout in which setup has not run.
 func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
 	f, err := w.environment.fingerprint(ctx, j)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// sources are the files that say what an installation holds, each with a hash of it, and where it is a link with where that leads.
+// sources lists the files that determine an installation, each with its hash, and for a link also where it leads.
 func (w *warmFolders) sources(j Job) (said []string, err error) {
 	err = filepath.WalkDir(j.Worktree, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -99,10 +99,10 @@ func (w *warmFolders) sources(j Job) (said []string, err error) {
 			said = append(said, "which leads to "+to)
 			real, err := filepath.EvalSymlinks(path)
 			if err != nil || !inside(j.Worktree, real) {
-				return nil // what can't be read is told by where it leads
+				return nil // if it can't be read, only where it leads counts
 			}
 			if st, err := os.Stat(real); err != nil || !st.Mode().IsRegular() {
-				return err // of a folder, its files are met on their own way
+				return err // the files of a folder are found on their own
 			}
 			if rel, err = filepath.Rel(j.Worktree, real); err != nil {
 				return err
@@ -117,8 +117,8 @@ func (w *warmFolders) sources(j Job) (said []string, err error) {
 	return said, err
 }
 
-// give copies the folders into a checkout in which setup has not run, and reports whether it need not: they are all that it makes.
-// used is the set, "" when none fits, or when the checkout has something of its own in the place of a folder.
+// give copies the folders into a checkout in which setup has not run. used is the set, "" if none fits, or if the checkout already
+// has something in place of a folder. whole reports whether setup need not run, since the folders are all that it makes.
 func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool, err error) {
 	if len(j.Setup.Warm) == 0 {
 		return "", false, nil
@@ -133,7 +133,7 @@ func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool,
 		return "", false, nil // setup makes them
 	}
 	for name := range made.Folders {
-		if !slices.Contains(j.Setup.Warm, name) { // somebody wrote it, and it may lead anywhere
+		if !slices.Contains(j.Setup.Warm, name) { // somebody else wrote it, and it may lead anywhere
 			return "", false, set.discard(w.folder)
 		}
 		if !vacant(j.Worktree, name) {
@@ -144,13 +144,13 @@ func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool,
 	if err != nil {
 		return "", false, err
 	}
-	if !copied { // it lost something: setup makes another one
+	if !copied { // the set has lost something: setup makes another one
 		return "", false, set.discard(w.folder)
 	}
 	return key, made.Whole, nil
 }
 
-// vacant reports whether nothing is in the place of a folder, and the folders that it is in are none of somewhere else.
+// vacant reports whether nothing exists at name below root, and no folder on the way is a link.
 func vacant(root, name string) bool {
 	at := root
 	parts := strings.Split(name, "/")
@@ -167,7 +167,7 @@ func vacant(root, name string) bool {
 	return false
 }
 
-// keep keeps the folders of a worktree that was just made at base, in which setup has run. note says why it does not.
+// keep keeps the folders of a worktree that was just made at base, in which setup has run. note says why it could not.
 func (w *warmFolders) keep(ctx context.Context, j Job, key string) (note string, err error) {
 	if len(j.Setup.Warm) == 0 || len(j.Setup.Run) == 0 {
 		return "", nil
@@ -194,7 +194,7 @@ func (w *warmFolders) keep(ctx context.Context, j Job, key string) (note string,
 	return note, w.forget()
 }
 
-// make makes a set under another name first, and puts it in its place.
+// make makes a set under a temporary name first, and then renames it.
 func (w *warmFolders) make(set warmSet, j Job, of madeOf) (note string, err error) {
 	temp, err := os.MkdirTemp(w.folder, durable.TempPrefix)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *warmFolders) make(set warmSet, j Job, of madeOf) (note string, err erro
 	return "", nil
 }
 
-// fresh reports whether a set may be used: what it was made from outside of the repository may have changed without a trace.
+// fresh reports whether a set is recent enough: what it was made from outside of the repository may have changed without a trace.
 func (w *warmFolders) fresh(made *madeOf) bool {
 	return made != nil && w.now().Sub(made.At).Abs() <= passes.Age
 }
@@ -239,7 +239,7 @@ func (w *warmFolders) whole(ctx context.Context, j Job) (bool, error) {
 	return true, nil
 }
 
-// forget removes the sets that were made longest ago, and what is no set: of a program that was killed while it made one.
+// forget removes the oldest sets, and folders that are not sets: left by a process that was killed while it made one.
 func (w *warmFolders) forget() error {
 	list, err := os.ReadDir(w.folder)
 	if err != nil {

@@ -14,32 +14,32 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// warmSet is a folder with the warm folders of one setup, and madeFile. It is whole when it has its name: it is made under another one
-// and renamed, and renamed again before it is removed.
+// warmSet is a folder with the warm folders of one setup, and madeFile. A set with its final name is complete: it is made under a
+// temporary name and renamed, and renamed again before it is removed.
 type warmSet struct{ path string }
 
-// mostWarm is how many sets are kept: those that were made last.
+// mostWarm is how many sets are kept: the ones made last.
 const mostWarm = 3
 
-// madeFile is the file of a set that says what it is. A set without one is none.
+// madeFile is the file of a set that describes it. A folder without it is not a set.
 const madeFile = "made.json"
 
-// madeOf is what a set was made of.
+// madeOf says what a set was made from.
 type madeOf struct {
 	Commit  string            `json:"commit"`
 	Setup   []string          `json:"setup"`
-	Folders map[string]amount `json:"folders"` // those of worktree.warm that setup made
-	Whole   bool              `json:"whole"`   // setup made nothing else, so that it need not run where the folders are
+	Folders map[string]amount `json:"folders"` // folders of worktree.warm that setup made
+	Whole   bool              `json:"whole"`   // setup made nothing else, so it need not run where the folders are
 	At      time.Time         `json:"at"`
 }
 
-// amount is how much a folder holds, by which one that lost something, to a power cut say, is told from the one that was made.
+// amount is the size of a folder. If it differs, the folder has lost something, in a power cut, say.
 type amount struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// made is what the set says of itself, nil when it is none.
+// made returns what a set says about itself, nil if the folder is not a set.
 func (s warmSet) made() *madeOf {
 	data, err := durable.ReadBelow(s.path, madeFile, durable.MaxJournal)
 	var made madeOf
@@ -49,8 +49,8 @@ func (s warmSet) made() *madeOf {
 	return &made
 }
 
-// fill copies what setup made in a worktree. It keeps nothing that names the worktree: a copy would lead back to it, where an agent is
-// at work.
+// fill copies what setup made in a worktree. It keeps nothing if a file names the worktree: a copy of that file would lead back
+// there, where an agent is at work.
 func (s warmSet) fill(disk *durable.Disk, j Job, made madeOf) (kept bool, note string, err error) {
 	made.Folders = map[string]amount{}
 	for _, name := range j.Setup.Warm {
@@ -107,7 +107,7 @@ func (s warmSet) copyTo(root string, made *madeOf) (copied bool, err error) {
 	return true, nil
 }
 
-// discard removes the set, if it is there. Who copies it finds nothing of it from then on, and no half.
+// discard removes the set, if it exists. Whoever copies it finds nothing of it from then on, never half of it.
 func (s warmSet) discard(folder string) error {
 	temp, err := os.MkdirTemp(folder, durable.TempPrefix)
 	if err != nil {
@@ -137,11 +137,11 @@ func amountOf(folder string) (a amount, err error) {
 	return a, err
 }
 
-// shebang is how much of a program can say who runs it.
+// shebang is how many bytes at the start of a program may name its interpreter.
 const shebang = 4 << 10
 
-// tiedFile is a file of a folder that is of no use in another place, "" when there is none: a link to the worktree that the folder is a
-// copy from, or to anywhere else outside of a checkout, or a program that begins with the worktree's path.
+// tiedFile returns a file of a folder that is useless in another place, "" if there is none: a link to the worktree from which the
+// folder was copied, or to anywhere else outside of a checkout, or a program that names the worktree's path at its start.
 func tiedFile(folder, worktree, name string) (tied string, err error) {
 	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

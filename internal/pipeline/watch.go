@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// callWatch watches around an agent's call.
+// callWatch checks the repository before and after an agent's call.
 type callWatch struct {
 	repo      *git.Repo
 	guard     *worktreeGuard
@@ -26,7 +26,7 @@ type callWatch struct {
 	task      *taskDir
 }
 
-// Watch sees to it that what an agent does is done in the worktree that was made for it.
+// Watch makes sure that an agent works only in the worktree that was made for it.
 func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	m := cw.guard.worktree()
 	if err := cw.guard.checkSame(m); err != nil {
@@ -68,8 +68,7 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 	}, nil
 }
 
-// watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
-// and fails its call.
+// watchReader makes sure that a role that may only read leaves the worktree unchanged: its changes are undone, and fail its call.
 func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -91,5 +90,5 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 	}, nil
 }
 
-// readerSnapshot is the worktree as a call found it that may only read, for its prompt to show.
+// readerSnapshot is the worktree before a call that may only read, for its prompt to show.
 type readerSnapshot = atomic.Pointer[snapshot.Snapshot]

@@ -29,7 +29,7 @@ type discarded struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// worktrees makes, finds and takes away the worktree of a task.
+// worktrees makes, finds and removes the worktree of a task.
 type worktrees struct {
 	repo     *git.Repo
 	store    taskdir.Store
@@ -39,7 +39,7 @@ type worktrees struct {
 	task     *taskDir
 }
 
-// resumeUpdate makes the worktree, and goes on there with an update that an earlier run began.
+// resumeUpdate makes the worktree, and resumes a base update that an earlier run began.
 func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn, notes []string) ([]string, error) {
 	_, missing := os.Lstat(in.Job.Worktree)
 	if err := wt.makeWorktree(ctx, c, in); err != nil {
@@ -50,7 +50,7 @@ func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn
 	if err != nil || u == nil {
 		return notes, err
 	}
-	if in.Job.Clash == nil && !u.Moving { // somebody ended it by hand
+	if in.Job.Clash == nil && !u.Moving { // a person finished it by hand
 		return notes, gitupdate.New(wt.repo).EndUpdate(ctx, whose)
 	}
 	if missing != nil {
@@ -62,8 +62,8 @@ func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn
 	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
 }
 
-// lost reports whether the worktree of an earlier run was taken away, with work that was not committed: in the new one
-// no phase has been, and nothing is on its branch.
+// lost reports whether the worktree of an earlier run was removed with uncommitted work in it: no phase has run in the new
+// worktree, and its branch has no commits.
 func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
 		return false, nil
@@ -72,20 +72,20 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	return tip == in.Job.BaseCommit, err
 }
 
-// untouched reports whether branch and worktree are as a run left them that ended before any work, and the base has moved on since.
+// untouched reports whether branch and worktree are as a run left them before any work, and the base has moved on since.
 func (wt *worktrees) untouched(ctx context.Context, in prepareIn) (bool, error) {
 	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Begun || err != nil || tip == "" || tip == in.Job.BaseCommit {
 		return false, err
 	}
 	if work, err := wt.restorer.uncommitted(ctx, in.Job); err != nil || len(work) > 0 {
-		return false, nil // of a worktree that can't be looked into it is told where it is found again
+		return false, nil // a worktree that can't be read is reported where it is reused
 	}
 	return wt.repo.History().IsAncestor(ctx, tip, in.Job.BaseCommit)
 }
 
-// disposable reports whether the branch may be taken away to begin afresh: it is this task's, or has nothing of its own. Any other
-// one was named in task.json since, and is a person's.
+// disposable reports whether the branch may be removed to begin again: it is this task's, or has no commits of its own. Any other
+// branch was named in task.json since, and is a person's.
 func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error) {
 	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Job.Own || err != nil || tip == "" {
@@ -97,8 +97,8 @@ func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error)
 	return ownBranch(ctx, wt.repo, in, wt.task.id())
 }
 
-// backUpAndRemove backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
-// itself what there is, since the one before may have been the last before a crash.
+// backUpAndRemove backs up the worktree and branch that an earlier run left, and removes them. Each step checks for itself what
+// exists, since there may have been a crash after the step before.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := wt.task.backupRef(c)
 	if err := wt.repo.Worktrees().Only(ctx, j.Branch, j.Worktree); err != nil {
@@ -143,7 +143,7 @@ func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (n
 	return notes, nil
 }
 
-// makeWorktree makes the worktree on the task's branch, or finds it.
+// makeWorktree makes the worktree on the task's branch, or finds the existing one.
 func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn) error {
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
@@ -162,7 +162,7 @@ func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn
 	return wt.failure(ctx, in.Job, err)
 }
 
-// failure is the failure of a worktree that can't be made.
+// failure turns err into the failure of a worktree that can't be made. It returns nil if err is nil.
 func (wt *worktrees) failure(ctx context.Context, j Job, err error) error {
 	var taken *git.BranchError
 	switch {
@@ -176,8 +176,8 @@ func (wt *worktrees) failure(ctx context.Context, j Job, err error) error {
 	return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 }
 
-// taken is the failure of a branch that something has already, with what gives it to the task. Another branch is no way out: the task
-// has begun on this one.
+// taken returns the failure for a branch that is in use, with the command that makes it available to the task. Another branch is
+// not an option: the task has begun on this one.
 func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error {
 	id := wt.task.id()
 	if e.Owner == "" {
@@ -205,10 +205,10 @@ func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error
 	return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: %s; then `trellis retry %s`", e, way, id)
 }
 
-// mayAdopt reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
-// could write that down), or for a task that is no longer there, is this task's: an earlier run, or an earlier entry of
-// this call, was here, its pointer names the task, its branch has the task's commits, or a person said so. It is not when
-// another task names it.
+// mayAdopt reports whether this task may take a worktree that has no owner (it was made by an older Trellis, or by one that was
+// interrupted before it recorded that), or whose owner no longer exists: an earlier run, or an earlier attempt of this call, was
+// here, its pointer names the task, its branch has the task's commits, or a person said so. It returns false if another task names
+// the worktree.
 func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
 	if wt.isTask(owner) || wt.claimedBy(in.Job.Worktree) != "" {
 		return false
@@ -216,7 +216,7 @@ func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch
 	return ownBranch || in.Begun || c.Attempt > 1 || wt.namesTask(in.Job.Worktree)
 }
 
-// checkOwner is a failure when the worktree at the task's place is another's.
+// checkOwner returns a failure if the worktree at the task's path belongs to another task.
 func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) error {
 	all, err := wt.repo.Worktrees().List(ctx)
 	for _, w := range all {
@@ -233,7 +233,7 @@ func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) 
 	return err
 }
 
-// isTask reports whether there is, or was, a task of that name. One that can't be looked for may be there.
+// isTask reports whether a task of that name exists or is archived. It returns true if the archive can't be read.
 func (wt *worktrees) isTask(id string) bool {
 	if id == "" {
 		return false
@@ -245,9 +245,9 @@ func (wt *worktrees) isTask(id string) bool {
 	return archived != "" || err != nil
 }
 
-// claimedBy is another task whose task.json names the worktree, "" for none.
+// claimedBy returns another task whose task.json names the worktree, "" if there is none.
 func (wt *worktrees) claimedBy(worktree string) string {
-	entries, _ := wt.store.List() // what can't be read names nothing
+	entries, _ := wt.store.List() // tasks that can't be read name nothing
 	for _, e := range entries {
 		if e.Task != nil && e.Task.ID != wt.task.id() && e.Task.WorktreePath == worktree && e.Task.Status != trellis.Completed {
 			return e.Task.ID
@@ -256,22 +256,22 @@ func (wt *worktrees) claimedBy(worktree string) string {
 	return ""
 }
 
-// namesTask reports whether the pointer that mark leaves in a worktree names the task.
+// namesTask reports whether the pointer that setup.writePointer leaves in a worktree names the task.
 func (wt *worktrees) namesTask(worktree string) bool {
 	const long = 1 << 10
 	data, err := durable.ReadBelow(worktree, currentTask, long)
 	return err == nil && strings.TrimSpace(string(data)) == wt.store.Rel(wt.task.dir)
 }
 
-// leftBranch reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
-// switched away, and the run ended before that was put right.
+// leftBranch reports whether the worktree of an earlier run has left its branch, and nobody else has the branch checked out: an
+// agent switched away, and the run ended before that was undone.
 func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
 	now, err := wt.repo.Refs().CurrentBranch(ctx, in.Job.Worktree)
 	return in.Begun && err == nil && now != in.Job.Branch && wt.repo.Worktrees().Only(ctx, in.Job.Branch, in.Job.Worktree) == nil
 }
 
-// discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
-// of the base all the same (a commit that was taken back) is kept.
+// discard removes the worktree and the branch of a run that changed nothing against its base. Commits or files that are there
+// nevertheless (a commit that was reverted, say) are backed up.
 func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (out discarded, err error) {
 	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if err != nil {
@@ -298,7 +298,7 @@ func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (ou
 	return out, wt.repo.Refs().DeleteBranch(ctx, in.Job.Branch)
 }
 
-// lostWith notes what git ignores in a worktree, which no backup has, but for what is called as a build makes it.
+// lostWith returns a note on the files that git ignores in a worktree, which no backup has, except common build output.
 func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -313,8 +313,8 @@ func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
 	return []string{"git ignores these files, which went with the worktree: " + strings.Join(list, ", ")}, nil
 }
 
-// ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
-// said so. One that holds nothing, or is checked out where it belongs, needs no leave.
+// ownBranch reports whether an existing branch may be used: it has a commit of this task, or a person said so. A branch without
+// commits, or one that is checked out in its own worktree, needs no permission.
 func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
 	tip, err := repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Adopt || err != nil || tip == "" {

@@ -1,5 +1,5 @@
-// Package bases tells where the work of a task begins, and what it has to wait for before it can begin there: its base
-// branch, or the branch of the one task that it depends on and that is not merged yet.
+// Package bases finds where the work of a task begins, and what it has to wait for before it can begin there: its base branch, or
+// the branch of the one task that it depends on and that is not merged yet.
 package bases
 
 import (
@@ -20,26 +20,26 @@ import (
 type Finder struct {
 	Repo       *git.Repo
 	Store      taskdir.Store
-	OnlyMerged bool    // tasks wait until those that they depend on are merged
+	OnlyMerged bool    // tasks wait until their dependencies are merged
 	Merges     *Merges // nil: nothing is remembered
 }
 
 // Base is where the work of a task begins.
 type Base struct {
-	Branch string // base_branch, or the one that is checked out
-	Unset  bool   // task.json names none
+	Branch string // base_branch, or the branch that is checked out
+	Unset  bool   // task.json names no base branch
 	Commit string
-	On     string // the task on whose branch that commit is, "" when it is on Branch
+	On     string // the task on whose branch Commit is, "" if it is on Branch
 }
 
 // Wait is one thing that a task has to wait for before it can begin.
 type Wait struct {
 	For  string
-	Next string // what a person does about it, and reads behind it; "" when that is for others
-	Task string // the one that has to go on, when a person only follows it
+	Next string // what a person can do about it, printed after For; "" if that is left to the caller
+	Task string // the task that has to go on, if a person can only follow it
 }
 
-// Waits are all of them, as people read them in one line.
+// Waits are all things that a task has to wait for, as people read them in one line.
 type Waits []Wait
 
 func (w Waits) String() string {
@@ -53,8 +53,8 @@ func (w Waits) String() string {
 	return strings.Join(list, "; ")
 }
 
-// Unsaid is the first task that has to go on of those behind which nobody reads what to do about it, false when each says so; the zero
-// Wait when there is no such task.
+// Unsaid returns the first wait without Next that names a task, for which the caller has to say what to do, the zero Wait if
+// there is none. It returns false if there are waits and all of them have a Next.
 func (w Waits) Unsaid() (Wait, bool) {
 	unsaid := slices.DeleteFunc(slices.Clone(w), func(one Wait) bool { return one.Next != "" })
 	if i := slices.IndexFunc(unsaid, func(one Wait) bool { return one.Task != "" }); i >= 0 {
@@ -63,16 +63,16 @@ func (w Waits) Unsaid() (Wait, bool) {
 	return Wait{}, len(w) == 0 || len(unsaid) > 0
 }
 
-// UnmetError suspends a run that can't be claimed: what it depends on changed since it was begun.
+// UnmetError suspends a run that can't be claimed, since its dependencies changed after it was begun.
 type UnmetError struct{ Waits Waits }
 
 func (e *UnmetError) Error() string { return "the task has to wait for " + e.Waits.String() }
 
-// Is makes the run go on later.
+// Is makes the error a suspension, after which the run continues later.
 func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended }
 
-// Of is the base of a task, and what it has to wait for before it can begin there. One that has begun keeps
-// its earlier base as long as its branch stands, whatever became of what it depends on, unless it is to begin afresh.
+// Of returns the base of a task, and what it has to wait for before it can begin there. A task that has begun keeps its earlier
+// base as long as its branch exists, whatever became of its dependencies, unless it is to begin again (fresh).
 func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits Waits, err error) {
 	if base, err = b.named(ctx, t); err != nil {
 		return base, nil, err
@@ -96,7 +96,7 @@ func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh boo
 	return base, waits, err
 }
 
-// named is the base branch of a task.
+// named returns the base branch of a task.
 func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err error) {
 	if t.BaseBranch != "" {
 		return Base{Branch: t.BaseBranch}, nil
@@ -108,8 +108,8 @@ func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err erro
 	return base, err
 }
 
-// under moves the base of a branch that is there, and of which nobody knows where it began, below it: what came to the
-// base branch since is not to be taken back.
+// under moves base down to its merge base with an existing branch, of which nobody recorded where it began. Otherwise the branch
+// would seem to revert what came to the base branch since.
 func (b Finder) under(ctx context.Context, base *Base, tip string) error {
 	shared, err := b.Repo.History().MergeBase(ctx, base.Commit, tip)
 	if err == nil && shared != "" && shared != tip {
@@ -118,10 +118,10 @@ func (b Finder) under(ctx context.Context, base *Base, tip string) error {
 	return err
 }
 
-// open is a dependency that is done and not merged.
+// open is a dependency that is done but not merged.
 type open struct{ id, tip string }
 
-// stack puts the base on the branch of the one dependency that is not merged yet, if there is one.
+// stack sets the base to the branch of the one dependency that is not merged yet, if there is one.
 func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits Waits, err error) {
 	var list []open
 	for _, id := range t.Pipeline.DependsOn {
@@ -148,7 +148,7 @@ func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits W
 	return nil, nil
 }
 
-// tops leaves out the dependencies whose work is on the branch of another.
+// tops drops the dependencies whose work is on the branch of another.
 func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) {
 	for i, d := range list {
 		below := false
@@ -176,8 +176,8 @@ func several(list []open) Wait {
 	return Wait{Task: ids[0], For: fmt.Sprintf("all but one of %s and %s to be merged (they are in review, and a branch can begin on one of them)", strings.Join(ids[:last], ", "), ids[last])}
 }
 
-// dependency says why a task that begins at base has to wait for another, the zero Wait when it hasn't; then on is that one's
-// branch, zero when base has its work already.
+// dependency says why a task that begins at base has to wait for another one, the zero Wait if it need not. Then on is the other
+// one's branch, zero if base already has its work.
 func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, why Wait, err error) {
 	t, wrong := b.Find(id)
 	switch {
@@ -211,7 +211,7 @@ func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, 
 	return on, why, nil
 }
 
-// dead says that a dependency won't come to a good end by itself, and what people can do about it.
+// dead says that a dependency won't complete by itself, and what people can do about it.
 func (b Finder) dead(t *taskdir.Task) Wait {
 	const out = "take it out of pipeline.depends_on"
 	switch {
@@ -225,10 +225,10 @@ func (b Finder) dead(t *taskdir.Task) Wait {
 
 func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
 
-// hops is how many tasks without a change may stand on each other.
+// hops is how many tasks without a change may be stacked on each other.
 const hops = 100
 
-// Find is the task that one depends on. A task that needed no change on the branch of another one stands for that.
+// Find returns the task that id stands for: if id needed no change, the task on whose branch it was stacked. Else it says why not.
 func (b Finder) Find(id string) (*taskdir.Task, string) {
 	for range hops {
 		dir, err := b.Store.Find(id)
@@ -247,7 +247,7 @@ func (b Finder) Find(id string) (*taskdir.Task, string) {
 	return nil, id + ", which stands on itself"
 }
 
-// Holds reports whether the base has the work of a task in review, whose branch may have been deleted since.
+// Holds reports whether base contains the work of a task in review, whose branch may have been deleted since.
 func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
 	if tip == "" {
 		var err error
@@ -264,7 +264,7 @@ func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Bas
 // Merges remembers which work was found in which base. The zero value is ready to use, by several goroutines at once.
 type Merges struct {
 	mu   sync.Mutex
-	last map[string]found // by the commit that was looked for
+	last map[string]found // by the commit that was looked up
 }
 
 type found struct {
@@ -295,7 +295,7 @@ func (m *Merges) merged(ctx context.Context, repo *git.Repo, base, from, tip str
 	return held, nil
 }
 
-// merged asks git. Without a place where the work began, only its commits themselves count.
+// merged asks git. If it is not known where the work began, only the commit tip itself counts.
 func merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
 	if from == "" {
 		return repo.History().IsAncestor(ctx, tip, base)

@@ -1,6 +1,6 @@
-// Package passes remembers which of the project's commands passed on which files, so that tasks which begin there need not run them
-// to learn it. Only what passed is remembered: whoever writes into the folder can have a check be demanded that fails at base
-// already, but none be forgiven.
+// Package passes remembers which of the project's commands passed on which files, so that tasks that begin with these files need
+// not run them again. Only passes are remembered: whoever writes into the folder can keep a check that fails at base from being
+// forgiven, but can't have a failure forgiven.
 package passes
 
 import (
@@ -18,26 +18,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Age is how long a pass counts: what a command asks of the network, or of the day, changes without a trace.
+// Age is how long a pass counts: what a command depends on outside, the network or the date, say, changes without a trace.
 const Age = 24 * time.Hour
 
-// Subject is a run of a command as far as its outcome depends on it.
+// Subject is a command with all that its result depends on.
 type Subject struct {
-	Tree        string            `json:"tree"` // of the files, a hash of git
+	Tree        string            `json:"tree"` // git's hash of the files
 	Command     string            `json:"command"`
-	Environment map[string]string `json:"environment,omitempty"` // what else it depends on, hashed, by name
+	Environment map[string]string `json:"environment,omitempty"` // hashes of what else the result depends on, by name
 }
 
-// Pass is a run that passed.
+// Pass is a run of a command that passed.
 type Pass struct {
-	Task     string    `json:"task"` // for which it ran
+	Task     string    `json:"task"` // the task for which it ran
 	At       time.Time `json:"at"`
 	Seconds  float64   `json:"seconds"`
 	Sandbox  string    `json:"sandbox,omitempty"`
 	Isolated *bool     `json:"isolated,omitempty"`
 }
 
-// Store keeps passes in a folder, a JSON file each, which may be removed at any time. Safe for concurrent use, by processes too.
+// Store keeps passes in a folder, one JSON file each, which may be removed at any time. It is safe for concurrent use, also by
+// several processes.
 type Store struct {
 	Folder string
 	Disk   *durable.Disk
@@ -49,7 +50,7 @@ type record struct {
 	Pass
 }
 
-// file is where a pass is kept.
+// file returns the name of a pass's file.
 func file(of Subject) (string, error) {
 	name, err := nameOf(of)
 	return name + ".json", err
@@ -64,10 +65,10 @@ func nameOf(what any) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// maxRecord is more than a pass takes.
+// maxRecord is the maximum size of a pass's file, in bytes: more than any pass takes.
 const maxRecord = 1 << 20
 
-// Find is the pass of a subject, nil when there is none that counts. What can't be read is none.
+// Find returns the pass of a subject, nil if there is none that counts, or it can't be read.
 func (s Store) Find(of Subject) (*Pass, error) {
 	name, err := file(of)
 	if err != nil {
@@ -75,12 +76,12 @@ func (s Store) Find(of Subject) (*Pass, error) {
 	}
 	r := s.read(name)
 	if r == nil || r.Tree != of.Tree || r.Command != of.Command {
-		return nil, nil // it is run then
+		return nil, nil // the command is run then
 	}
 	return &r.Pass, nil
 }
 
-// read is a pass that counts, nil when there is none in that file.
+// read returns the pass in a file, nil if there is none that counts.
 func (s Store) read(name string) *record {
 	data, err := durable.ReadBelow(s.Folder, name, maxRecord)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s Store) read(name string) *record {
 	return &r
 }
 
-// Keep remembers a pass, and forgets those that count no longer.
+// Keep remembers a pass, and removes those that no longer count.
 func (s Store) Keep(of Subject, p Pass) error {
 	name, err := file(of)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s Store) Keep(of Subject, p Pass) error {
 	return s.Disk.WriteFile(filepath.Join(s.Folder, name), append(data, '\n'), 0o644)
 }
 
-// forget removes what is older than what counts.
+// forget removes the files that are too old to count.
 func (s Store) forget() error {
 	list, err := os.ReadDir(s.Folder)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s Store) forget() error {
 	for _, e := range list {
 		st, err := e.Info()
 		if err != nil || s.Now().Sub(st.ModTime()) <= Age {
-			continue // somebody else removed it
+			continue // still valid, or somebody else removed it
 		}
 		if err := os.Remove(filepath.Join(s.Folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forgetting a pass: %w", err)
@@ -134,8 +135,8 @@ func (s Store) forget() error {
 	return nil
 }
 
-// Took is how many seconds the commands took together when each passed last, on whatever files, 0 when one of them did not within
-// the time that a pass counts.
+// Took returns how many seconds the commands took together when each last passed, on any files, 0 if one of them has no pass that
+// counts.
 func (s Store) Took(commands []string) (seconds float64, err error) {
 	list, err := s.all()
 	for _, line := range commands {
@@ -153,7 +154,7 @@ func (s Store) Took(commands []string) (seconds float64, err error) {
 	return seconds, err
 }
 
-// all are the passes that count. What can't be read is none.
+// all returns the passes that count. Files that can't be read are left out.
 func (s Store) all() (list []record, err error) {
 	files, err := os.ReadDir(s.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,18 +174,18 @@ func (s Store) all() (list []record, err error) {
 	return list, nil
 }
 
-// Question is what somebody wants to find out about a tree.
+// Question is what a task wants to find out about a tree.
 type Question struct {
-	Of    []Subject                     // name it: nobody waits for who finds out something else
-	Task  string                        // that asks
-	Known func() (bool, error)          // reports whether it is known by now
-	Find  func() error                  // finds it out, which it need not succeed in
-	Waits func(task string) (err error) // is told once for which task's answer it waits, "" when that can't be told
-	Limit time.Duration                 // of waiting; then it is found out beside the other one. 0: none; 0: none
+	Of    []Subject                     // identify the question: nobody waits for the answer to another one
+	Task  string                        // the task that asks
+	Known func() (bool, error)          // reports whether the answer is known by now
+	Find  func() error                  // finds the answer, but need not succeed
+	Waits func(task string) (err error) // called once with the task whose answer is waited for, "" if unknown
+	Limit time.Duration                 // of waiting, after which Find is called beside the other task's; 0: no limit
 }
 
-// Ask finds something out while nobody else finds out the same. Known is asked first, and again after it was waited for another one,
-// which may not have found it out. Then that is done without waiting more.
+// Ask finds an answer while nobody else is looking for the same one. It calls Known first, and again after waiting for another
+// task, which may not have found the answer. Then it calls Find without waiting again.
 func (s Store) Ask(ctx context.Context, q Question) error {
 	if found, err := q.Known(); err != nil || found {
 		return err
@@ -199,7 +200,7 @@ func (s Store) Ask(ctx context.Context, q Question) error {
 	if lock == nil {
 		return q.Find()
 	}
-	found, err := q.Known() // by one who had the lock in between
+	found, err := q.Known() // the answer of a task that had the lock in between
 	if waited && err == nil {
 		err = lock.Unlock()
 	}
@@ -209,10 +210,10 @@ func (s Store) Ask(ctx context.Context, q Question) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// lookAgain is how often it is tried to take a lock that is held for as long as commands run.
+// lookAgain is the interval between attempts to take a lock, which is held as long as commands run.
 const lookAgain = 100 * time.Millisecond
 
-// lock is nil when it was waited for too long.
+// lock returns nil if it waited too long.
 func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited bool, err error) {
 	name, err := nameOf(q.Of)
 	if err != nil {
