@@ -9,18 +9,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Ahead: research and TaskSpec go by the requirement, as evaluate does, and need nothing of its verdict but that it is a yes. So
-// the first call of each is made beside it. What comes after that call, a repair say, is for an accepted requirement only; a no,
-// or no verdict at all, ends the calls that are under way.
+// Ahead: the first calls for research and TaskSpec are made beside evaluate. Like evaluate they depend on the requirement, and on
+// its verdict only in that it has to be an acceptance. Later calls, a repair say, are made only for an accepted requirement. A
+// rejection, or no verdict at all, ends the calls that are running.
 
-// CallsOff is the name of the activity that ends calls which nobody needs.
+// CallsOff is the name of the activity that ends calls that are no longer needed.
 const CallsOff = string(agentcall.CallOff)
 
-// tinyBytes is how long a requirement is at least that calls are made ahead for. One that is shorter is most often tiny, and has no
-// use for a TaskSpec, or is too short to be understood, and is rejected.
+// tinyBytes is the minimum length of a requirement for which calls are made ahead. A shorter one is usually tiny work, which needs
+// no TaskSpec, or it is too short to be understood, and is rejected.
 const tinyBytes = 120
 
-// looksTiny tells by what a person said of a requirement whether little is asked for.
+// looksTiny reports whether little is asked for, judging by the length of what a person wrote.
 func looksTiny(requirement []byte, in Input) bool {
 	said := len(requirement)
 	for _, text := range in.Background {
@@ -32,7 +32,7 @@ func looksTiny(requirement []byte, in Input) bool {
 // early is a first call that was made ahead.
 type early struct {
 	reply agentcall.Reply
-	err   error // why it could not be made
+	err   error // why the call could not be made
 }
 
 func firstOf(f flow.Flow, r agentcall.Request) (e early) {
@@ -40,10 +40,10 @@ func firstOf(f flow.Flow, r agentcall.Request) (e early) {
 	return e
 }
 
-// aheadCalls is what was called ahead of the verdict, nil what was not.
+// aheadCalls are the calls that were made ahead of the verdict, nil for those that were not.
 type aheadCalls struct{ research, taskspec *early }
 
-// evaluateAhead asks for a verdict, and ahead of it for what an accepted requirement needs.
+// evaluateAhead asks for a verdict, and at the same time for what an accepted requirement needs.
 func (p *planning) evaluateAhead(f flow.Flow) (b aheadCalls, err error) {
 	var evaluated tally
 	if p.in.Code < 3 || !p.sv.Speculate {
@@ -80,7 +80,7 @@ func (p *planning) evaluateAhead(f flow.Flow) (b aheadCalls, err error) {
 	return b, err
 }
 
-// ahead are the roles that are asked ahead, research first.
+// ahead returns the roles that are called ahead, research first.
 func (p *planning) ahead() []trellis.Role {
 	roles := []trellis.Role{trellis.Research}
 	if p.sv.TaskSpec && !p.in.NoTaskSpec && !p.in.Quick {
@@ -89,8 +89,8 @@ func (p *planning) ahead() []trellis.Role {
 	return roles
 }
 
-// callOff ends what was called ahead, as far as nobody needs it: all of it without an acceptance, the TaskSpec of tiny work. err is
-// why there is no verdict.
+// callOff ends the calls made ahead that are not needed: all of them without an acceptance, the TaskSpec for tiny work. err is why
+// there is no verdict.
 func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
 	off := agentcall.Needless{}
 	switch v := p.rep.Verdict; {
@@ -115,7 +115,7 @@ func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
 	return err
 }
 
-// unlessFailed is an error that stops the run. A failure is for the flow to decide on.
+// unlessFailed returns nil for a failure, which the flow decides on, and any other error, which stops the run.
 func unlessFailed(err error) error {
 	if errors.As(err, new(*flow.Failure)) {
 		return nil
@@ -123,7 +123,7 @@ func unlessFailed(err error) error {
 	return err
 }
 
-// limited reports whether a call came to a limit that is lifted by itself.
+// limited reports whether a call hit a limit that ends by itself.
 func (e early) limited() bool { return e.reply.Failure != nil && !e.reply.Failure.ResumeAt.IsZero() }
 
 func (e early) tally() (t tally) {

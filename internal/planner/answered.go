@@ -14,20 +14,20 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Answered: when a planning failed for want of an agent, a budget or time, those who answered before that are not paid again by the
-// next one, as long as they would be asked the same: the same program, word for word, over the same files. The next one has the nonce
-// of the one that failed then, so that its prompts are the same, and by that it is known again when it is cut off in its turn.
+// Answered: if a planning failed for lack of an agent, a budget or time, its answers are reused by the next one, as long as the
+// requests would be the same: the same program and prompt, over the same files. The next planning takes over the nonce of the
+// failed one, which makes its prompts the same. If it is interrupted in turn, the nonce also identifies it.
 
-// passing are the failures that no answer is at fault for: with the same answers the next planning may come to its end.
+// passing are the failures for which no answer is to blame: with the same answers the next planning may succeed.
 var passing = []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.AgentExit, trellis.AgentSignal, trellis.EmptyOutput, trellis.TimeoutWall, trellis.TimeoutIdle,
 	trellis.RateLimited, trellis.ProviderDown, trellis.QuotaExhausted, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
 
-// surroundings is the same for two moments at which the same programs would see the same files. Of the settings it has what agents
-// are: to raise a limit is what a planning often fails for. "" is like no other.
+// surroundings returns a value that is equal at two moments if the same programs would see the same files. Of the settings only
+// agents and sandbox count: raising a limit is often what a failed planning needs. "" equals no other value.
 func surroundings(ctx context.Context, repo *git.Repo, cfg *config.Config) string {
 	files, err := repo.Index().Digest(ctx, repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime", ".trellis/config.yaml")
 	if err != nil || files == "" {
-		return "" // then they are asked anew, which says what git can't do
+		return "" // the agents are asked again, which reports the error of git
 	}
 	who := cfg.Agents
 	who.Prices = nil
@@ -38,7 +38,7 @@ func surroundings(ctx context.Context, repo *git.Repo, cfg *config.Config) strin
 	return agentcall.Sum(append(programs, string(cfg.Sandbox)+" "+files...))
 }
 
-// surveyed are the surroundings of a planning, "" where its journal does not say.
+// surveyed returns the surroundings of a planning, "" if its journal has none.
 func surveyed(h *journal.History) string {
 	var sv Survey
 	for _, e := range h.Calls {
@@ -49,7 +49,7 @@ func surveyed(h *journal.History) string {
 	return sv.Surroundings
 }
 
-// Nonce is that of a planning which failed, if what its agents answered may serve the next one; else "".
+// Nonce returns the nonce of a planning that failed, if its answers can be reused by the next one; else "".
 func Nonce(ctx context.Context, repo *git.Repo, cfg *config.Config, h *journal.History) string {
 	var in Input
 	if h.Flow != Flow || !h.Ended || h.End == nil || !slices.Contains(passing, trellis.Code(h.End.Code)) || json.Unmarshal(h.Input, &in) != nil {
@@ -61,15 +61,15 @@ func Nonce(ctx context.Context, repo *git.Repo, cfg *config.Config, h *journal.H
 	return in.Nonce
 }
 
-// answered are the calls of the planning before.
+// answered are the calls of the previous planning.
 type answered struct {
 	files
 	check func(r agentcall.Request, answer json.RawMessage) []string
 	calls []agentcall.Made
 }
 
-// Reuse has the calls of a planning, whose journal is h, answered by the planning before it where both have one nonce and
-// the surroundings are still the same.
+// Reuse has the calls of a planning, whose journal is h, answered from the previous planning, if both have the same nonce and the
+// surroundings have not changed.
 func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.History) error {
 	paths, err := journal.Archived(filepath.Join(d.Dir, taskdir.Run))
 	if err != nil || len(paths) == 0 {
@@ -77,7 +77,7 @@ func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.His
 	}
 	before, err := journal.ReadFile(paths[len(paths)-1])
 	if err != nil {
-		return nil // it was put aside because it is damaged
+		return nil // it was set aside because it is damaged
 	}
 	var was, is Input
 	if json.Unmarshal(before.Input, &was) != nil || json.Unmarshal(h.Input, &is) != nil || was.Nonce != is.Nonce || before.Build != h.Build {
@@ -97,8 +97,8 @@ func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.His
 	return nil
 }
 
-// find is the answer to a request with that prompt, if it still is a good one. What it took was counted then, and what
-// there was to note was told.
+// find returns the answer to a request with that prompt, if it is still valid. Its usage was counted by the previous planning, and
+// its notes were reported then.
 func (a answered) find(r agentcall.Request, prompt string) (reply agentcall.Reply, ok bool) {
 	for _, m := range a.calls {
 		q := m.Request
@@ -107,7 +107,7 @@ func (a answered) find(r agentcall.Request, prompt string) (reply agentcall.Repl
 			continue
 		}
 		said, err := a.read(m.Reply.Text)
-		if err != nil { // somebody tidied up
+		if err != nil { // a person removed the file
 			continue
 		}
 		answer := m.Reply.Answer

@@ -8,34 +8,34 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Roles are the roles that a planning asks.
+// Roles returns the roles that a planning calls.
 func Roles() []trellis.Role {
 	return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.TaskSpec, trellis.Plan, trellis.Judge, trellis.PRD}
 }
 
-// about is the Data of a planning role's request: what its prompt is made of.
+// about is the Data of a planning role's request, from which its prompt is made.
 type about struct {
 	Input    Input          `json:"input"`
 	Project  agentcall.Ref  `json:"project"`
 	Verdict  *Verdict       `json:"verdict,omitempty"`
 	Research *agentcall.Ref `json:"research,omitempty"`
-	Sent     int            `json:"sent,omitempty"` // how often research was sent back for want of a look
+	Sent     int            `json:"sent,omitempty"` // how often research was sent back for not reading any file
 	Ground   *ground        `json:"ground,omitempty"`
-	Plan     *agentcall.Ref `json:"plan,omitempty"`  // judge: the plan; plan: the one before
-	Tries    []try          `json:"tries,omitempty"` // why plans before this one came back
+	Plan     *agentcall.Ref `json:"plan,omitempty"`  // judge: the plan to judge; plan: the previous one
+	Tries    []try          `json:"tries,omitempty"` // why previous plans were sent back
 	Round    int            `json:"round,omitempty"`
-	Why      string         `json:"why,omitempty"` // why the last one came back, for people
+	Why      string         `json:"why,omitempty"` // why the last plan was sent back, for people
 }
 
-// tally is what calls used up and said, kept apart while some of them are under way at once.
+// tally is what calls used up and reported, counted separately while several of them run at once.
 type tally struct {
-	first    *early // the first call, when it was made ahead, and counted
-	earlier  int    // calls before that are counted elsewhere
+	first    *early // the first call, if it was made ahead and counted already
+	earlier  int    // number of previous calls that are counted elsewhere
 	calls    int
-	known    int // answers of the planning before
+	known    int // number of answers reused from the previous planning
 	usage    trellis.Usage
 	warnings []string
-	paused   bool // a limit was waited for
+	paused   bool // a call waited for a limit to end
 }
 
 func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
@@ -57,29 +57,29 @@ func (p *planning) take(t tally) {
 	p.rep.Calls += t.calls
 	p.known += t.known
 	p.rep.Usage = p.rep.Usage.Add(t.usage)
-	if p.in.Code < 5 { // whose sums did not say so
+	if p.in.Code < 5 { // the sums of older versions did not have it
 		p.rep.Usage.CostPartial = false
 	}
 	p.rep.Warnings = append(p.rep.Warnings, t.warnings...)
 }
 
-// ask makes one call of a planning role while no other is under way.
+// ask makes one call of a planning role while no other is running.
 func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
 	var t tally
 	defer func() { p.take(t) }()
 	return p.askInto(f, &t, role, repairs, a)
 }
 
-// askInto makes one call of a planning role, or goes on with one that was made ahead. A TaskSpec is not worth another try.
+// askInto makes one call of a planning role, or continues one that was made ahead. A TaskSpec is not worth another attempt.
 func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
 	r, err := p.request(role, a, t.usage)
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
-	again := 2 // a passing failure of the agent program
+	again := 2 // retries after a temporary failure of the agent program
 	switch {
 	case role == trellis.TaskSpec && t.first != nil:
-		again = 1 // three programs that start at once may be why it failed
+		again = 1 // it may have failed because three programs started at once
 	case role == trellis.TaskSpec:
 		again = 0
 	}
@@ -102,7 +102,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	return asker.Call(f, r)
 }
 
-// request is a call of a planning role within what is left of the budgets. used is what is not in the report yet.
+// request returns a call of a planning role within what is left of the budgets. used is usage that is not in the report yet.
 func (p *planning) request(role trellis.Role, a about, used trellis.Usage) (agentcall.Request, error) {
 	a.Input, a.Project = p.in, p.sv.Project
 	data, err := agentcall.Encode(a)
@@ -121,18 +121,18 @@ func (p *planning) request(role trellis.Role, a about, used trellis.Usage) (agen
 		Schema: schema, Data: data, Limits: limits}, nil
 }
 
-// What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
-// stands in many of them, with 40 KB at most.
+// Limits for what a planning records. A record holds 64 KB, and what a person adds to the requirement, at most 40 KB, is in many
+// of them.
 const (
-	maxSaid   = 3 << 10  // of what is wrong with one plan
-	maxShort  = 16 << 10 // an answer that stands in a record beside what people say: TaskSpec and prd
-	maxFound  = 3 << 10  // commands of people and of the research
-	maxGuards = 2 << 10  // paths that it says are not to be modified
-	maxWarned = 30       // warnings of a report
-	maxNoted  = 20       // warnings of one act
+	maxSaid   = 3 << 10  // bytes: what is wrong with one plan
+	maxShort  = 16 << 10 // bytes: an answer that is recorded beside what people say, TaskSpec and prd
+	maxFound  = 3 << 10  // bytes: commands of people and of the research
+	maxGuards = 2 << 10  // bytes: paths that the research says must not be modified
+	maxWarned = 30       // number of warnings in a report
+	maxNoted  = 20       // number of warnings of one activity
 )
 
-// part is the beginning of a list that takes about n bytes in a record, and how many it leaves out.
+// part returns the beginning of a list that takes about n bytes in a record, and how many entries it leaves out.
 func part(list []string, n int) (kept []string, left int) {
 	for i, s := range list {
 		raw, err := json.Marshal(s)

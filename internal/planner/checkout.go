@@ -21,7 +21,7 @@ type checkout struct {
 	lookPath func(program string) error
 }
 
-// missing says why a command can't run here, "" when it can.
+// missing says why a command can't run here, "" if it can.
 func (c checkout) missing(command string) string {
 	return research.Project{Root: c.repo.Main, LookPath: c.lookPath}.Missing(command)
 }
@@ -42,15 +42,15 @@ func (c checkout) exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Caps of what a prompt says about the project, in bytes.
+// Limits for what a prompt says about the project, in bytes.
 const (
 	readmeCap   = 6 << 10
 	workflowCap = 8 << 10
 	treeCap     = 200 // entries
 )
 
-// describe is what the project is, for prompts: the head of its README, workflow.md, the index of its
-// specs and its top-level tree.
+// describe describes the project for prompts: the head of its README, workflow.md, the index of its specs and its top-level tree.
+// files reports whether there is anything in the project.
 func (c checkout) describe() (text string, files bool) {
 	var b strings.Builder
 	root := c.repo.Main

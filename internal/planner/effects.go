@@ -15,23 +15,23 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Deps is what the effects of planning one task are made of.
+// Deps are the dependencies of the effects of planning one task.
 type Deps struct {
-	Dir      string // the task directory, while planning a `.new-*` folder or the directory itself
-	Final    string // where it is published; the same as Dir when a task is planned again
+	Dir      string // the task directory: a `.new-*` folder while it is planned for the first time
+	Final    string // where it is published; the same as Dir if a task is planned again
 	Repo     *git.Repo
 	Store    taskdir.Store
 	Config   *config.Config
-	Choose   func(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) // the agent of a role
+	Choose   func(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) // returns the agent of a role
 	LookPath func(program string) error
 	Disk     *durable.Disk
 	Now      func() time.Time
-	// Trusted says why no agent may be told these files of the checkout, as they were read by their paths, nor work in it; nil:
-	// each may be. It is asked before each call.
+	// Trusted returns an error if agents must not get these files of the checkout, given by path as they were read, nor work in
+	// it. Nil: all are trusted. It is called before each call of an agent.
 	Trusted func(ctx context.Context, texts map[string][]byte) error
 }
 
-// Activities are all that a planning does besides its agents' calls.
+// Activities returns all that a planning does besides calling agents.
 func (d Deps) Activities() []flow.Activity {
 	f, c, r := d.files(), d.checkout(), d.record()
 	return []flow.Activity{survey.With(surveyor{f, c, d.Config, d.Choose}.survey), reject.With(r.reject), digest.With(d.researcher().digest),
@@ -39,8 +39,8 @@ func (d Deps) Activities() []flow.Activity {
 		check.With(checker{f, c, d.Store, d.Final, d.Config}.check), finish.With(r.finish), giveUp.With(r.giveUp)}
 }
 
-// Equip makes calls of agents those of a planning: their prompts, the checks of their answers, and a watch over the
-// main checkout.
+// Equip prepares calls of agents for a planning: it sets their prompts, the checks of their answers, and a watch over the main
+// checkout.
 func (d Deps) Equip(calls *agentcall.Caller) {
 	p := d.prompts()
 	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
@@ -58,7 +58,7 @@ func (d Deps) researcher() researcher { return researcher{d.files(), d.checkout(
 func (d Deps) drafter() drafter       { return drafter{d.files(), d.checkout(), d.Config} }
 func (d Deps) prompts() prompts       { return prompts{d.drafter(), d.record(), d.Trusted} }
 
-// Env is what planning agents find in their environment besides what every agent does.
+// Env returns the environment of planning agents, beyond that of every agent.
 func (d Deps) Env(in Input) []string {
 	env := []string{"PLAN_TASK_NAME=" + in.Name, "PLAN_DEV_TYPE=" + in.DevType, "PLAN_TASK_DIR=" + d.Dir,
 		"PLAN_REQUIREMENT_FILE=" + filepath.Join(d.Dir, taskdir.Requirement)}

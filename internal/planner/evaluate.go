@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Evaluate: one agent says whether the requirement can be planned at all, and how large the work is. What it rejects ends
-// there, with REJECTED.md for people.
+// Evaluate: one agent decides whether the requirement can be planned at all, and how large the work is. A rejection ends the
+// planning, with REJECTED.md for people.
 
 // Verdict is the answer of the evaluate agent.
 type Verdict struct {
@@ -39,7 +39,7 @@ func (p *planning) evaluate(f flow.Flow, t *tally) error {
 	return err
 }
 
-// understood is an acceptance as later calls are told it: it takes its part of each of their records.
+// understood returns the acceptance for later calls, shortened since each of their records contains it.
 func (p *planning) understood() Verdict {
 	v := p.rep.Verdict
 	if p.in.Code > 1 {
@@ -71,13 +71,13 @@ func (rec record) reject(_ context.Context, _ flow.Call, in rejectIn) (int64, er
 	})
 }
 
-// evaluate is what the evaluate agent is told beside the requirement.
+// evaluate adds what the evaluate agent gets besides the requirement.
 func (s *slots) evaluate(d about) { s.file("project", &d.Project) }
 
-// Rejection is what REJECTED.md says.
+// Rejection is the content of REJECTED.md.
 type Rejection struct {
-	Category    string // one of the five, or empty when a person rejected
-	By          string // the person
+	Category    string // one of the five, or empty if a person rejected
+	By          string // that person
 	Details     string
 	Suggestions []string
 	Dir         string // the task's directory relative to the repository
@@ -94,7 +94,7 @@ var reasons = map[string]string{
 	"too_large":    "Too Large / Should Be Split",
 }
 
-// Reason is the rejection's label.
+// Reason returns the label of the rejection.
 func (r Rejection) Reason() string {
 	if r.By != "" {
 		return "Rejected by " + r.By
@@ -102,13 +102,13 @@ func (r Rejection) Reason() string {
 	return reasons[r.Category]
 }
 
-// Render is REJECTED.md.
+// Render returns the text of REJECTED.md.
 func (r Rejection) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Plan Rejected\n\n## Reason\n\n%s\n\n## Details\n\n%s\n\n## Suggestions\n\n", r.Reason(), strings.TrimSpace(r.Details))
 	bullets(&b, r.Suggestions)
 	dir, named := trellis.ShellWord(r.Dir), "--name "+trellis.ShellWord(r.Name)
-	if r.DevType != "" { // else it is found anew
+	if r.DevType != "" { // else it is chosen again
 		named += " --type " + trellis.ShellWord(r.DevType)
 	}
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
@@ -116,7 +116,7 @@ func (r Rejection) Render() string {
 	return trellis.Visible(b.String())
 }
 
-// KeepRejection moves REJECTED.md of an earlier planning out of the way: REJECTED-1.md, -2, …
+// KeepRejection renames the REJECTED.md of an earlier planning to REJECTED-1.md, -2, …
 func KeepRejection(disk *durable.Disk, dir string) error {
 	old := filepath.Join(dir, taskdir.Rejected)
 	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +130,7 @@ func KeepRejection(disk *durable.Disk, dir string) error {
 	}
 }
 
-// lastRejection is the verdict that the feedback is about, and its file, "" when there is none.
+// lastRejection returns the verdict that the feedback is about, and its file, "" if there is none.
 func (f files) lastRejection() (file string, verdict []byte) {
 	for n := 1; ; n++ {
 		next := fmt.Sprintf("REJECTED-%d.md", n)

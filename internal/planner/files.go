@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// files are those of the task directory that a planning writes, and what its calls keep below run/.
+// files are the files of the task directory that a planning writes, and what its calls keep below run/.
 type files struct {
 	dir  string
 	disk *durable.Disk
 }
 
-// keep writes a file of this call below run/ and returns its name there.
+// keep writes a file of this call below run/ and returns a reference to it.
 func (f files) keep(c flow.Call, name string, data []byte) (agentcall.Ref, error) {
 	return f.keepAt(filepath.Join(agentcall.Folder(c), name), data)
 }
@@ -44,8 +44,8 @@ func (f files) read(ref agentcall.Ref) (string, error) {
 	return string(data), nil
 }
 
-// place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier
-// planning's.
+// place writes a file of the planning into the directory. If this planning has none (ref is nil), it removes that of an earlier
+// planning.
 func (f files) place(c flow.Call, name string, ref *agentcall.Ref) error {
 	if ref == nil {
 		return f.discard(c, name)
@@ -57,15 +57,15 @@ func (f files) place(c flow.Call, name string, ref *agentcall.Ref) error {
 	return f.rewrite(c, name, []byte(text))
 }
 
-// rewrite gives a file of the planning its content. What it had, which a person may have saved meanwhile, is kept with
-// this call.
+// rewrite replaces the content of a file of the planning. The old content, which a person may have saved meanwhile, is kept in the
+// folder of this call.
 func (f files) rewrite(c flow.Call, name string, text []byte) error {
 	return f.disk.Edit(filepath.Join(f.dir, name), func(old []byte) ([]byte, error) {
 		return text, f.keepOther(c, name, old, text)
 	})
 }
 
-// discard removes a file that the planning has not got, and keeps what it had.
+// discard removes a file that this planning does not have, and keeps its content.
 func (f files) discard(c flow.Call, name string) error {
 	path := filepath.Join(f.dir, name)
 	err := f.disk.Edit(path, func(old []byte) ([]byte, error) {
@@ -84,7 +84,7 @@ func (f files) discard(c flow.Call, name string) error {
 	return nil
 }
 
-// keepOther keeps what a file had before, when it is to have something else.
+// keepOther keeps the old content of a file, if it is to be replaced by another one.
 func (f files) keepOther(c flow.Call, name string, old, text []byte) error {
 	if len(old) == 0 || bytes.Equal(old, text) {
 		return nil
@@ -93,10 +93,10 @@ func (f files) keepOther(c flow.Call, name string, old, text []byte) error {
 	return err
 }
 
-// replaced are the files that a planning writes anew.
+// replaced are the files that a planning replaces.
 var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
 
-// keepReplaced copies what the directory holds of them, since a person may have edited it.
+// keepReplaced copies those that the directory has, since a person may have edited them.
 func (f files) keepReplaced(c flow.Call) (kept map[string]agentcall.Ref, err error) {
 	kept = map[string]agentcall.Ref{}
 	for _, name := range replaced {

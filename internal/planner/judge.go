@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Judge: an agent says whether a plan does what is wanted. Nobody who can't answer passes it.
+// Judge: an agent decides whether a plan does what is wanted. No plan passes without a usable answer.
 
-// Judgement is what the judge came to in the end.
+// Judgement is the final result of judging plans.
 type Judgement struct {
 	Pass     bool   `json:"pass"`
 	Feedback string `json:"feedback,omitempty"`
-	Rounds   int    `json:"rounds"` // plans judged
+	Rounds   int    `json:"rounds"` // number of plans judged
 }
 
 // Opinion is the answer of the judge agent.
@@ -29,7 +29,7 @@ type Opinion struct {
 	Criteria map[string]bool `json:"criteria"`
 }
 
-// judge has a plan judged. Nobody who can't answer passes it.
+// judge has a plan judged. The plan does not pass without a usable answer.
 func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
 	if !p.sv.Judge {
 		p.skip("judge: planning.judge is false")
@@ -57,7 +57,7 @@ func (s *slots) judge(d about) {
 	delete(s.said, "protected")
 }
 
-// undecided says where a judge contradicts itself or does not say what to mend.
+// undecided says where a judge contradicts itself, or does not say what to change.
 func (p prompts) undecided(r agentcall.Request, answer []byte) []string {
 	var o Opinion
 	var d about
@@ -77,7 +77,7 @@ func (p prompts) undecided(r agentcall.Request, answer []byte) []string {
 	return nil
 }
 
-// namesStep reports whether a text names a step of the plan.
+// namesStep reports whether a text contains the id of a step of the plan.
 func (p prompts) namesStep(ref *agentcall.Ref, text string) bool {
 	if ref == nil {
 		return false
@@ -90,7 +90,7 @@ func (p prompts) namesStep(ref *agentcall.Ref, text string) bool {
 	return judged != nil && slices.ContainsFunc(judged.IDs(), func(id string) bool { return mentions(text, id) })
 }
 
-// mentions reports whether a text has an id as a word of its own. `add` is not meant by "address".
+// mentions reports whether a text contains an id as a separate word: "address" does not mention `add`.
 func mentions(text, id string) bool {
 	words := strings.FieldsFunc(strings.ReplaceAll(text, `\_`, "_"), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Trim(w, "_") == id })

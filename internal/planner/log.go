@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// WriteLog writes .plan-log, one line an event, from the journal of the planning. What earlier plannings of
-// the directory left there stays.
+// WriteLog writes .plan-log, one line per event, from the journal of the planning. The lines of earlier plannings of the directory
+// stay.
 func WriteLog(disk *durable.Disk, dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -42,7 +42,7 @@ type happening struct {
 	what string
 }
 
-// logLines are in the order of time: two calls may be under way at once.
+// logLines returns the log in chronological order: two calls may run at once.
 func logLines(h *journal.History) string {
 	var list []happening
 	in := intended(h)
@@ -68,7 +68,7 @@ func logLines(h *journal.History) string {
 	return b.String()
 }
 
-// event is what the log calls an activity. The whole planning is called plan there.
+// event returns the name of an activity in the log, where plan is the whole planning.
 func event(e journal.Entry) string {
 	if e.Activity == string(trellis.Plan) {
 		return "planner"
@@ -76,7 +76,7 @@ func event(e journal.Entry) string {
 	return e.Activity
 }
 
-// asked is why a call was made once more.
+// asked says why a call was repeated.
 func asked(e journal.Entry) string {
 	var q agentcall.Request
 	var d about
@@ -91,7 +91,7 @@ func asked(e journal.Entry) string {
 	return ""
 }
 
-// stubbed says of the last call for a TaskSpec whether a stub took its place.
+// stubbed describes the TaskSpec that resulted from the last call for one.
 func stubbed(later []journal.Entry, e journal.Entry) string {
 	if e.Activity != string(trellis.TaskSpec) {
 		return ""
@@ -108,7 +108,7 @@ func stubbed(later []journal.Entry, e journal.Entry) string {
 	return ""
 }
 
-// told is what a finished activity came to.
+// told describes the result of a finished activity.
 func told(e journal.Entry) string {
 	said := fmt.Sprintf("seconds=%.1f attempts=%d", e.Finished.Sub(e.Started).Seconds(), e.Entries)
 	if e.Fail != nil {
@@ -120,7 +120,7 @@ func told(e journal.Entry) string {
 		return said
 	}
 	said += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens())
-	if r.ToolCalls >= 0 { // else the agent does not tell
+	if r.ToolCalls >= 0 { // else the agent does not report it
 		said += fmt.Sprintf(" tools=%d", r.ToolCalls)
 	}
 	if r.Known {
@@ -156,17 +156,17 @@ func ending(h *journal.History) string {
 		r.Verdict.Decision, r.Verdict.Size, r.Verdict.Confidence, r.Status, r.Calls, r.Usage.Tokens(), r.Steps)
 }
 
-// intent is what a planning was for: the priority that a person gave, and what its TaskSpec says.
+// intent is what a planning was for: the priority that a person gave, and a summary of its TaskSpec.
 type intent struct {
 	given string // P0 to P3, or ""
 	spec  Spec
 	state string // of the TaskSpec: none, stub, valid
 }
 
-// intended is the intent of a planning, as far as it came.
+// intended returns the intent of a planning, as far as its journal goes.
 func intended(h *journal.History) intent {
 	var in Input
-	_ = json.Unmarshal(h.Input, &in) // a log of what can't be read says less
+	_ = json.Unmarshal(h.Input, &in) // without a readable input the log says less
 	of := intent{given: in.Priority, state: "none"}
 	for _, e := range h.Calls {
 		var s settled
@@ -180,16 +180,16 @@ func intended(h *journal.History) intent {
 	return of
 }
 
-// asked is what is known before the first call.
+// asked describes what is known before the first call.
 func (i intent) asked() string { return " priority=" + cmp.Or(i.given, "unset") }
 
-// aims are the priority that a person gave or else the TaskSpec says, and the number of goals.
+// aims describes the priority, that of a person or else of the TaskSpec, and the number of goals.
 func (i intent) aims() string {
 	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.given, i.spec.Priority, "unset"), i.spec.Goals, i.state)
 }
 
-// SoFar reports the calls of a planning that came to a reply by its end, or until it was cut off, and what they used with all that
-// came before it. All else of the Report is empty.
+// SoFar reports the completed calls of a planning, up to its end or its interruption, and the usage of these and all earlier
+// calls. The other fields of the Report are empty.
 func SoFar(h *journal.History) (rep Report, err error) {
 	var in Input
 	if err := json.Unmarshal(h.Input, &in); err != nil {

@@ -20,11 +20,11 @@ import (
 
 // Plan: one agent plans, until the checks of this file and the judge find nothing wrong.
 
-const draft flow.Act[draftIn, Draft] = "draft" // a plan that the code checks found nothing in
+const draft flow.Act[draftIn, Draft] = "draft" // returns a plan in which the code checks found no fault
 
 // Draft is a plan that passed the code checks.
 type Draft struct {
-	Plan     agentcall.Ref `json:"plan"` // as plan.json is going to be
+	Plan     agentcall.Ref `json:"plan"` // in the form of plan.json
 	Title    string        `json:"title"`
 	Steps    int           `json:"steps"`
 	Warnings []string      `json:"warnings,omitempty"`
@@ -43,16 +43,16 @@ type ground struct {
 	Protected []string       `json:"protected,omitempty"`
 }
 
-// try is a plan that came back.
+// try is a plan that was sent back.
 type try struct {
 	By   string   `json:"by"`
 	Said []string `json:"said"`
 }
 
-// How often a plan is asked for again. The two are counted apart.
+// How often another plan is asked for. The two are counted separately.
 const (
-	maxFaults  = 2 // it could not be read, or the code checks found something
-	maxRefused = 2 // the judge said no
+	maxFaults  = 2 // the plan could not be read, or the code checks found faults
+	maxRefused = 2 // the judge refused the plan
 )
 
 // Who sends a plan back.
@@ -61,10 +61,10 @@ const (
 	byJudge  = "judge"
 )
 
-// plan asks for a plan until the code checks and the judge find nothing wrong with it. The code checks don't run here, but
-// when an answer comes: agentcall.Policy.Call has prompts.check ask drafter.faults, and what these find comes back as the
-// problems of the reply. Each further try sees what all earlier ones were sent back for, and the last of them. A plan that
-// the judge still refuses in the end is kept, and a person decides; one that the checks refuse is none.
+// plan asks for a plan until the code checks and the judge find nothing wrong with it. The code checks don't run here, but on each
+// answer: agentcall.Policy.Call has prompts.check call drafter.faults, and the faults come back as the problems of the reply. Each
+// further try gets the reasons for which all previous plans were sent back, and the last of these plans. If the judge refuses the
+// last plan too, it is kept, and a person decides; if the checks do, there is no plan.
 func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 	a := p.brief(e)
 	a.Plan = p.sv.Previous
@@ -99,8 +99,7 @@ func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 	}
 }
 
-// brief is what plan and judge are told of what was found out. A stub says no more than the requirement, which they
-// are told anyway.
+// brief returns what plan and judge get of the findings. A stub says no more than the requirement, which they get anyway.
 func (p *planning) brief(e explored) about {
 	g := &ground{Commands: e.found.Commands, Protected: e.found.Protected}
 	if e.spec != nil && !e.spec.Said.Stub {
@@ -109,7 +108,7 @@ func (p *planning) brief(e explored) about {
 	return about{Verdict: &p.rep.Verdict, Research: e.text, Ground: g}
 }
 
-// unusable says why an answer is no plan, nil when it is one or when asking again would not mend it.
+// unusable says why an answer is not a plan. It returns nil if it is one, or if asking again would not help.
 func unusable(r agentcall.Reply, err error) []string {
 	switch fail := (*flow.Failure)(nil); {
 	case !errors.As(err, &fail):
@@ -138,14 +137,14 @@ func (p *planning) back(a about, by, count string, said []string, before *agentc
 	return a
 }
 
-// drafter checks plans, and keeps one in which nothing is wrong.
+// drafter checks plans, and keeps those without faults.
 type drafter struct {
 	files
 	checkout
 	config *config.Config
 }
 
-// facts are what a plan is checked against in this project.
+// facts returns what a plan is checked against in this project.
 func (dr drafter) facts(g ground) (plan.Facts, error) {
 	f := plan.Facts{MaxSteps: dr.config.Planning.MaxSteps, Exists: dr.exists, GlobFault: dr.globFault, Missing: dr.missing, Confirmed: &g.Commands}
 	if g.TaskSpec == nil {
@@ -162,7 +161,7 @@ func (dr drafter) facts(g ground) (plan.Facts, error) {
 	return f, nil
 }
 
-// faults says what is wrong with a planned answer.
+// faults returns what is wrong with the answer of a plan agent.
 func (dr drafter) faults(g ground, answer json.RawMessage) []string {
 	f, err := dr.facts(g)
 	if err != nil {
@@ -187,7 +186,7 @@ func (dr drafter) faults(g ground, answer json.RawMessage) []string {
 	return wrong
 }
 
-// adopt takes over a plan that is in the form of tascer.
+// adopt converts a plan that is in the format of tascer.
 func (dr drafter) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
 	var d about
 	if json.Unmarshal(r.Data, &d) != nil || d.Ground == nil {
@@ -195,7 +194,7 @@ func (dr drafter) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMe
 	}
 	f, err := dr.facts(*d.Ground)
 	if err != nil {
-		return answer, nil // the check says so
+		return answer, nil // the check reports the error
 	}
 	ours, passed, adopted := plan.Adopt(answer, f)
 	if !adopted {
@@ -208,7 +207,7 @@ func (dr drafter) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMe
 	return ours, notes
 }
 
-// draft keeps a plan that the checks found nothing in, in the form that plan.json is going to have.
+// draft keeps a plan in which the checks found no fault, in the form of plan.json.
 func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err error) {
 	text, err := plan.Format(in.Answer)
 	if err != nil {
@@ -243,7 +242,7 @@ func (s *slots) plan(d about) {
 	s.said["problems"], s.said["verdicts"] = sentBack(d.Tries, byChecks), sentBack(d.Tries, byJudge)
 }
 
-// sentBack is what plans came back with, round by round.
+// sentBack lists why plans were sent back, round by round.
 func sentBack(tries []try, by string) string {
 	var b strings.Builder
 	for i, t := range tries {

@@ -1,5 +1,5 @@
-// Package planner takes a requirement to a task directory that is ready to run, or to a recorded rejection. This file is
-// the whole flow; each phase has a file of its name: survey, evaluate, research, taskspec, plan, judge, prd, write.
+// Package planner takes a requirement to a task directory that is ready to run, or to a recorded rejection. This file is the whole
+// flow; each phase has a file of the same name: survey, evaluate, research, taskspec, plan, judge, prd, write.
 package planner
 
 import (
@@ -13,61 +13,61 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
-// knows evaluate, research and prd, one of version 2 evaluates before it asks for anything else, one of version 3 asks again with what the
-// first call could use, and waits for a limit that one made ahead came to whatever was waited for since, one of version 4 does not say of a
-// cost that it is not the whole, and one of version 5 asks as soon as a provider's limit is said to be over, however often it was not.
+// Code is the version of Run in this binary. A run is finished by the code that began it: version 1 knows evaluate, research and
+// prd, 2 evaluates before it asks for anything else, 3 repeats a call with the limits of the first one, and waits for a limit that
+// a call made ahead has hit whatever was waited for since, 4 does not mark a cost as partial, and 5 asks as soon as a provider's
+// limit is said to be over, however often that was wrong.
 const Code = 6
 
 // Flow is the name of this flow in a journal.
 const Flow = "plan"
 
-// Input is what a planning begins with. The requirement itself is requirement.md of the directory.
+// Input is the input of a planning. The requirement itself is requirement.md of the directory.
 type Input struct {
 	Code        int           `json:"code"`
 	Task        string        `json:"task"` // directory name
 	Name        string        `json:"name"`
 	DevType     string        `json:"dev_type"`
-	ChooseType  bool          `json:"choose_type,omitempty"` // by what the research finds, since nobody said it
+	ChooseType  bool          `json:"choose_type,omitempty"` // choose DevType by what the research finds, since nobody named one
 	Quick       bool          `json:"quick,omitempty"`
 	Agent       string        `json:"agent,omitempty"`    // --agent
 	Feedback    string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
 	Package     string        `json:"package,omitempty"`
-	Priority    string        `json:"priority,omitempty"` // "": the TaskSpec may say
+	Priority    string        `json:"priority,omitempty"` // "": that of the TaskSpec, if it has one
 	Base        string        `json:"base,omitempty"`
 	Verify      []string      `json:"verify,omitempty"`
 	Context     []string      `json:"context,omitempty"`     // --context: paths of the repository
-	Background  []string      `json:"background,omitempty"`  // --context: what a person says to understand the requirement by
+	Background  []string      `json:"background,omitempty"`  // --context: a person's text that helps to understand the requirement
 	Constraints []string      `json:"constraints,omitempty"` // --constraint: what must hold whatever is planned
 	NoTaskSpec  bool          `json:"no_taskspec,omitempty"`
 	Nonce       string        `json:"nonce"`
 	Revision    int64         `json:"revision,omitempty"` // highest revision of task.json in earlier runs
-	Used        trellis.Usage `json:"used,omitzero"`      // for the task by earlier plannings and runs
+	Used        trellis.Usage `json:"used,omitzero"`      // by earlier plannings and runs of the task
 
 	Objective taskdir.Objective `json:"objective,omitzero"` // the step of a roadmap that is planned
 }
 
-// Report is how a planning ended.
+// Report describes how a planning ended.
 type Report struct {
 	Status   trellis.Status     `json:"status"` // ready, waiting, rejected
 	Verdict  Verdict            `json:"verdict"`
 	Calls    int                `json:"calls"`
-	Usage    trellis.Usage      `json:"usage"` // Input.Used included
+	Usage    trellis.Usage      `json:"usage"` // includes Input.Used
 	Title    string             `json:"title,omitempty"`
-	TaskSpec *Spec              `json:"taskspec,omitempty"` // nil: nobody was asked for one
-	Judge    *Judgement         `json:"judge,omitempty"`    // nil: nobody judged
+	TaskSpec *Spec              `json:"taskspec,omitempty"` // nil: no agent was asked for one
+	Judge    *Judgement         `json:"judge,omitempty"`    // nil: no plan was judged
 	Steps    int                `json:"steps,omitempty"`    // of plan.json
 	Why      []string           `json:"why,omitempty"`      // why it waits for a person
-	Retries  []string           `json:"retries,omitempty"`  // why the plan was asked for again
+	Retries  []string           `json:"retries,omitempty"`  // why further plans were asked for
 	Contexts map[string]int     `json:"contexts,omitempty"` // rows of each context file
-	Commands []string           `json:"commands,omitempty"` // that decide: a person's, then those found by research
+	Commands []string           `json:"commands,omitempty"` // deciding commands: a person's, then those found by research
 	Warnings []string           `json:"warnings,omitempty"`
-	Skipped  []string           `json:"skipped,omitempty"` // what was not done, and why
+	Skipped  []string           `json:"skipped,omitempty"` // what was skipped, and why
 	Problems []*trellis.Problem `json:"problems,omitempty"`
 }
 
-// Run plans one task. A rejection is a Report, not an error. An error means that the planner failed; the
-// directory then stays in planning with the failure in task.json.
+// Run plans one task. A rejection is a Report, not an error. An error means that the planning failed; the directory then keeps the
+// status planning, with the failure in task.json.
 func Run(f flow.Flow, in Input) (Report, error) {
 	if in.Code > Code {
 		return Report{}, flow.Fail(string(trellis.JournalDamaged), "the planning was begun by a newer trellis (code %d, this one has %d)", in.Code, Code)
@@ -91,8 +91,8 @@ type planning struct {
 	sv  Survey
 	rep Report
 
-	known  int  // answers of the planning before
-	paused bool // the verdict waited for a limit: how long those who were asked ahead have still to wait is to be asked anew
+	known  int  // number of answers reused from the previous planning
+	paused bool // the verdict waited for a limit: calls made ahead that hit one ask again how long they have to wait
 }
 
 func (p *planning) run(f flow.Flow) (err error) {
@@ -123,7 +123,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 	return p.finishDirectory(f, p.planned(found, d))
 }
 
-// takeShortWay is for work that is too small for a plan of its own, or that a person wants quickly.
+// takeShortWay plans work that is too small for a plan of its own, or that a person wants quickly.
 func (p *planning) takeShortWay(f flow.Flow, b aheadCalls) error {
 	why := "the work is tiny"
 	if p.in.Quick {

@@ -18,21 +18,21 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Document is what prd.md is made of: the answer of the prd agent, or a plan.
+// Document is the content of prd.md: the answer of the prd agent, or taken from a plan.
 type Document struct {
 	Title           string      `json:"title"`
 	Summary         string      `json:"summary"`
 	Requirements    []string    `json:"requirements"`
 	Acceptance      []Criterion `json:"acceptance"`
-	DesignDecisions []string    `json:"design_decisions,omitempty"` // of a plan
+	DesignDecisions []string    `json:"design_decisions,omitempty"` // only from a plan
 	TechnicalNotes  string      `json:"technical_notes"`
 	OutOfScope      []string    `json:"out_of_scope"`
 }
 
-// Criterion is one way to tell that the work is done.
+// Criterion is one acceptance criterion of the work.
 type Criterion struct {
 	Criterion string `json:"criterion"`
-	Verify    string `json:"verify,omitempty"` // a command that exits 0 when it is met
+	Verify    string `json:"verify,omitempty"` // a command that exits with 0 if it is met
 	Level     string `json:"level,omitempty"`  // must (default), should
 }
 
@@ -48,7 +48,7 @@ func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document,
 	return doc, nil
 }
 
-// constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
+// constrain adds constraints to the requirements, except those that they contain already.
 func (d *Document) constrain(constraints []string) {
 	for _, c := range constraints {
 		if !slices.Contains(d.Requirements, c) {
@@ -59,12 +59,12 @@ func (d *Document) constrain(constraints []string) {
 
 type prd struct {
 	Document
-	notes      []string // of the planner, beside the technical ones
-	background []string // what a person said to understand the requirement by
+	notes      []string // of the planner, besides the technical notes
+	background []string // a person's texts that help to understand the requirement
 	step       roadmapStep
 }
 
-// roadmapStep is what prd.md says more of a task that is a step of a roadmap.
+// roadmapStep is what prd.md adds for a task that is a step of a roadmap.
 type roadmapStep struct {
 	of           taskdir.Objective
 	phases       []string
@@ -74,8 +74,8 @@ type roadmapStep struct {
 	dependencies []string
 }
 
-// render is prd.md. Acceptance criteria are checkboxes with their command and level below, read back when the task
-// runs. No text of others begins a section.
+// render returns the text of prd.md. Acceptance criteria are checkboxes with their command and level below, which the run reads
+// back. Texts of others can't begin a section.
 func (p prd) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Task: %s\n\n", title(p.Title))
@@ -127,7 +127,7 @@ func (s roadmapStep) render(b *strings.Builder) {
 	section(b, "Dependencies", orNone(s.dependencies, "none"))
 }
 
-// take takes from the plan what of the step it says.
+// take copies from the plan what it says about the step.
 func (s *roadmapStep) take(p *plan.Plan) {
 	s.phases, s.tests, s.verification = p.Phases(), p.Tests(), p.Verification()
 	for _, f := range p.Files {
@@ -141,7 +141,7 @@ func bullets(b *strings.Builder, list []string) {
 	}
 }
 
-// section is one of bullets, which is left out when there are none.
+// section writes a section of bullets, unless there are none.
 func section(b *strings.Builder, heading string, list []string) {
 	if len(list) > 0 {
 		fmt.Fprintf(b, "\n## %s\n\n", heading)
@@ -163,7 +163,7 @@ func codeSpans(list []string) (spans []string) {
 	return spans
 }
 
-// codeSpan is s between more backticks than it holds in a row.
+// codeSpan returns s between more backticks than it holds in a row.
 func codeSpan(s string) string {
 	fence, pad := strings.Repeat("`", text.Backticks(s)+1), ""
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
@@ -172,7 +172,7 @@ func codeSpan(s string) string {
 	return fence + pad + s + pad + fence
 }
 
-// plainSection is a text as it can stand in a section, without an end or a beginning of another.
+// plainSection returns a text that can be part of a section, and neither ends it nor begins another one.
 func plainSection(s string) string {
 	s = strings.TrimSpace(research.WithoutHeadings(s))
 	if !research.Closed(s) {
@@ -181,8 +181,8 @@ func plainSection(s string) string {
 	return apart(s)
 }
 
-// apart is a text of others that adds nothing to the page's criteria: one that would stands in a block of code, where
-// nobody looks for them.
+// apart returns a text of others that adds nothing to the page's criteria: one that would is put into a block of code, where
+// criteria are not read.
 func apart(s string) string {
 	if items, problems := criteria.Parse(taskdir.PRD, []byte(s)); len(items)+len(problems) == 0 {
 		return s
@@ -194,7 +194,7 @@ func apart(s string) string {
 	return fence + "text\n" + s + "\n" + fence
 }
 
-// quoted are texts as a quotation, in which nothing is a heading or an item of the page.
+// quoted returns texts as a quotation, in which nothing is a heading or an item of the page.
 func quoted(texts []string) string {
 	lines := strings.Split(strings.TrimSpace(strings.Join(texts, "\n\n")), "\n")
 	for i, line := range lines {
@@ -203,15 +203,15 @@ func quoted(texts []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// maxTitle is the longest title, in characters.
+// maxTitle is the maximum length of a title, in characters.
 const maxTitle = 100
 
-// title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
+// title returns a title for task.json and commits: one line, without the marks and labels that models add.
 func title(s string) string {
 	s = trellis.Visible(text.OneLine(unmarked(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
-		return "" // marks alone
+		return "" // there are only marks
 	}
 	for _, label := range []string{"title:", "task:", "plan:"} {
 		if len(s) >= len(label) && strings.EqualFold(s[:len(label)], label) {
@@ -227,8 +227,8 @@ func title(s string) string {
 // strong matches code and bold text.
 const strong = "`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`
 
-// unmarked is s without the marks of code and of bold text. Names keep what belongs to them: __init__, snake__case, **kwargs
-// and all that stands in code.
+// unmarked returns s without the marks of code and of bold text. Names keep theirs: __init__, snake__case, **kwargs, and so does
+// all code.
 func unmarked(s string) string {
 	s = regexp.MustCompile(strong).ReplaceAllStringFunc(s, func(m string) string {
 		switch {

@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// prompts are those of the planning roles, with what is asked of their answers.
+// prompts makes the prompts of the planning roles, and checks their answers.
 type prompts struct {
 	drafter
 	record  record
 	trusted func(ctx context.Context, texts map[string][]byte) error
 }
 
-// slots are what a planning role's prompt is made of.
+// slots returns the slots of a planning role's prompt.
 func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -76,7 +76,7 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 	return s.said, s.notes, s.err
 }
 
-// slots gathers what goes into a prompt.
+// slots collects the slots of one prompt.
 type slots struct {
 	prompts
 	said  map[string]string
@@ -91,7 +91,7 @@ func (s *slots) file(slot string, ref *agentcall.Ref) {
 	s.said[slot], s.err = s.read(*ref)
 }
 
-// ground is what was found out before the plan.
+// ground adds what was found out before the plan.
 func (s *slots) ground(g *ground) {
 	if g == nil {
 		return
@@ -106,7 +106,7 @@ func (s *slots) ground(g *ground) {
 	}
 }
 
-// contextCap is how much of one file that a person named a prompt shows, in bytes.
+// contextCap is how much of each file that a person named a prompt shows, in bytes.
 const contextCap = 16 << 10
 
 func (s *slots) named(paths []string) {
@@ -129,7 +129,7 @@ func (s *slots) named(paths []string) {
 	s.said["context"] = b.String()
 }
 
-// check says what a planning answer lacks beyond its schema.
+// check returns what is wrong with a planning answer besides violations of its schema.
 func (p prompts) check(r agentcall.Request, answer json.RawMessage) []string {
 	switch r.Role {
 	case trellis.TaskSpec, trellis.PRD:
@@ -148,7 +148,7 @@ func (p prompts) check(r agentcall.Request, answer json.RawMessage) []string {
 	return nil
 }
 
-// mend puts right what costs nothing in an answer.
+// mend fixes what can be fixed in an answer without another call.
 func (p prompts) mend(r agentcall.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
 	switch r.Role {
 	case trellis.TaskSpec:
@@ -159,7 +159,7 @@ func (p prompts) mend(r agentcall.Request, answer json.RawMessage) (mended json.
 	return answer, nil
 }
 
-// Preview are the slots of the prompt that an agent in a planning role would get for the task as it is now.
+// Preview returns the slots of the prompt that an agent in a planning role would get for the task as it is now.
 func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[string]string, error) {
 	a, err := d.researcher().previewed(in)
 	if err != nil {
@@ -183,7 +183,7 @@ func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[str
 	return slots, err
 }
 
-// previewed is what a planning that got as far as the files of the directory would tell its agents.
+// previewed returns the data of a planning that has got as far as the files of the directory.
 func (r researcher) previewed(in Input) (a about, err error) {
 	text, _ := r.describe()
 	a = about{Input: in, Ground: &ground{}}
@@ -209,7 +209,7 @@ func (r researcher) previewed(in Input) (a about, err error) {
 	return a, nil
 }
 
-// shown is a file of the directory, nil when it has none.
+// shown returns a reference to a copy of a file of the directory, nil if there is none.
 func (f files) shown(name string) (*agentcall.Ref, error) {
 	data, err := taskdir.ReadOptional(f.dir, name)
 	if data == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// record is task.json with what goes with its status.
+// record is task.json and what belongs to its status.
 type record struct {
 	files
 	repo  *git.Repo
@@ -33,7 +33,7 @@ func (r record) update(change func(*taskdir.Task, *taskdir.Edit) error) (int64, 
 	return t.Pipeline.Revision, nil
 }
 
-// requirement is what is planned. A person may have taken it away meanwhile.
+// requirement returns the text that is planned. A person may have removed it meanwhile.
 func (r record) requirement() ([]byte, error) {
 	text, err := taskdir.ReadFile(r.dir, taskdir.Requirement)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func (r record) requirement() ([]byte, error) {
 	return text, nil
 }
 
-// relative is where the task directory will be, as people type it.
+// relative returns the path of the published task directory, as people type it.
 func (r record) relative() string {
 	rel, err := filepath.Rel(r.repo.Main, r.final)
 	if err != nil {
@@ -61,11 +61,11 @@ type finishIn struct {
 	Usage  trellis.Usage  `json:"usage"`
 }
 
-// finish sets the status; a plan that a person has to agree to says for which content. Of one that people decided about
-// before they are asked anew.
+// finish sets the status, and the hash of the content that a person approves. If people decided on a plan of the task before, it
+// counts that they are asked again.
 func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, error) {
 	return r.update(func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status == trellis.Planning { // else an attempt that was cut off did it
+		if t.Status == trellis.Planning { // else an interrupted attempt did it
 			decided, err := r.hasDecisions()
 			if err != nil {
 				return err
@@ -90,7 +90,7 @@ func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, erro
 
 // hasDecisions reports whether anybody approved or rejected a plan of the task.
 func (r record) hasDecisions() (bool, error) {
-	list, _, err := proof.Read(r.dir) // a broken line is no decision; validate names it
+	list, _, err := proof.Read(r.dir) // a broken line is not a decision; validate reports it
 	return slices.ContainsFunc(list, func(a proof.Approval) bool { return a.Step == "" }), err
 }
 
@@ -101,7 +101,7 @@ type giveUpIn struct {
 	Usage   trellis.Usage `json:"usage"`
 }
 
-// giveUp records why the planner failed. The status stays planning.
+// giveUp records why the planning failed. The status stays planning.
 func (r record) giveUp(_ context.Context, _ flow.Call, in giveUpIn) (int64, error) {
 	fail := in.Failure
 	return r.update(func(_ *taskdir.Task, e *taskdir.Edit) error {

@@ -17,15 +17,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Research: one agent looks at the code base. What it cites is checked against the main checkout and becomes research.md and
-// the context files; without a usable answer the base entries are the context.
+// Research: one agent reads the code base. What it cites is checked against the main checkout and becomes research.md and the
+// context files; without a usable answer only the base entries are the context.
 
 const digest flow.Act[digestIn, Findings] = "digest"
 
-// Findings is what the research came to, checked against the repository.
+// Findings is the result of the research, checked against the repository.
 type Findings struct {
 	Scope     string         `json:"scope,omitempty"`
-	DevType   string         `json:"dev_type,omitempty"` // that was chosen, where nobody said it
+	DevType   string         `json:"dev_type,omitempty"` // the chosen type, if nobody named one
 	Commands  []string       `json:"commands,omitempty"`
 	Protected []string       `json:"protected,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
@@ -38,14 +38,14 @@ type digestIn struct {
 	Research *agentcall.Ref `json:"research,omitempty"`
 }
 
-// explored is what is known of the work before it is planned.
+// explored is what is known about the work before it is planned.
 type explored struct {
-	text  *agentcall.Ref // the research as it was given, nil when it was of no use
+	text  *agentcall.Ref // the answer of the research agent, nil if it was not usable
 	found Findings
-	spec  *settled // nil: nobody was asked
+	spec  *settled // nil: not asked for
 }
 
-// explore looks at the code base and, at the same time, puts the requirement into a fixed form.
+// explore has the code base researched and, at the same time, the requirement put into a fixed form.
 func (p *planning) explore(f flow.Flow, b aheadCalls) (explored, error) {
 	var e explored
 	looked, specified := tally{first: b.research}, tally{first: b.taskspec}
@@ -74,8 +74,8 @@ func (p *planning) explore(f flow.Flow, b aheadCalls) (explored, error) {
 	return e, err
 }
 
-// look looks at the code base. An answer that was given without a look at a repository that has files is
-// sent back once, unless it came back before; no usable answer leaves the base entries.
+// look has the code base researched. An answer for which no file was read, although the repository has files, is sent back once,
+// unless one was sent back before. Without a usable answer only the base entries remain.
 func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
 	a := about{Verdict: &p.rep.Verdict}
 	reply, err := p.askInto(f, t, trellis.Research, 1, a)
@@ -151,8 +151,8 @@ func (r researcher) digest(_ context.Context, c flow.Call, in digestIn) (f Findi
 	return f, nil
 }
 
-// kindOf is the kind of work that the files tell which a research names to be changed, or else to be read. Without any it is
-// that of both sides.
+// kindOf returns the kind of work, by the files that a research says have to be changed, or else read. If there are none it is the
+// kind for both sides.
 func kindOf(res research.Report) string {
 	cited := res.Context[taskdir.ImplementContext]
 	if len(cited) == 0 {
@@ -173,8 +173,8 @@ func (r researcher) decidingCommands(task []string) []string {
 	return r.config.Verify
 }
 
-// confirm takes the commands that can run here, first those of a person, then those of the research, and the paths
-// that the research says are not to be modified. What is too much is left out with a warning.
+// confirm adds the commands that can run here, first those of a person, then those of the research, and the paths that the
+// research says must not be modified. What exceeds the limits is left out with a warning.
 func (r researcher) confirm(verify []string, res research.Report, f *Findings) {
 	var left int
 	r.runnable("verify", verify, f)
@@ -187,7 +187,7 @@ func (r researcher) confirm(verify []string, res research.Report, f *Findings) {
 	}
 }
 
-// runnable adds the commands that can run here; from is where they were said.
+// runnable adds the commands that can run here; from is their source.
 func (r researcher) runnable(from string, commands []string, f *Findings) {
 	for _, c := range commands {
 		c = strings.TrimSpace(c)
@@ -201,7 +201,7 @@ func (r researcher) runnable(from string, commands []string, f *Findings) {
 	}
 }
 
-// rows are the cited paths that can be context.
+// rows returns the cited paths that can be context.
 func (r researcher) rows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
 	for _, c := range list {
 		rows = append(rows, row(c.Line, c.Path, c.Reason))
@@ -223,7 +223,7 @@ func row(line int, path, reason string) contextfiles.Row {
 	return r
 }
 
-// withBase puts the entries that every task of this kind gets before those that a person named, and those that were found.
+// withBase returns the entries that every task of this kind gets, followed by those that a person named, and by rows.
 func (r researcher) withBase(in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
 	base, err := specs.Base(r.repo.Main, in.DevType, in.Package, found)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r researcher) withBase(in Input, rows []contextfiles.Row, found []string) 
 	return all, nil
 }
 
-// research is what the research agent is told beside the requirement.
+// research adds what the research agent gets besides the requirement.
 func (s *slots) research(d about) {
 	s.file("project", &d.Project)
 	s.named(d.Input.Context)
@@ -254,7 +254,7 @@ func (s *slots) research(d about) {
 	}
 }
 
-// unread says which context a research lacks.
+// unread returns the context files that a research leaves empty.
 func unread(answer []byte) (wrong []string) {
 	res := research.Parse(answer)
 	for _, name := range research.ContextFiles[:2] {
@@ -262,7 +262,7 @@ func unread(answer []byte) (wrong []string) {
 			wrong = append(wrong, "## "+name+": has no line of the form `- path: P, reason: R`")
 		}
 	}
-	if len(wrong) == 1 { // one phase without context is filled with base entries
+	if len(wrong) == 1 { // if only one is empty, base entries fill it
 		return nil
 	}
 	return wrong

@@ -14,7 +14,7 @@ const survey flow.Act[Input, Survey] = "survey"
 
 // Survey is what is known before the first call.
 type Survey struct {
-	Project  agentcall.Ref                     `json:"project"` // what the project is, for prompts
+	Project  agentcall.Ref                     `json:"project"` // description of the project, for prompts
 	Choices  map[trellis.Role]agentcall.Choice `json:"choices"`
 	Limits   agentcall.Limits                  `json:"limits"`
 	Approval bool                              `json:"approval"` // every plan waits for a person
@@ -24,9 +24,9 @@ type Survey struct {
 	Judge    bool                              `json:"judge,omitempty"`
 	Previous *agentcall.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
 
-	Speculate bool `json:"speculate,omitempty"` // calls are made ahead of the verdict
+	Speculate bool `json:"speculate,omitempty"` // make calls ahead of the verdict
 
-	Surroundings string `json:"surroundings,omitempty"` // what agents are, and could see, in one word
+	Surroundings string `json:"surroundings,omitempty"` // hash of the agents' settings and the files that they see
 }
 
 type surveyor struct {
@@ -36,7 +36,7 @@ type surveyor struct {
 	choose func(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error)
 }
 
-// survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
+// survey determines what is fixed for the whole planning: the agent of each role, and the description of the project.
 func (v surveyor) survey(ctx context.Context, c flow.Call, in Input) (s Survey, err error) {
 	s = Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: v.repo.Main, Approval: v.config.Planning.Approval == "plan",
 		TaskSpec: v.config.Planning.TaskSpec, Judge: v.config.Planning.Judge,
@@ -65,7 +65,7 @@ func (v surveyor) survey(ctx context.Context, c flow.Call, in Input) (s Survey, 
 	return s, err
 }
 
-// speculates reports whether calls are made ahead. Without a requirement nobody is asked for anything, which is said there.
+// speculates reports whether calls are made ahead. A missing requirement is reported by the call for a verdict.
 func (v surveyor) speculates(in Input) (bool, error) {
 	if !v.config.Planning.Speculate {
 		return false, nil

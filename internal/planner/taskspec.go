@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// TaskSpec: one agent puts the requirement into a fixed form, at the same time as the research. It is a hint: whatever goes
-// wrong, a stub takes its place.
+// TaskSpec: one agent puts the requirement into a fixed form, at the same time as the research. The result is a hint: whatever
+// goes wrong, a stub replaces it.
 
-const settle flow.Act[settleIn, settled] = "settle" // the TaskSpec
+const settle flow.Act[settleIn, settled] = "settle" // writes the TaskSpec
 
 type settleIn struct {
-	Answer      json.RawMessage `json:"answer,omitempty"` // none: a stub is made of the requirement
+	Answer      json.RawMessage `json:"answer,omitempty"` // none: make a stub from the requirement
 	Constraints []string        `json:"constraints,omitempty"`
 }
 
@@ -32,17 +32,17 @@ type settled struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Spec is how asking for the TaskSpec went.
+// Spec describes how asking for the TaskSpec went.
 type Spec struct {
 	Valid      bool   `json:"valid"`
 	Repaired   bool   `json:"repaired,omitempty"`
-	Stub       bool   `json:"stub,omitempty"` // it says no more than the requirement
+	Stub       bool   `json:"stub,omitempty"` // the TaskSpec says no more than the requirement
 	Goals      int    `json:"goals"`
 	Acceptance int    `json:"acceptance"`
 	Priority   string `json:"priority"`
 }
 
-// specify asks for the TaskSpec. It is a hint: whatever goes wrong, a stub takes its place and planning goes on.
+// specify asks for the TaskSpec. It is a hint: whatever goes wrong, a stub replaces it and planning goes on.
 func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 	reply, err := p.askInto(f, t, trellis.TaskSpec, 1, about{})
 	in := settleIn{Answer: reply.Answer, Constraints: p.in.Constraints}
@@ -61,10 +61,10 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 
 type specifier struct{ record }
 
-// maxConstraints is how many a TaskSpec has at most.
+// maxConstraints is the maximum number of constraints in a TaskSpec.
 const maxConstraints = 12
 
-// settle keeps the TaskSpec, or a stub of the requirement. What a person gave as a constraint is in it in any case.
+// settle keeps the TaskSpec, or a stub made from the requirement. Constraints that a person gave are in it in any case.
 func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
 	var spec plan.TaskSpec
 	if out.Said.Stub = in.Answer == nil; out.Said.Stub {
@@ -99,8 +99,8 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 	return out, err
 }
 
-// unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
-// it from being read.
+// unkept returns what is wrong with an answer: that it is too large to be recorded beside what people say, and for a TaskSpec what
+// keeps it from being read.
 func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
 	if n := agentcall.RecordSize(answer); n > maxShort {
 		return []string{agentcall.TooLong(n, maxShort)}

@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Write: the directory gets its files and the fields of task.json that planning decides, is checked as everyone checks it, and
-// becomes ready, or waits for people.
+// Write: the files of the directory and the fields of task.json that planning decides are written, the directory is checked as
+// everyone checks it, and the task becomes ready, or waits for people.
 
 const write flow.Act[writeIn, written] = "write"
 
@@ -33,9 +33,9 @@ type writeIn struct {
 	Document Document       `json:"document"`
 	Waits    bool           `json:"waits"`
 	Plan     *agentcall.Ref `json:"plan,omitempty"`
-	Research *agentcall.Ref `json:"research,omitempty"` // whose technical notes prd.md has, beside a plan
+	Research *agentcall.Ref `json:"research,omitempty"` // with a plan: its technical notes go into prd.md
 	TaskSpec *agentcall.Ref `json:"taskspec,omitempty"`
-	Priority string         `json:"priority,omitempty"` // as the TaskSpec says it
+	Priority string         `json:"priority,omitempty"` // that of the TaskSpec
 	Judge    *Judgement     `json:"judge,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type writer struct {
 	config *config.Config
 }
 
-// write makes prd.md and the fields of task.json that planning decides.
+// write writes prd.md and the fields of task.json that planning decides.
 func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written, err error) {
 	of := roadmapStep{of: in.Input.Objective, verification: in.Findings.Commands}
 	if in.Plan != nil {
@@ -114,7 +114,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	if err != nil {
 		return w, err
 	}
-	if title(in.Document.Title) == "" { // marks alone
+	if title(in.Document.Title) == "" { // there are only marks
 		in.Document.Title = t.Title
 	}
 	of.dependencies = t.Pipeline.DependsOn
@@ -146,7 +146,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	return w, wr.writeDecisions(in, branch, base)
 }
 
-// leaveOutMissing takes commands that were to prove a criterion and can't be run out of a document, and says which.
+// leaveOutMissing removes from a document the commands that prove a criterion but can't be run, and returns a warning for each.
 func (wr writer) leaveOutMissing(d *Document) (warnings []string) {
 	for i, c := range d.Acceptance {
 		if c.Verify == "" {
@@ -188,8 +188,8 @@ func (wr writer) writeDecisions(in writeIn, branch, base string) error {
 	return err
 }
 
-// branch is the one that a person named in task.json, or that has work on it, or else the first free one of the task's name: no branch
-// of the repository, nor of another task, which need not have made it yet.
+// branch returns the branch that a person named in task.json, or that has work on it, or else the first free one made from the
+// task's name: no branch of the repository, nor of another task, even if that has not made it yet.
 func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning string, err error) {
 	const way = "%v: name another with `trellis task set-branch`, or start with --adopt-branch"
 	own := t.BranchName()
@@ -209,7 +209,7 @@ func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning str
 		switch {
 		case err != nil && !ok:
 			return "", "", err
-		case ok && (kept || strings.HasPrefix(name, taken.Taken+"/")): // no other name of the task's would do
+		case ok && (kept || strings.HasPrefix(name, taken.Taken+"/")): // another name for the task would not help
 			return name, fmt.Sprintf(way, err), nil
 		case kept, !ok && !slices.ContainsFunc(all, others):
 			return name, warning, nil
@@ -219,7 +219,7 @@ func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning str
 	}
 }
 
-// maxNotes is how much of the research's technical notes prd.md holds, in bytes.
+// maxNotes is how much of the research's technical notes prd.md contains, in bytes.
 const maxNotes = 8 << 10
 
 func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
@@ -252,7 +252,7 @@ type checker struct {
 	config *config.Config
 }
 
-// check runs the check that everyone runs; context rows that fail are mended or taken out before.
+// check checks the directory as everyone does, after repairing or removing context rows that are not valid.
 func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, error) {
 	var out checked
 	for _, name := range research.ContextFiles {
