@@ -24,51 +24,51 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// Acts are the effects of running steps. The functions may be called concurrently, as steps are.
+// Acts holds the effects of running steps. Its functions may be called concurrently, since steps may run at once.
 type Acts struct {
-	Dir    string // where steps work that are not told otherwise, absolute
+	Dir    string // where steps work by default, an absolute path
 	RunDir string // the run's files
 	Bundle func(hash string) (*plan.Bundle, error)
-	Env    []string // whole environment of scripts; loop variables are added
+	Env    []string // whole environment of scripts, to which loop variables are added
 	Marker string
 	Repo   *git.Repo // nil: Dir is in no repository
-	Except []string  // paths of the worktree that are no part of the work
+	Except []string  // paths of the worktree that are not part of the work
 	Prover Prover
-	Decide func(Request) (Answer, error) // what people said to a request so far
+	Decide func(Request) (Answer, error) // returns what people have decided on a request so far
 	Disk   *durable.Disk
 	Redact func(string) string
-	// Documents are the texts of the task that the plan is for, as prompts show them, with what the plan is about, and what of them is not
-	// shown. Nil: there is no task.
+	// Documents returns the texts of the task that the plan belongs to, as prompts show them, including what the plan is about,
+	// and notes on what is not shown. Nil: there is no task.
 	Documents func(context.Context) (artifacts string, notes []string, err error)
-	Protected []string     // globs of what must stay as it is, for prompts
-	Box       *sandbox.Box // that commands run in
-	// Event is told what happens as it does. Nil: nobody is.
+	Protected []string     // globs of protected paths, for prompts
+	Box       *sandbox.Box // in which commands run
+	// Event is called with each event as it happens. Nil: events are dropped.
 	Event func(Event)
 	Now   func() time.Time
 
 	mu     sync.Mutex
-	halted map[string]bool      // runs ("") and loops that are over
-	begun  map[string]time.Time // steps that this process began
+	halted map[string]bool      // paths of loops that are over, "" for the run
+	begun  map[string]time.Time // when steps that this process began did so
 }
 
-// Prover keeps proofs.
+// Prover records proofs.
 type Prover interface {
-	// Prove adds a record to the chain and returns its hash. Called again with the same key it finds the record.
+	// Prove adds a record to the chain and returns its hash. If it is called again with the same key it returns that record.
 	Prove(ctx context.Context, key string, e Evidence) (string, error)
 }
 
-// Evidence is what proves a step.
+// Evidence is what a step is proven by.
 type Evidence struct {
 	Dir, Path, Kind, StepHash string
 	Bundle                    *plan.Bundle
-	Ran                       *Ran          // the command that decided, nil when none did
-	File                      proof.Digest  // of a proof of kind file
-	Checks                    []proof.Check // of a composite one
+	Ran                       *Ran          // the command that decided, nil if none did
+	File                      proof.Digest  // the file, for a proof of kind file
+	Checks                    []proof.Check // the parts, for a composite proof
 	Session                   string
 	Began, Ended              time.Time
 }
 
-// Proof is the evidence as a record of task; run and activity are its key.
+// Proof returns the evidence as a record for task. run and activity are its key.
 func (e Evidence) Proof(task, run, activity string) proof.Proof {
 	p := proof.Proof{Activity: activity, Began: e.Began, Ended: e.Ended, Checks: e.Checks, File: e.File, Kind: e.Kind, Run: run, Session: e.Session,
 		Step: Chained(e.Path), StepHash: e.StepHash, Task: task}
@@ -78,7 +78,7 @@ func (e Evidence) Proof(task, run, activity string) proof.Proof {
 	return p
 }
 
-// Chained is the path of a step as records have it: "each.2.build" is each/item-2/build.
+// Chained returns the path of a step as records have it: "each.2.build" becomes each/item-2/build.
 func Chained(path string) string {
 	parts := strings.Split(path, ".")
 	for i, part := range parts {
@@ -89,13 +89,13 @@ func Chained(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Digest is a file of the run as records name it.
+// Digest returns the digest of a file of the run for records.
 func Digest(r agentcall.Ref) proof.Digest {
 	return proof.Digest{Bytes: int64(r.Bytes), Path: r.Path, SHA256: r.SHA256}
 }
 
-// Activities are all that a run does besides its agents' calls. Of most the records may reach the disk with the
-// next one that is waited for: what a power cut takes is done again, as what was cut off before its end.
+// Activities returns all that a run does besides calling agents. For most of them, records may reach the disk with the next one
+// that is waited for: what is lost in a power cut is done again, like an activity that was interrupted.
 func (a *Acts) Activities() []flow.Activity {
 	list := []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), made.With(a.made), halt.With(a.halt)}
 	for i := range list {
@@ -116,7 +116,7 @@ func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error
 	return b, s, nil
 }
 
-// begin says that a step, or a round of it, is under way, unless the run or its loop is over.
+// begin records that a step, or a round of it, begins, unless the run or its loop is over.
 func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	}
 	a.tellBegin(s, in)
 	if in.Kind == plan.Prompt && s.Output != "" {
-		out.Output, _ = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // what can't be read is told afterwards
+		out.Output, _ = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // an error is reported after the step
 	}
 	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
 		out.Tree, err = a.tree(ctx, c, in.Dir)
@@ -138,12 +138,12 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	return out, err
 }
 
-// at is the folder that a step works in.
+// at returns the folder that a step works in.
 func (a *Acts) at(dir string) string {
 	return cmp.Or(dir, a.Dir)
 }
 
-// sum is the hash of a file below dir, "" when there is none.
+// sum returns the hash of a file below dir, "" if there is none.
 func (a *Acts) sum(dir, name string) (string, error) {
 	d, err := a.digest(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,11 +153,11 @@ func (a *Acts) sum(dir, name string) (string, error) {
 }
 
 const (
-	maxFile = 4 << 30  // how large a file can be that a step is to make
-	maxText = 64 << 20 // and one in which a text is looked for
+	maxFile = 4 << 30  // maximum size of a file that a step has to write
+	maxText = 64 << 20 // and of one that is searched for a text
 )
 
-// digest is the size and the hash of a file below dir, which is reached through no link that leads out of that.
+// digest returns the size and hash of a file below dir. No link on the way to it may lead out of dir.
 func (a *Acts) digest(dir, name string) (d proof.Digest, err error) {
 	size, sum, err := durable.SumBelow(a.at(dir), name, maxFile)
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	return ended{}, nil
 }
 
-// Finished are the steps that a run brought to a good end: their hash by path.
+// Finished returns the steps that a run completed: the hash of each by its path.
 func Finished(h *journal.History) (map[string]string, error) {
 	done := map[string]string{}
 	return done, each(h, string(end), func(in endIn) {
@@ -185,7 +185,7 @@ func Finished(h *journal.History) (map[string]string, error) {
 	})
 }
 
-// each does something for what the calls of an activity were given that came to a good end.
+// each calls do with the input of each call of an activity that succeeded.
 func each[In any](h *journal.History, activity string, do func(In)) error {
 	for _, e := range h.Calls {
 		if e.Activity != activity || !e.Done || e.Fail != nil {
@@ -205,7 +205,7 @@ func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error)
 	return struct{}{}, nil
 }
 
-// over says that a run or a loop is over: no step or round of it begins any more.
+// over records that a run or a loop is over: no step or round of it begins from then on.
 func (a *Acts) over(loop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,7 +215,7 @@ func (a *Acts) over(loop string) {
 	a.halted[loop] = true
 }
 
-// made looks at whether a prompt step wrote the file that it was to write.
+// made checks that a prompt step wrote the file that it had to write.
 func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) {
 	now, err := a.sum(in.Dir, in.File)
 	switch {
@@ -229,7 +229,7 @@ func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) 
 	return madeOut{}, nil
 }
 
-// prove keeps the proof of a step that did what it does.
+// prove records the proof of a step that did its work.
 func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, err error) {
 	b, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
@@ -249,7 +249,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, 
 	return out, err
 }
 
-// holds says why a proof does not hold, "" when it does. part says that it is one of several.
+// holds says why a proof does not hold, "" if it does. part is set for a part of a composite proof.
 func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
 	check := proof.Check{Kind: p.Type}
 	switch p.Type {
@@ -265,7 +265,7 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 		if !part {
 			e.File = d
 		}
-		check.Stdout = proof.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // of no file of the run
+		check.Stdout = proof.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // without a path: it is not a file of the run
 	case "composite":
 		return a.composite(p, in, e)
 	default:
@@ -303,7 +303,7 @@ func (a *Acts) file(p plan.Proof, in proveIn) (d proof.Digest, not string) {
 	return d, not
 }
 
-// composite is all of its parts, and any of those of which one is enough.
+// composite checks all parts of p.All, and that at least one of p.Any holds.
 func (a *Acts) composite(p plan.Proof, in proveIn, e *Evidence) (string, error) {
 	for _, part := range p.All {
 		if why, err := a.holds(part, in, e, true); err != nil || why != "" {

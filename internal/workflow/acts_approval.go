@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// decide looks what people said to a request.
+// decide returns what people have decided on a request so far.
 func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error) {
 	if a.Decide == nil {
 		return Answer{}, fmt.Errorf("nobody can be asked about %s", q.Path)
@@ -22,8 +22,8 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 	return a.Decide(q)
 }
 
-// Decide is what people decided about a step, or with "" about the plan, with this hash, by those lines of approvals.jsonl in
-// dir that count and that later keeps; nil keeps all. Lines that were written by hand without a hash get it now.
+// Decide returns what people decided about the step, or with "" about the plan, with this hash, by the lines of approvals.jsonl in
+// dir that count and that later keeps; a nil later keeps all. Lines that were written by hand without a hash are bound to it now.
 func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts proof.Filter, now time.Time, later func([]proof.Approval) []proof.Approval) (v proof.ApprovalState, err error) {
 	for bound := false; ; bound = true {
 		list, err := counts.Read(dir)
@@ -39,7 +39,7 @@ func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts pr
 		}
 		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(of string) string {
 			if of != step {
-				return "" // its own request binds it
+				return "" // the step's own request binds it
 			}
 			return hash
 		})); err != nil {
@@ -48,7 +48,7 @@ func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts pr
 	}
 }
 
-// Decision is what was decided about a request, which as many people have to agree to as it says; see [Decide].
+// Decision returns the answer to a request, which q.Approvers people have to approve; see [Decide].
 func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
 	v, err := Decide(disk, dir, q.Path, q.Hash, q.Approvers, counts, now, nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, no
 	return Answer{State: Pending}, nil
 }
 
-// Open are the requests of a run that nobody has answered yet.
+// Open returns the requests of a run that nobody has answered yet.
 func Open(h *journal.History) (list []Request, err error) {
 	last := map[string]int{}
 	for _, e := range h.Calls {
@@ -91,14 +91,14 @@ func Open(h *journal.History) (list []Request, err error) {
 	return slices.DeleteFunc(list, func(q Request) bool { return q.Path == "" }), nil
 }
 
-// ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.
+// ApprovedBy returns the names of those who approved a step of proof kind manual, from approvals.jsonl in dir.
 func ApprovedBy(dir string, e Evidence, counts proof.Filter) (names []string, err error) {
 	if e.Kind != "manual" {
 		return nil, nil
 	}
 	list, err := counts.Read(dir)
 	for _, a := range list {
-		of := a.Step == e.Path || strings.HasPrefix(e.Path, a.Step+".") // a round of it
+		of := a.Step == e.Path || strings.HasPrefix(e.Path, a.Step+".") // e is a round of it
 		if of && a.Decision == proof.Approve && strings.HasPrefix(a.Hash, e.StepHash) && !slices.Contains(names, a.By) {
 			names = append(names, a.By)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
-// Caps of what a grader is shown of a change, in bytes. It can read the files.
+// Limits for what a grade agent is shown of a change, in bytes. It can read the files.
 const (
 	diffCap = 48 << 10
 	statCap = 4 << 10
 )
 
-// tree is that of the checkout as it is now, "" outside of a repository.
+// tree returns the current tree of the checkout, "" outside of a repository.
 func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error) {
 	if a.Repo == nil {
 		return "", nil
@@ -31,8 +31,8 @@ func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error
 	return snap.Tree, snap.Close()
 }
 
-// snapshot is one of the checkout that a step works in. All of a run keep their objects in its folder, so that a step's
-// change can be told when it is over, also by a process that came later.
+// snapshot takes a snapshot of the checkout that a step works in. All snapshots of a run keep their objects in one folder, so that
+// a later process too can compute a step's change when the step is over.
 func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot.Snapshot, error) {
 	root, err := Checkout(a.at(dir))
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot
 	return snapshot.New(a.Repo).SnapshotIn(ctx, objects, root, a.Except...)
 }
 
-// Checkout is the root of the checkout that a folder of a repository is in.
+// Checkout returns the root of the checkout that a folder of a repository is in.
 func Checkout(dir string) (string, error) {
 	start, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -56,8 +56,8 @@ func Checkout(dir string) (string, error) {
 	return start, nil
 }
 
-// change is what differs from before a step as a patch, led by a list of files when it is too long to be shown
-// whole. Where git no longer has what was before it is "", with a note.
+// change returns a step's change as a patch, preceded by a list of files if the patch is too long to be shown in full. If git no
+// longer has the tree from before the step, the patch is "", and a note says so.
 func (a *Acts) change(ctx context.Context, c flow.Call, d About) (diff string, notes []string, err error) {
 	if d.Tree == "" || a.Repo == nil {
 		return "", nil, nil

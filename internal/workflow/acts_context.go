@@ -13,17 +13,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Caps of the files that stand before a prompt, in bytes. An agent can read the rest.
+// Limits for the files that are put before a prompt, in bytes. An agent can read the rest.
 const (
-	contextCap  = 32 << 10 // each
+	contextCap  = 32 << 10 // for each file
 	contextCaps = 128 << 10
 )
 
-// file is the path that a var names.
+// file returns the path that a variable names.
 func (t *telling) file(name string) string { return t.fill(t.d.Values[name]) }
 
-// context shows the files that the step names. One that is not there fails the call: the step would be done
-// without what it goes by.
+// context shows the files that the step names. A missing file fails the call: the step would be done without what it depends on.
 func (t *telling) context() error {
 	if len(t.s.Context) == 0 {
 		return nil
@@ -49,7 +48,7 @@ func (t *telling) context() error {
 	return nil
 }
 
-// begins is the beginning of a file, one byte more than n where it has more, and its size.
+// begins returns the beginning of a file, n+1 bytes if it is longer than n, and its size.
 func begins(dir, name string, n int) ([]byte, int64, error) {
 	f, err := durable.OpenBelow(dir, name, durable.AnySize)
 	if err != nil {
@@ -64,7 +63,7 @@ func begins(dir, name string, n int) ([]byte, int64, error) {
 	return data, max(st.Size(), int64(len(data))), err
 }
 
-// why is an error without what the sentence around it says already.
+// why returns the text of an error without what the sentence around it says already.
 func why(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
@@ -78,8 +77,8 @@ func why(err error) string {
 	return err.Error()
 }
 
-// standing is what the whole plan is about, where no document says it, and last where the step stands in it: what comes before
-// is the same for all steps of a list.
+// standing describes what the whole plan is about, unless a document says that, and last where the step is in the plan, so that
+// the text before it is the same for all steps of a list.
 func (t *telling) standing() string {
 	var b strings.Builder
 	p := t.b.Plan("")

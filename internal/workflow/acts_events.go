@@ -24,50 +24,50 @@ const (
 	WorkflowFinished = "workflow_finished"
 )
 
-// Event is one thing that happened in a run of steps, as `trellis run --json` prints it.
+// Event is one event of a run of steps, as `trellis run --json` prints it.
 type Event struct {
 	Type      string         `json:"type"`
 	At        time.Time      `json:"at"`
-	Run       string         `json:"run,omitempty"`     // workflow_…: its id
+	Run       string         `json:"run,omitempty"`     // workflow_…: id of the run
 	File      string         `json:"file,omitempty"`    // workflow_started
-	Resumed   bool           `json:"resumed,omitempty"` // workflow_started: it goes on with what was begun before
+	Resumed   bool           `json:"resumed,omitempty"` // workflow_started: it continues an earlier process
 	Step      string         `json:"step,omitempty"`    // path: ids, and the numbers of rounds, as in each.2.build
 	Kind      string         `json:"kind,omitempty"`
 	Title     string         `json:"title,omitempty"`
-	Round     int            `json:"round,omitempty"` // step_iteration: which of how many, and for what
+	Round     int            `json:"round,omitempty"` // step_iteration: number of the round, of how many, and its item
 	Of        int            `json:"of,omitempty"`
 	Item      *string        `json:"item,omitempty"`
 	Stream    string         `json:"stream,omitempty"`  // step_output: stdout, stderr, log, or the role of an agent
-	Tool      string         `json:"tool,omitempty"`    // step_output: that an agent called
-	Text      string         `json:"text,omitempty"`    // whole lines of output, what was said of a step, why it failed
+	Tool      string         `json:"tool,omitempty"`    // step_output: a tool that an agent called
+	Text      string         `json:"text,omitempty"`    // whole lines of output, feedback on a step, or why it failed
 	State     State          `json:"state,omitempty"`   // step_finished, workflow_finished; step_healing: running, then done or failed
 	Code      int            `json:"code,omitempty"`    // of the command that failed
 	Seconds   float64        `json:"seconds,omitempty"` // step_finished, workflow_finished
 	Attempt   int            `json:"attempt,omitempty"` // step_judge, step_healing: from 1
 	Pass      *bool          `json:"pass,omitempty"`    // step_judge
-	Proof     string         `json:"proof,omitempty"`   // step_finished: hash of its record
+	Proof     string         `json:"proof,omitempty"`   // step_finished: hash of the record
 	Tolerated bool           `json:"tolerated,omitempty"`
-	Usage     *trellis.Usage `json:"usage,omitempty"`  // step_output: of a call of an agent, at its end
+	Usage     *trellis.Usage `json:"usage,omitempty"`  // step_output: what a call of an agent used, when it ends
 	Result    *Result        `json:"result,omitempty"` // workflow_finished
 }
 
-// Result is how a run stands when the process that ran it ends.
+// Result is the state of a run when its process ends.
 type Result struct {
-	Exit      int           `json:"exit"` // code of the process
+	Exit      int           `json:"exit"` // exit code of the process
 	Steps     int           `json:"steps"`
 	Done      int           `json:"done"`
 	Skipped   int           `json:"skipped"`
 	Tolerated int           `json:"tolerated"`
-	Failed    []Outcome     `json:"failed"`  // the first of them
-	Blocked   []Outcome     `json:"blocked"` // likewise
-	Waits     []Request     `json:"waits"`   // for people
+	Failed    []Outcome     `json:"failed"`  // the first ones
+	Blocked   []Outcome     `json:"blocked"` // the first ones
+	Waits     []Request     `json:"waits"`   // requests that wait for people
 	Head      string        `json:"head"`    // of the chain of proofs
-	Proven    bool          `json:"proven"`  // every step with a check is
+	Proven    bool          `json:"proven"`  // every step with a check is proven
 	Usage     trellis.Usage `json:"usage"`
-	Failure   string        `json:"failure,omitempty"` // why the run as a whole could not go on
+	Failure   string        `json:"failure,omitempty"` // why the run as a whole could not continue
 }
 
-// Tell tells of something that happened now.
+// Tell sends an event that happened now.
 func (a *Acts) Tell(e Event) {
 	if a.Event != nil {
 		e.At = a.now().UTC()
@@ -75,7 +75,7 @@ func (a *Acts) Tell(e Event) {
 	}
 }
 
-// tellBegin tells that a step, or a round of its loop, is under way.
+// tellBegin sends the event that a step, or a round of its loop, began.
 func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 	a.mu.Lock()
 	if a.begun == nil {
@@ -94,7 +94,7 @@ func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 	}
 }
 
-// took is how long a step took that this process began, in seconds.
+// took returns how long a step took that this process began, in seconds, and 0 for any other.
 func (a *Acts) took(path string) float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *Acts) took(path string) float64 {
 	return a.now().Sub(began).Seconds()
 }
 
-// EventOf is what an agent's event in a step is for those who follow the run.
+// EventOf converts an agent's event in a step to one for those who follow the run, if they are to see it.
 func EventOf(r agentcall.Request, e agents.Event) (Event, bool) {
 	about, ok := aboutOf(r)
 	out := Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Text: e.Text}
@@ -120,7 +120,7 @@ func EventOf(r agentcall.Request, e agents.Event) (Event, bool) {
 	return out, ok
 }
 
-// Asked is what the beginning of an agent's call in a step tells.
+// Asked returns the events at the beginning of an agent's call in a step.
 func Asked(r agentcall.Request) []Event {
 	about, ok := aboutOf(r)
 	if !ok || r.Role != trellis.Heal || about.Ran == nil {
@@ -129,7 +129,7 @@ func Asked(r agentcall.Request) []Event {
 	return []Event{{Type: StepHealing, Step: about.Path, Attempt: about.Attempt, Code: about.Ran.Code, State: Running}}
 }
 
-// Replied is what the end of an agent's call in a step tells.
+// Replied returns the events at the end of an agent's call in a step.
 func Replied(r agentcall.Request, reply agentcall.Reply) (list []Event) {
 	about, ok := aboutOf(r)
 	if !ok {
@@ -159,8 +159,8 @@ func aboutOf(r agentcall.Request) (d About, ok bool) {
 	return d, json.Unmarshal(r.Data, &d) == nil && d.Path != ""
 }
 
-// Past are the events of what a run did before, as far as its journal tells: which steps began, how they ended, and
-// which of them wait for people.
+// Past returns the events of what a run did before, as far as its journal has them: which steps began, how they ended, and which
+// requests wait for people.
 func Past(h *journal.History) (list []Event, err error) {
 	began := map[string]time.Time{}
 	for _, c := range h.Calls {
@@ -193,7 +193,7 @@ func Past(h *journal.History) (list []Event, err error) {
 	return list, err
 }
 
-// Asking is what a request to people tells.
+// Asking returns the event of a request to people.
 func Asking(q Request) Event {
 	return Event{Type: StepOutput, Step: q.Path, Stream: "approval", State: Waiting, Text: q.Title}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// maxLine is how much of a line without an end is waited for before it is shown.
+// maxLine is how many bytes of a line without an end are held back before they are shown.
 const maxLine = 64 << 10
 
-// merged shows two streams as one, in the order in which they come. What it tells are whole lines: a secret, or a
-// character, that comes in two parts is seen as one.
+// merged merges two streams, in the order in which their data arrives. It passes on whole lines, so that a secret, or a character,
+// that arrives in two parts is seen as one.
 type merged struct {
 	mu      sync.Mutex
 	tail    *proc.Capped
@@ -21,12 +21,12 @@ type merged struct {
 	streams []*mergedStream
 }
 
-// mergedStream is one of them.
+// mergedStream is one of the streams.
 type mergedStream struct {
 	m    *merged
 	name string
 	keep *proc.Capped
-	line []byte // the last one, which has no end yet
+	line []byte // the last line, which has no end yet
 }
 
 func (m *merged) to(stream string, keep *proc.Capped) *mergedStream {
@@ -51,13 +51,13 @@ func (s *mergedStream) Write(p []byte) (int, error) {
 	return s.m.tail.Write(p)
 }
 
-// show tells the first n bytes of what was not told.
+// show passes on the first n bytes of the line.
 func (s *mergedStream) show(n int) {
 	s.m.tell(s.name, s.m.redact(strings.TrimSuffix(string(s.line[:n]), "\n")))
 	s.line = append(s.line[:0], s.line[n:]...)
 }
 
-// end tells what has no end. Nothing is written after it.
+// end passes on lines without an end. Nothing is written after it.
 func (m *merged) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Caps of what a prompt shows, in bytes. The step's own texts are shown whole.
+// Limits for what a prompt shows, in bytes. The step's own texts are shown in full.
 const (
-	answerCap = 64 << 10 // an agent's answer
-	saidCap   = 12 << 10 // each stream of a command, of its end
-	planCap   = 16 << 10 // what the plan is about
+	answerCap = 64 << 10 // answer of an agent
+	saidCap   = 12 << 10 // end of each stream of a command
+	planCap   = 16 << 10 // description of the plan
 )
 
-// Slots are what the prompt of a step's request is made of.
+// Slots returns the slots of the prompt of a step's request.
 func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d About
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -52,7 +52,7 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map
 	return t.slots, t.notes, err
 }
 
-// Check says what a verdict lacks beyond its schema: one that sends the step back says what to change.
+// Check returns what is wrong with a grade besides violations of its schema: one that does not pass has to say what to change.
 func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 	if r.Role != trellis.Grade {
 		return nil
@@ -67,7 +67,7 @@ func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 	return nil
 }
 
-// telling is a prompt in the making.
+// telling is a prompt that is being built.
 type telling struct {
 	a     *Acts
 	d     About
@@ -79,7 +79,7 @@ type telling struct {
 
 func (t *telling) fill(text string) string { return plan.Fill(text, t.d.Values) }
 
-// task is what is the same for all steps.
+// task adds what is the same for all steps.
 func (t *telling) task(ctx context.Context, role trellis.Role) error {
 	if t.d.Again {
 		return nil
@@ -96,7 +96,7 @@ func (t *telling) task(ctx context.Context, role trellis.Role) error {
 	return err
 }
 
-// orders are the step's instructions, and what is to hold when it is done.
+// orders adds the step's instructions, and what has to be true when it is done.
 func (t *telling) orders() error {
 	t.slots["work"], t.slots["outcome"] = t.fill(t.s.Prompt), t.fill(t.s.DesiredOutcome)
 	if strings.TrimSpace(t.slots["work"]) == "" {
@@ -105,8 +105,8 @@ func (t *telling) orders() error {
 	return nil
 }
 
-// work is for the agent that does a prompt step. A session that goes on has seen the task; one in which the step
-// was refused has seen the step's files too, and the answer is its own.
+// work adds the data for the agent that does a prompt step. A session that is continued has the task already; one in which the
+// step was refused also has the step's files, and the answer is its own.
 func (t *telling) work(ctx context.Context) error {
 	if err := t.orders(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (t *telling) work(ctx context.Context) error {
 	return t.answer("previous")
 }
 
-// grade is for the agent that judges what another did.
+// grade adds the data for the agent that judges the work of another one.
 func (t *telling) grade(ctx context.Context, c flow.Call) error {
 	if err := t.orders(); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (t *telling) grade(ctx context.Context, c flow.Call) error {
 	return err
 }
 
-// heal is for the agent that mends what makes a command fail.
+// heal adds the data for the agent that fixes what makes a command fail.
 func (t *telling) heal(ctx context.Context) error {
 	if t.d.Ran == nil {
 		return fmt.Errorf("the request to heal %s names no command that failed", t.d.Path)
@@ -160,7 +160,7 @@ func (t *telling) heal(ctx context.Context) error {
 	return err
 }
 
-// ended is how a command ended, in words.
+// ended says how a command ended.
 func (t *telling) ended(r Ran) string {
 	switch {
 	case r.TimedOut:
@@ -171,7 +171,7 @@ func (t *telling) ended(r Ran) string {
 	return fmt.Sprintf("exit code %d", r.Code)
 }
 
-// said is the end of what a command printed.
+// said returns the end of what a command printed.
 func (t *telling) said(r Ran) (string, error) {
 	var b strings.Builder
 	for _, stream := range []struct {
@@ -189,7 +189,7 @@ func (t *telling) said(r Ran) (string, error) {
 	return b.String(), nil
 }
 
-// answer puts what an agent said at its end into a slot.
+// answer puts an agent's final answer into a slot.
 func (t *telling) answer(slot string) error {
 	if t.d.Before == nil {
 		return nil
@@ -204,7 +204,7 @@ func (t *telling) answer(slot string) error {
 	return err
 }
 
-// read is a file of the run, as it was written.
+// read returns the content of a file of the run, and an error if the file was changed.
 func (t *telling) read(ref agentcall.Ref) (string, error) {
 	if ref.Path == "" {
 		return "", nil
@@ -227,7 +227,7 @@ func numbered(tries []string) string {
 	return b.String()
 }
 
-// head is the beginning of a text of n bytes at most, with a word where it was cut.
+// head returns the first n bytes of a text at most, and marks where it was cut.
 func head(data []byte, n int) string {
 	if len(data) <= n {
 		return strings.ToValidUTF8(string(data), "\uFFFD")

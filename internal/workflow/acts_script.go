@@ -21,14 +21,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// grace is how long a command that is to end gets for it.
+// grace is how long a command that is told to end may take for it.
 const grace = 5 * time.Second
 
 const (
-	maxOutput = 10 << 20 // of each stream that is kept
-	maxItems  = 4000     // that a loop goes through
-	maxItem   = 8 << 10  // bytes of one
-	tailBytes = 2 << 10  // of what a command said that stands in the record
+	maxOutput = 10 << 20 // bytes that are kept of each stream
+	maxItems  = 4000     // of a loop
+	maxItem   = 8 << 10  // bytes of one item
+	tailBytes = 2 << 10  // bytes of a command's output in the record
 )
 
 // shell runs a command of a step.
@@ -37,7 +37,7 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
 	}
-	if a.redact(out.String()) != out.String() { // masked it is other data, and unmasked it could be committed
+	if a.redact(out.String()) != out.String() { // masked it would be other data, and unmasked it could be committed
 		return ran, flow.Fail(string(trellis.StepFailed), "its output holds the value of a secret variable, and is not written to %s", in.Output)
 	}
 	if err := durable.WriteBelow(a.at(in.Dir), in.Output, []byte(out.String()), 0o644); err != nil {
@@ -46,7 +46,7 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	return ran, nil
 }
 
-// items are the lines that a loop's command prints.
+// items returns the lines that a loop's command prints.
 func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, err error) {
 	ran, said, err := a.run(ctx, c, in)
 	out.Ran = ran
@@ -56,7 +56,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, 
 	size := 0
 	for line := range strings.Lines(said.String()) {
 		line = strings.TrimRight(line, "\r\n")
-		if a.redact(line) != line { // it would stand in the record, or be another item
+		if a.redact(line) != line { // it would be in the record, or be another item
 			return out, flow.Fail(string(trellis.StepFailed), "an item of its loop holds the value of a secret variable")
 		}
 		if strings.TrimSpace(line) == "" {
@@ -70,7 +70,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, 
 	return out, nil
 }
 
-// run runs a command and keeps what it said, stdout and stderr apart and with secrets masked. It returns stdout as it was.
+// run runs a command and keeps its output, stdout and stderr separately and with secrets masked. It returns stdout unmasked.
 func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdout *proc.Capped, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		fmt.Fprintf(errs, "\ntrellis: %s\n", why)
 		fmt.Fprintf(both, "\ntrellis: %s\n", why)
 	}
-	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that none can have
+	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that no argument can have
 		return ran, nil, flow.Fail(string(trellis.StepFailed), "its command can't be run: %v", err)
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	return ran, out, err
 }
 
-// environ are the loop variables as a script finds them.
+// environ returns the loop variables for the environment of a script.
 func (in shellIn) environ() (env []string) {
 	for _, name := range in.Loops {
 		if v := in.Values[name]; !strings.ContainsRune(v, 0) {
@@ -122,7 +122,7 @@ func (in shellIn) environ() (env []string) {
 	return env
 }
 
-// keep writes a file of the run. Its loss by a power cut costs a command that is run again.
+// keep writes a file of the run. If a power cut loses it, the command is run again.
 func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
 	ref := agentcall.Ref{SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}
 	rel, err := filepath.Rel(a.RunDir, filepath.Join(folder, name))

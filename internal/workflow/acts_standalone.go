@@ -19,13 +19,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// FileActs are the effects of a run of a file besides those of its steps.
+// FileActs are the effects of a run of a file, besides those of its steps.
 type FileActs struct {
-	Job    func(FileInput) (FileJob, error) // what is to hold for the run
+	Job    func(FileInput) (FileJob, error) // returns what holds for the whole run
 	Prover *FileProver
 }
 
-// Activities are all of them.
+// Activities returns these effects as activities.
 func (a *FileActs) Activities() []flow.Activity {
 	return []flow.Activity{
 		settle.With(func(_ context.Context, _ flow.Call, in FileInput) (FileJob, error) { return a.Job(in) }),
@@ -35,10 +35,10 @@ func (a *FileActs) Activities() []flow.Activity {
 	}
 }
 
-// Roles are those that steps ask.
+// Roles returns the roles that steps call.
 func Roles() []trellis.Role { return []trellis.Role{trellis.Implement, trellis.Grade, trellis.Heal} }
 
-// Wanted are the calls that the chosen steps of a bundle may make, one each. A choice of steps that are not there is a
+// Wanted returns the calls that the chosen steps of a bundle may make, one each. If chosen steps don't exist, the error is a
 // *flow.Failure.
 func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
 	c, err := choose(b, o, true)
@@ -54,10 +54,10 @@ type wanting struct {
 	b      *plan.Bundle
 	c      choice
 	list   []Question
-	looked []string // files that were looked at as a whole
+	looked []string // files whose steps were all listed
 }
 
-// steps looks at a list of steps. Below a loop all count: known says that at is their place.
+// steps lists the calls of some steps. known reports whether at is their place; below a loop it is not, and all steps count.
 func (w *wanting) steps(in frame, steps []plan.Step, at []int, known bool) {
 	for i := range steps {
 		s, here := &steps[i], append(slices.Clone(at), i+1)
@@ -79,7 +79,7 @@ func (w *wanting) steps(in frame, steps []plan.Step, at []int, known bool) {
 	}
 }
 
-// call looks at the steps of the file that a step calls; of all files when it is not known which it is.
+// call lists the calls of the file that a step calls, or of all files if it is not known which one that is.
 func (w *wanting) call(in frame, s *plan.Step, at []int, known bool) {
 	if other, p := in.call(w.b, *s); p != nil {
 		w.steps(other, p.Steps, at, known)
@@ -93,7 +93,7 @@ func (w *wanting) call(in frame, s *plan.Step, at []int, known bool) {
 	}
 }
 
-// Used is what the agents of a run used.
+// Used returns what the agents of a run used.
 func Used(h *journal.History) (used trellis.Usage, err error) {
 	for _, e := range h.Calls {
 		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
@@ -108,18 +108,18 @@ func Used(h *journal.History) (used trellis.Usage, err error) {
 	return used, nil
 }
 
-// FileProver keeps the proofs of a run of a file.
+// FileProver records the proofs of a run of a file.
 type FileProver struct {
-	ID     string // of the run
-	Bundle string // hash of what runs
+	ID     string // id of the run
+	Bundle string // hash of the bundle that is run
 	Dir    string // where its steps work
 	Chain  *proof.Chain
 	Repo   *git.Repo // nil: Dir is in no repository
-	Except []string  // what of the checkout is no part of the work
+	Except []string  // paths of the checkout that are not part of the work
 	Now    func() time.Time
 }
 
-// Prove is Prover's.
+// Prove implements Prover.
 func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string, error) {
 	parts := strings.SplitN(key, "/", 3)
 	proof := e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2])
@@ -130,9 +130,9 @@ func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string,
 	return p.add(ctx, proof)
 }
 
-// seal ends the chain of a run in which something was proven, and that came to a good end. It returns the head.
+// seal ends the chain of a run that proved something and ended well. It returns the head of the chain.
 func (p *FileProver) seal(ctx context.Context, c flow.Call, done bool) (string, error) {
-	list, err := p.Chain.List() // of which a process that died may have left half a record, and that of this seal
+	list, err := p.Chain.List() // a process that died may have left half a record, or the record of this seal
 	switch {
 	case err != nil:
 		return "", err
@@ -166,7 +166,7 @@ func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error)
 	return list[0].Hash, nil
 }
 
-// Provable are all steps of a bundle, as proofs are compared with them.
+// Provable returns all steps of a bundle, in the form that proofs are compared with.
 func Provable(b *plan.Bundle) (list []proof.Step) {
 	var loops []string
 	for _, l := range b.Resolved() {
@@ -179,7 +179,7 @@ func Provable(b *plan.Bundle) (list []proof.Step) {
 	return list
 }
 
-// Recall takes in which runs and loops were over when this process was not there.
+// Recall records which runs and loops were over before this process began.
 func (a *Acts) Recall(h *journal.History) error {
 	return each(h, string(halt), func(in haltIn) { a.over(in.Loop) })
 }

@@ -5,30 +5,30 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Answer is what people said to a request so far.
+// Answer is what people have decided on a request so far.
 type Answer struct {
 	State string `json:"state"` // approved, rejected, pending
 	Why   string `json:"why,omitempty"`
 }
 
-// What people said.
+// States of an Answer.
 const (
 	Approved = "approved"
 	Rejected = "rejected"
 	Pending  = "pending"
 )
 
-// request looks what people said.
+// request returns what people have decided.
 const request flow.Act[Request, Answer] = Deciding
 
-// Deciding is the activity that looks what people said to a step.
+// Deciding is the name of the activity that checks what people decided about a step.
 const Deciding = "request"
 
-// Signal is the name of the signal that somebody said something about a step, by its path.
+// Signal returns the name of the signal that somebody decided something about the step with this path.
 func Signal(path string) string { return "approval-" + path }
 
-// Consent waits until people agree to a step. parked and awake, which may be nil, are called before and after a
-// wait. A no is a *flow.Failure approval_rejected.
+// Consent waits until people approve a step. parked and awake, which may be nil, are called before and after a wait. If the step
+// is rejected, the error is a *flow.Failure approval_rejected.
 func Consent(f flow.Flow, q Request, parked, awake func(flow.Flow) error) error {
 	for waited := false; ; waited = true {
 		a, err := request.Do(f, q)

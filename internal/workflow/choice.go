@@ -11,11 +11,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// choice is which steps run, by their numbers: step, round, step, …, each from 1.
+// choice says which steps run, by numbers: step, round, step, …, each from 1.
 type choice struct{ only, from, to []int }
 
-// choose finds the steps that the options name. One that is not there is a failure; so is, before a run, a round that a loop is
-// known not to have. A run that was begun with one fails the step.
+// choose finds the steps that the options name. A step that does not exist is a failure. So is, before a run, a round that a loop
+// is known not to have; in a run that was begun with it, the round fails the step.
 func choose(b *plan.Bundle, o Options, before bool) (c choice, err error) {
 	for _, w := range []struct {
 		flag, path string
@@ -34,7 +34,7 @@ func choose(b *plan.Bundle, o Options, before bool) (c choice, err error) {
 	return c, nil
 }
 
-// find is a step by its path: ids or numbers from 1, with a number for the round behind a step that has a loop.
+// find returns the place of a step by its path: ids or numbers from 1, and behind a step with a loop the number of a round.
 func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 	w := newWalk(b)
 	for _, part := range strings.Split(path, ".") {
@@ -64,8 +64,8 @@ func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 	return at, nil
 }
 
-// Chosen tells of the path of a step, without the numbers of rounds, whether the step is among those chosen. In a loop
-// all are, as long as it is.
+// Chosen returns a function that reports whether a step, given by its path without the numbers of rounds, is among those chosen.
+// In a loop all steps are, if the loop is.
 func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
 	c, err := choose(b, o, true)
 	if err != nil {
@@ -74,7 +74,7 @@ func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
 	return func(path string) bool { return c.takes(outside(b, path)) }, nil
 }
 
-// outside is where a step stands, or the outermost loop around it.
+// outside returns the place of a step, or of the outermost loop around it.
 func outside(b *plan.Bundle, path string) (at []int) {
 	w := newWalk(b)
 	for _, id := range strings.Split(path, ".") {
@@ -103,24 +103,24 @@ func noStep(part string, steps []plan.Step) error {
 	return fmt.Errorf("there is no step %s (there are %s)", part, strings.Join(ids, ", "))
 }
 
-// takes reports whether a step is among those chosen, or has such below it.
+// takes reports whether a step is chosen, or one below it is.
 func (c choice) takes(at []int) bool {
 	return (c.only == nil || within(at, c.only)) && (c.from == nil || within(at, c.from) || slices.Compare(at, c.from) > 0) &&
 		(c.to == nil || within(at, c.to) || slices.Compare(at, c.to) < 0)
 }
 
-// parts reports whether something below a step, or a round, is chosen by itself.
+// parts reports whether something below a step, or a round, is chosen separately.
 func (c choice) parts(at []int) bool {
 	return slices.ContainsFunc([][]int{c.only, c.from, c.to}, func(w []int) bool { return len(w) > len(at) && within(at, w) })
 }
 
-// within reports whether one of two stands below the other, or is it.
+// within reports whether one of two places is below the other, or both are the same.
 func within(a, b []int) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
 }
 
-// misses says that a round was chosen that a loop of n has not.
+// misses says that a round was chosen that a loop of n rounds does not have, "" otherwise.
 func (c choice) misses(loop []int, n int) string {
 	for _, at := range [][]int{c.only, c.from, c.to} {
 		if len(at) > len(loop) && slices.Equal(at[:len(loop)], loop) && at[len(loop)] > n {

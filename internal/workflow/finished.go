@@ -8,13 +8,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// finished reports whether an earlier run finished a step, or a round of its loop, as it is now.
+// finished reports whether an earlier run finished a step, or a round of its loop, in its current form.
 func (r *run) finished(path string, s plan.Step, sc scope) bool {
 	hash := r.o.Finished[path]
 	return hash != "" && hash == r.mark(s, sc)
 }
 
-// Far is how many steps at the top of a bundle's plan are finished, of how many that a run with these options does.
+// Far returns how many top-level steps of a bundle's plan are finished, and how many a run with these options does.
 func Far(b *plan.Bundle, o Options) (done, of int) {
 	r, p := &run{b: b, o: o}, b.Plan("")
 	sc := scope{values: values(p.Vars, b.Given)}
@@ -29,8 +29,8 @@ func Far(b *plan.Bundle, o Options) (done, of int) {
 	return done, of
 }
 
-// mark is a hash of all that decides what a step does: its definition, the values that it gets, and the files
-// that it calls. What people agreed to is the whole: after an edit they are asked again.
+// mark returns a hash of all that determines what a step does: its definition, the values that it gets, and the files that it
+// calls. An approval is of the whole plan: after an edit people are asked again.
 func (r *run) mark(s plan.Step, sc scope) string {
 	hash, called := r.b.Plan(sc.place.File).StepHash(s), r.called(frame{sc.place.File, sc.values}, []plan.Step{s}, nil)
 	raw, err := json.Marshal(struct {
@@ -39,13 +39,13 @@ func (r *run) mark(s plan.Step, sc scope) string {
 		Called []any
 	}{hash, sc.values, called})
 	if err != nil {
-		panic(fmt.Sprintf("a plan has no JSON form: %v", err)) // it was read from one
+		panic(fmt.Sprintf("a plan has no JSON form: %v", err)) // it was read from JSON
 	}
 	return agentcall.Sum(raw)[:32]
 }
 
-// called are the plans that steps of a file call, at any depth; in the place of one that is not known yet, and of an
-// approval, the hash of all there are. That no file calls itself was found out when they were read.
+// called returns the plans that steps of a file call, at any depth, and for a call that is not known yet, or an approval, the hash
+// of the bundle. No file calls itself, as was checked when they were read.
 func (r *run) called(in frame, steps []plan.Step, list []any) []any {
 	for _, s := range steps {
 		list = r.called(in, s.Steps, list)

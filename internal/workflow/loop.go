@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// through does a step for each item of its loop.
+// through runs a step for each item of its loop.
 func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	list, bad, err := r.items(f, s, sc)
 	if err != nil || bad.State != "" {
@@ -31,7 +31,7 @@ func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	return looped(sc.path, ends), nil
 }
 
-// items are what a loop goes through, or how the step ended when they can't be found.
+// items returns what a loop goes through, or how the step ended if that can't be found.
 func (r *run) items(f flow.Flow, s plan.Step, sc scope) (list []string, bad Outcome, err error) {
 	if s.ForEach == nil || s.ForEach.Command == "" {
 		return s.Items(sc.values), bad, nil
@@ -53,7 +53,7 @@ func round(s plan.Step, sc scope, n int, item string) scope {
 	return in
 }
 
-// rounds go one after the other, and end with the first that fails unless the step goes on.
+// rounds runs rounds one after the other, and ends with the first that fails unless the step says continue_on_error.
 func (r *run) rounds(f flow.Flow, s plan.Step, sc scope, list []string, ends []Outcome) error {
 	over := false
 	for i, item := range list {
@@ -72,8 +72,8 @@ func (r *run) rounds(f flow.Flow, s plan.Step, sc scope, list []string, ends []O
 	return nil
 }
 
-// pool has several rounds under way at once. Once one has failed none begins, unless the step goes on; those under way
-// come to their end. What a round found when its turn came is in the record, and is the same when the run is resumed.
+// pool runs several rounds at once. After one has failed no other begins, unless the step says continue_on_error; those that are
+// running are finished. What a round found when it began is recorded, and is the same when the run is resumed.
 func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Outcome) error {
 	branches := make([]flow.Branch, len(list))
 	for i, item := range list {
@@ -93,7 +93,7 @@ func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Out
 	return f.All(s.Concurrency, branches...)
 }
 
-// round does the step for one item of a number.
+// round runs the step for one item.
 func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err error) {
 	if r.finished(sc.path, s, sc) {
 		return Outcome{Path: sc.path, State: Done, Detail: "by an earlier run"}, nil
@@ -114,10 +114,10 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err 
 	return o, err
 }
 
-// noItems is what is said of a loop without any.
+// noItems is the detail of a loop without items.
 const noItems = "its loop has no items: nothing was done"
 
-// looped is how a loop ended.
+// looped returns how a loop ended.
 func looped(path string, ends []Outcome) Outcome {
 	bad, n, rep := (*Outcome)(nil), 0, Report{}
 	for i := range ends {

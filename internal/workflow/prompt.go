@@ -19,7 +19,7 @@ type Grade struct {
 	Feedback  string `json:"feedback"`
 }
 
-// prompt has an agent do a step. Where the host mends what fails, it is done again.
+// prompt has an agent do a step. If the host mends failures, the step is then done again.
 func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
 		session, bad, err := r.graded(f, s, sc, b)
@@ -39,7 +39,7 @@ func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, erro
 	})
 }
 
-// graded asks for the step until whoever grades it is content. It returns how the step ended when that is never.
+// graded has the step done until the grade agent passes it. It returns how the step ended if that never happens.
 func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad Outcome, err error) {
 	most := cmp.Or(s.MaxJudgeAttempts, attempts)
 	a := r.about(sc, About{})
@@ -67,7 +67,7 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 	}
 }
 
-// givenUp is a step that failed because an agent did.
+// givenUp returns the outcome of a step that failed because an agent failed.
 func givenUp(path, what string, fail *flow.Failure) Outcome {
 	o := Outcome{Path: path, State: Failed, Detail: what + fail.Error()}
 	switch trellis.Code(fail.Code) {
@@ -77,7 +77,7 @@ func givenUp(path, what string, fail *flow.Failure) Outcome {
 	return o
 }
 
-// work has the agent do the step, in the session that it had for the step before where it can go on with it.
+// work has the agent do the step, in the session that it had for an earlier step if that can be continued.
 func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply, error) {
 	q := Question{Role: trellis.Implement, Step: &s, Data: a}
 	if s.Session != "fresh" && sc.sessions != nil {
@@ -91,7 +91,7 @@ func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply
 	return reply, err
 }
 
-// grade has somebody else judge what the agent did in its nth attempt. Who can't answer does not pass it.
+// grade has another agent judge the nth attempt. Without a usable answer the attempt does not pass.
 func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done agentcall.Reply, n int) (g Grade, err error) {
 	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.about(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
 	if err != nil {

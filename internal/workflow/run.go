@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// list runs the steps of one list, each once all that it depends on has ended. It returns the first that is no
-// good, nil when all are, and what came of all of them.
+// list runs the steps of a list, each after all that it depends on have ended. It returns the first one that did not end well, nil
+// if all did, and the report of all.
 func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (bad *Outcome, rep Report, err error) {
 	waits := waits(steps)
 	ends := make([]Outcome, len(steps))
@@ -46,7 +46,7 @@ func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (bad
 
 func (r *run) serial() bool { return r.o.Serial || r.o.FailFast }
 
-// inOrder runs one step after the other, those that others depend on first.
+// inOrder runs one step after the other, dependencies first.
 func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
 	for _, i := range sorted(waits) {
 		if err := one(f.In(scopeName(steps[i])), i); err != nil {
@@ -56,7 +56,7 @@ func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(fl
 	return nil
 }
 
-// together runs all steps at once that depend on nothing more.
+// together runs steps at once, each as soon as its dependencies have ended.
 func (r *run) together(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
 	branches := make([]flow.Branch, len(steps))
 	for i, s := range steps {
@@ -68,7 +68,7 @@ func (r *run) together(f flow.Flow, steps []plan.Step, waits [][]int, one func(f
 	return f.All(0, branches...)
 }
 
-// waits are the places of the steps that each one waits for.
+// waits returns, for each step, the indexes of the steps that it waits for.
 func waits(steps []plan.Step) [][]int {
 	all := make([][]int, len(steps))
 	for i, s := range steps {
@@ -86,7 +86,7 @@ func waits(steps []plan.Step) [][]int {
 	return all
 }
 
-// sorted is an order in which nothing comes before what it waits for; else that of the file.
+// sorted returns an order in which each step follows those that it waits for, otherwise in the order of the file.
 func sorted(waits [][]int) (order []int) {
 	seen := make([]bool, len(waits))
 	var visit func(int)
@@ -106,7 +106,7 @@ func sorted(waits [][]int) (order []int) {
 	return order
 }
 
-// scheduled runs a step whose turn it is, unless it is not chosen or what it depends on failed.
+// scheduled runs a step whose turn it is, unless it is not chosen or a step that it depends on failed.
 func (r *run) scheduled(f flow.Flow, s plan.Step, i int, sc scope, ends []Outcome, waits []int) (Outcome, error) {
 	o := Outcome{Path: join(sc.path, s.ID)}
 	at := append(slices.Clone(sc.at), i+1)
@@ -137,7 +137,7 @@ func (r *run) verifies(i int) bool {
 	return i >= r.b.Plan("").VerifyingScriptsAt()
 }
 
-// because is the chain of causes behind a step that did not end well, without the middle of a long one.
+// because returns the chain of causes why a step did not end well, without the middle of a long one.
 func because(o Outcome) []string {
 	if o.State == Failed {
 		return []string{o.Path + ", which failed"}
@@ -149,10 +149,10 @@ func because(o Outcome) []string {
 	return chain
 }
 
-// maxCauses is how many causes are named.
+// maxCauses is how many causes are listed.
 const maxCauses = 9
 
-// maxWorst is how many outcomes a report names.
+// maxWorst is how many outcomes a report lists.
 const maxWorst = 50
 
 func (r *Report) count(o Outcome) {
@@ -190,7 +190,7 @@ func (r *Report) empty(paths ...string) {
 	r.Empty = r.Empty[:min(len(r.Empty), maxWorst)]
 }
 
-// tolerate makes what failed in a step that says continue_on_error no failure of the run.
+// tolerate turns the failures within a step that says continue_on_error into tolerated ones.
 func (r *Report) tolerate() {
 	r.Tolerate += r.Failed + r.Blocked
 	r.Failed, r.Blocked, r.TimedOut = 0, 0, false
@@ -199,7 +199,7 @@ func (r *Report) tolerate() {
 	}
 }
 
-// add takes in what came of the steps of a group, a round or another file.
+// add adds the report of the steps of a group, a round or another file.
 func (r *Report) add(other Report) {
 	r.Steps += other.Steps
 	r.Done += other.Done
@@ -214,7 +214,7 @@ func (r *Report) add(other Report) {
 	}
 }
 
-// step runs a step: it waits for people where they are to be asked, and goes through its loop where it has one.
+// step runs a step: it asks people first if it has to, and runs each round if it has a loop.
 func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []int) (o Outcome, err error) {
 	sc.place, sc.at, sc.path = sc.place.In(i), at, path
 	kind, mild := s.Kind(), sc.mild
@@ -241,7 +241,7 @@ func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []
 	return o, err
 }
 
-// whole is the mark of a step or a round, "" when only a part of it was chosen.
+// whole returns the mark of a step or a round, "" if only a part of it was chosen.
 func (r *run) whole(s plan.Step, sc scope) string {
 	if r.choice.parts(sc.at) {
 		return ""
@@ -249,7 +249,7 @@ func (r *run) whole(s plan.Step, sc scope) string {
 	return r.mark(s, sc)
 }
 
-// allowed asks people first where a step wants that.
+// allowed asks people first, if the step requires that.
 func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	if s.Asks() {
 		err := r.host.Wait(f, r.request(s, sc))
@@ -286,7 +286,7 @@ func (r *run) request(s plan.Step, sc scope) Request {
 	return q
 }
 
-// once does what a step does, one time.
+// once does what a step does, without its loop.
 func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	switch s.Kind() {
 	case plan.Script:
@@ -301,7 +301,7 @@ func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error)
 	return r.end(f, s, sc, Ran{}, "")
 }
 
-// other runs another file. Its steps see the values that this one gives it.
+// other runs another file. Its steps see the values that the calling step gives it.
 func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	called, p := frame{sc.place.File, sc.values}.call(r.b, s)
 	if p == nil {

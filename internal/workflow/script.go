@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// attempts is how often something is tried that a step wants tried again, unless it says otherwise.
+// attempts is how often a step that wants to be tried again is tried, unless it says otherwise.
 const attempts = 5
 
 func seconds(s plan.Step) time.Duration {
@@ -33,7 +33,7 @@ func failed(path, what string, ran Ran) Outcome {
 	return o
 }
 
-// script runs a command. Where the host mends what fails, it runs again.
+// script runs a command. If the host mends failures, it is then run again.
 func (r *run) script(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
 		ran, err := r.healing(f, s, sc)
@@ -47,7 +47,7 @@ func (r *run) script(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	})
 }
 
-// mending does something until it is good or the host gives up on it.
+// mending calls do until it succeeds or the host gives up.
 func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
 	for n := 1; ; n++ {
 		o, ran, err := do(f)
@@ -62,7 +62,7 @@ func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Ou
 	}
 }
 
-// healing runs the command of a step, and where the step heals itself has an agent mend what made it fail.
+// healing runs the command of a step. If the step is self-healing, an agent fixes what made it fail.
 func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 	most := 1
 	if s.SelfHealing {
@@ -86,7 +86,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 	}
 }
 
-// own makes what is the fault of a step its failure.
+// own turns a failure that the step itself caused into its outcome.
 func own(path string, o Outcome, err error) (Outcome, error) {
 	if fail, ok := errors.AsType[*flow.Failure](err); ok && fail.Code == string(trellis.StepFailed) {
 		return Outcome{Path: path, State: Failed, Detail: fail.Detail}, nil
@@ -94,7 +94,7 @@ func own(path string, o Outcome, err error) (Outcome, error) {
 	return o, err
 }
 
-// over reports whether a failure of an agent is the end of the run, not of one try.
+// over reports whether an agent's failure ends the run, not only one attempt.
 func over(fail *flow.Failure) bool {
 	ends := []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.ProviderDown, trellis.QuotaExhausted,
 		trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath}
@@ -109,7 +109,7 @@ func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
 	return in
 }
 
-// file is the path that a var names.
+// file returns the path that a variable names.
 func (r *run) file(name string, sc scope) string { return plan.Fill(sc.values[name], sc.values) }
 
 func (r *run) about(sc scope, a About) About {
@@ -117,7 +117,7 @@ func (r *run) about(sc scope, a About) About {
 	return a
 }
 
-// judged runs the step's verify command, and proves what there is to prove.
+// judged runs the step's verify command, and records the step's proof.
 func (r *run) judged(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
 	if s.Verify != "" {
 		v, err := shell.Do(f, r.shell(s, sc, "verify"))
@@ -133,7 +133,7 @@ func (r *run) judged(f flow.Flow, s plan.Step, sc scope, ran Ran, session string
 	return o, &ran, err
 }
 
-// end is a step that did what it does; what there is to prove is proven.
+// end ends a step that did its work, and records its proof if it has one.
 func (r *run) end(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, error) {
 	o := Outcome{Path: sc.path, State: Done}
 	if !s.Provable() {

@@ -11,39 +11,39 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// FileCode is the version of RunFile in this binary. A run is finished by the code that began it: one of version 1 asks as soon as a
-// provider's limit is said to be over, however often it was not.
+// FileCode is the version of RunFile in this binary. A run is finished by the code that began it: version 1 asks as soon as a
+// provider's limit is said to be over, however often that was wrong.
 const FileCode = 2
 
 // FileFlow is the name of RunFile in a journal.
 const FileFlow = "file"
 
-// FileInput is what the run of a file of steps begins with.
+// FileInput is the input of a run of a file of steps.
 type FileInput struct {
 	Code    int     `json:"code"`
 	ID      string  `json:"id"`
-	Number  int     `json:"number"` // of the run with that id, from 1
+	Number  int     `json:"number"` // of the run among those with this id, from 1
 	File    string  `json:"file"`   // as a person named it
-	Bundle  string  `json:"bundle"` // hash of what runs
+	Bundle  string  `json:"bundle"` // hash of the bundle that is run
 	Agent   string  `json:"agent,omitempty"`
 	Options Options `json:"options"`
-	// Finished is the hash of the list of steps that runs before this one finished; it can be too long to stand here.
+	// Finished is the hash of the list of steps that earlier runs finished; the list can be too long to be part of the input.
 	Finished string `json:"finished,omitempty"`
 	Nonce    string `json:"nonce"`
 }
 
-// FileReport is how such a run ended.
+// FileReport describes how such a run ended.
 type FileReport struct {
 	Report
-	Head string `json:"head,omitempty"` // of the chain of proofs, "" when nothing was proven
+	Head string `json:"head,omitempty"` // of the chain of proofs, "" if nothing was proven
 }
 
-// FileJob is what holds until the end of the run.
+// FileJob is what holds for the whole run.
 type FileJob struct {
 	Choices   map[trellis.Role]agentcall.Choice `json:"choices,omitempty"`
-	Walls     map[trellis.Role]time.Duration    `json:"walls,omitempty"` // how long their calls may take
+	Walls     map[trellis.Role]time.Duration    `json:"walls,omitempty"` // how long calls may take
 	Idle      time.Duration                     `json:"idle,omitempty"`
-	Attempts  int                               `json:"attempts"` // of one call that fails for a passing reason
+	Attempts  int                               `json:"attempts"` // of one call that fails for a temporary reason
 	Approvers int                               `json:"approvers"`
 }
 
@@ -54,11 +54,11 @@ const (
 )
 
 type sealIn struct {
-	Done bool `json:"done"` // the run came to a good end
+	Done bool `json:"done"` // the run ended well
 }
 
-// RunFile runs a file of steps by itself, outside of any task. b is the file as it was when the run began, and
-// finished what earlier runs of the same id did: both are named by in and never change.
+// RunFile runs a file of steps by itself, outside of any task. b is the file as it was when the run began, and finished the steps
+// that earlier runs of the same id completed: in names both by hash, and they never change.
 func RunFile(f flow.Flow, in FileInput, b *plan.Bundle, finished map[string]string) (rep FileReport, err error) {
 	if in.Code > FileCode {
 		return rep, flow.Fail(string(trellis.JournalDamaged), "the run was begun by a newer trellis (code %d, this one has %d)", in.Code, FileCode)
@@ -77,13 +77,13 @@ func RunFile(f flow.Flow, in FileInput, b *plan.Bundle, finished map[string]stri
 	return rep, err
 }
 
-// fileRun is the host of a run of a file. Branches share it, so that nothing in it changes.
+// fileRun is the host of a run of a file. Branches share it, so nothing in it changes.
 type fileRun struct {
 	in  FileInput
 	job FileJob
 }
 
-// ask makes a call of an agent. How much the run may use up altogether is for those to say who make the call.
+// ask makes a call of an agent. Whoever makes the call limits how much the run as a whole may use.
 func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
 	data, err := agentcall.Encode(q.Data)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
 	return reply, named(err, q)
 }
 
-// named says in a failure which step's agent it is about.
+// named adds to a failure which step's agent it is about.
 func named(err error, q Question) error {
 	fail := (*flow.Failure)(nil)
 	if !errors.As(err, &fail) {
@@ -115,7 +115,7 @@ func named(err error, q Question) error {
 	return &about
 }
 
-// wait is for people. What they said to a run before this one is no answer: a step that they refused can be asked for anew.
+// wait waits for people. Decisions from earlier runs don't count: a rejected step can be asked about again.
 func (r *fileRun) wait(f flow.Flow, q Request) error {
 	q.Approvers = r.job.Approvers
 	if r.in.Number > 1 {

@@ -14,8 +14,8 @@ type frame struct {
 	values map[string]string
 }
 
-// call is the file that a step calls, and its plan: nil when there is none, as where it depends on a round that is
-// not known.
+// call returns the file that a step calls, and its plan: nil if there is none, or if the file depends on a round that is not
+// known.
 func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
 	file := b.Called(fr.file, plan.Fill(s.Workflow, fr.values))
 	p := b.Plan(file)
@@ -31,19 +31,19 @@ func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
 	return frame{file, values(p.Vars, given)}, p
 }
 
-// walk goes down a path of steps.
+// walk follows a path of steps.
 type walk struct {
 	b    *plan.Bundle
 	in   frame
-	step *plan.Step // that it has come to; nil: the whole
-	loop bool       // whose round is to be said next
+	step *plan.Step // that was reached; nil: the whole plan
+	loop bool       // the number of a round of step comes next
 }
 
 func newWalk(b *plan.Bundle) *walk {
 	return &walk{b: b, in: frame{values: values(b.Plan("").Vars, b.Given)}}
 }
 
-// steps are those in the step that it has come to.
+// steps returns the steps within the step that was reached.
 func (w *walk) steps() []plan.Step {
 	switch {
 	case w.step == nil:
@@ -61,7 +61,7 @@ func (w *walk) steps() []plan.Step {
 
 func (w *walk) into(s *plan.Step) { w.step, w.loop = s, s.Loop() != "" }
 
-// rounds is how many rounds the step's loop has, 0 where that is not known: a command finds them.
+// rounds returns how many rounds the step's loop has, 0 if that is not known since a command finds them.
 func (w *walk) rounds() int {
 	if each := w.step.ForEach; each != nil {
 		return len(each.Items)
@@ -69,7 +69,7 @@ func (w *walk) rounds() int {
 	return w.step.Repeat
 }
 
-// round goes into a round of the step's loop. What it goes through is known here only if no command finds it.
+// round enters a round of the step's loop. Its item is known only if no command finds it.
 func (w *walk) round(n int) {
 	w.loop = false
 	item := strconv.Itoa(n)

@@ -1,5 +1,5 @@
-// Package workflow runs the steps of a plan: scripts, prompts, groups, loops, other files, messages, and waits
-// for people. A run that was killed goes on where it stopped, and no step that was finished runs again. docs/reference/workflow.md is its contract.
+// Package workflow runs the steps of a plan: scripts, prompts, groups, loops, other files, messages, and waits for people. A run
+// that was killed continues where it stopped, and finished steps are not repeated. docs/reference/workflow.md is its contract.
 package workflow
 
 import (
@@ -16,31 +16,31 @@ import (
 
 // Options say which steps of a bundle run, and how.
 type Options struct {
-	Dir      string `json:"dir,omitempty"`  // where they work; "" is that of the Acts
+	Dir      string `json:"dir,omitempty"`  // where they work; "": the Dir of Acts
 	Only     string `json:"only,omitempty"` // path of the one step to run, such as build or each.2.compile
 	From     string `json:"from,omitempty"` // the first step
 	To       string `json:"to,omitempty"`   // the last one
 	FailFast bool   `json:"fail_fast,omitempty"`
-	Serial   bool   `json:"serial,omitempty"` // one step at a time, whatever the plan says; FailFast does that too
-	// Verified says that others run the plan's verification steps, which stand at its end.
+	Serial   bool   `json:"serial,omitempty"` // run one step at a time, whatever the plan says; FailFast does that too
+	// Verified says that somebody else runs the plan's verification steps, which are at its end.
 	Verified bool `json:"verified,omitempty"`
-	// Grouped says that they run those in groups and loops too.
+	// Grouped says that this includes verification steps that are groups or loops.
 	Grouped bool `json:"grouped,omitempty"`
-	// Finished are the steps, and rounds of loops, that earlier runs finished, as the function of that name tells.
+	// Finished are the steps, and rounds of loops, that earlier runs finished, as returned by the function Finished.
 	Finished map[string]string `json:"finished,omitempty"`
 }
 
-// Host is what a run of steps asks of whoever runs it. Its functions are flow code. Steps that run at the same time
-// call them at the same time, unless Options.Serial or FailFast is set.
+// Host is what a run of steps needs from whoever runs it. Its functions are flow code. They may be called concurrently by steps
+// that run at the same time, unless Options.Serial or FailFast is set.
 type Host struct {
 	// Ask makes a call of an agent in a role, within limits and budgets of the host.
 	Ask func(flow.Flow, Question) (agentcall.Reply, error)
-	// Wait returns when people approved, nil, or a *flow.Failure approval_rejected.
+	// Wait returns nil once people have approved, or a *flow.Failure approval_rejected.
 	Wait func(flow.Flow, Request) error
-	// Own reports whether the failure of an agent is its step's, so that other steps go on. Nil: it ends the run, unless
-	// the step says continue_on_error.
+	// Own reports whether the failure of an agent fails only its step, so that other steps go on. Nil: it ends the run, unless the
+	// step says continue_on_error.
 	Own func(*flow.Failure) bool
-	// Mend tries to put right what made a step fail, and says whether the step is worth another try. Nil: nobody does.
+	// Mend tries to fix what made a step fail, and reports whether the step is worth another try. May be nil.
 	Mend func(flow.Flow, Trouble) (bool, error)
 }
 
@@ -49,10 +49,10 @@ type Question struct {
 	Role    trellis.Role // implement, grade, heal
 	Step    *plan.Step
 	Data    About
-	Session string // to go on with
+	Session string // session to be continued
 }
 
-// Template is the template of the prompt, "" is that of the role.
+// Template returns the template of the prompt, "" for that of the role.
 func (q Question) Template() string {
 	if q.Role == trellis.Implement {
 		return "step"
@@ -60,7 +60,7 @@ func (q Question) Template() string {
 	return ""
 }
 
-// Schema is the schema of the answer, "" is free text.
+// Schema returns the schema of the answer, "" for free text.
 func (q Question) Schema() string {
 	if q.Role == trellis.Grade {
 		return "grade"
@@ -68,13 +68,13 @@ func (q Question) Schema() string {
 	return ""
 }
 
-// Limit is how long the step wants the call to take at most, 0 when it does not say.
+// Limit returns how long the call may take according to the step, 0 if it does not say.
 func (q Question) Limit() time.Duration { return seconds(*q.Step) }
 
 // reading are the tools that change nothing, as agents and people spell them.
 var reading = []string{"read", "glob", "grep", "ls", "list", "find", "search"}
 
-// Who is who is asked, given who plays the role: a step may name its own agent and model, and narrow what may be done.
+// Who returns who is called, given the choice for the role: a step may name its own agent and model, and restrict permissions.
 func (q Question) Who(c agentcall.Choice) agentcall.Choice {
 	if q.Role != trellis.Implement {
 		return c
@@ -96,29 +96,29 @@ func (q Question) Who(c agentcall.Choice) agentcall.Choice {
 	return c
 }
 
-// About is the Data of a step's request: what its prompt is made of.
+// About is the Data of a step's request, from which its prompt is made.
 type About struct {
 	Dir     string            `json:"dir,omitempty"`
 	Bundle  string            `json:"bundle"`
 	Place   plan.Place        `json:"place"`
 	Path    string            `json:"path"`
 	Values  map[string]string `json:"values,omitempty"`  // of placeholders
-	Tries   []string          `json:"tries,omitempty"`   // what was said of earlier tries
-	Before  *agentcall.Ref    `json:"before,omitempty"`  // the answer that was refused; grade: the one to judge
-	Tree    string            `json:"tree,omitempty"`    // of the folder before the step
+	Tries   []string          `json:"tries,omitempty"`   // feedback on earlier tries
+	Before  *agentcall.Ref    `json:"before,omitempty"`  // the answer that was refused; grade: the answer to judge
+	Tree    string            `json:"tree,omitempty"`    // tree of the folder before the step
 	Ran     *Ran              `json:"ran,omitempty"`     // heal: the command that failed
 	Again   bool              `json:"again,omitempty"`   // the session knows the task already
-	Attempt int               `json:"attempt,omitempty"` // the nth try of the step: at the work, at its grade, at mending it
+	Attempt int               `json:"attempt,omitempty"` // number of the attempt at the step, its grading or its healing
 }
 
-// Request is what people are asked before a step.
+// Request is what people have to approve before a step.
 type Request struct {
 	Path        string   `json:"path"`
 	Title       string   `json:"title"`
 	Description string   `json:"description,omitempty"`
-	Lets        []string `json:"lets,omitempty"` // the steps that then run
-	Hash        string   `json:"hash"`           // of what is agreed to
-	Approvers   int      `json:"approvers"`      // how many different people have to; below 1 is 1
+	Lets        []string `json:"lets,omitempty"` // the steps that run after the approval
+	Hash        string   `json:"hash"`           // of what is approved
+	Approvers   int      `json:"approvers"`      // how many different people have to approve; below 1 means 1
 }
 
 // Trouble is a step that failed.
@@ -126,7 +126,7 @@ type Trouble struct {
 	Path   string
 	Title  string
 	Detail string
-	Ran    *Ran // the command that failed, nil when none did
+	Ran    *Ran // the command that failed, nil if none did
 }
 
 // State is how a step ended.
@@ -135,48 +135,48 @@ type State string
 const (
 	Done    State = "done"
 	Failed  State = "failed"
-	Blocked State = "blocked" // what it depends on failed
+	Blocked State = "blocked" // a step that it depends on failed
 	Skipped State = "skipped" // not chosen, or the run was over
 
-	// These are of what is not over, as those who follow a run see it.
+	// States of steps that have not ended, for those who follow a run.
 	Running     State = "running"
-	Waiting     State = "waiting"     // for people
-	Interrupted State = "interrupted" // the run goes on later
+	Waiting     State = "waiting"     // for a decision of people
+	Interrupted State = "interrupted" // the run continues later
 )
 
 // Outcome is how a step ended, and why.
 type Outcome struct {
 	Path      string   `json:"path"`
 	State     State    `json:"state"`
-	Code      int      `json:"code,omitempty"` // of the command that failed it
+	Code      int      `json:"code,omitempty"` // exit code of the command that failed it
 	Detail    string   `json:"detail,omitempty"`
 	Because   []string `json:"because,omitempty"`   // blocked: the chain of causes
-	Tolerated bool     `json:"tolerated,omitempty"` // continue_on_error
-	Proof     string   `json:"proof,omitempty"`     // hash of its record
+	Tolerated bool     `json:"tolerated,omitempty"` // failed with continue_on_error
+	Proof     string   `json:"proof,omitempty"`     // hash of the record
 	TimedOut  bool     `json:"timed_out,omitempty"`
 	Refused   bool     `json:"refused,omitempty"` // by a person
 	Empty     bool     `json:"empty,omitempty"`   // its loop had no items: nothing was done
 
-	below Report // of the steps in it
+	below Report // report of the steps within it
 }
 
-// good reports whether what depends on the step may run.
+// good reports whether steps that depend on this one may run.
 func (o Outcome) good() bool { return o.State == Done || o.State == Skipped || o.Tolerated }
 
-// Report is how a run ended.
+// Report describes how a run ended.
 type Report struct {
-	Steps    int       `json:"steps"` // that had an end: loops count each of their rounds
+	Steps    int       `json:"steps"` // that ended; each round of a loop counts
 	Done     int       `json:"done"`
 	Skipped  int       `json:"skipped,omitempty"`
 	Failed   int       `json:"failed,omitempty"`
 	Blocked  int       `json:"blocked,omitempty"`
 	Tolerate int       `json:"tolerated,omitempty"` // failures of steps that say continue_on_error
-	Worst    []Outcome `json:"worst,omitempty"`     // what failed or was blocked, the first of them
-	Empty    []string  `json:"empty,omitempty"`     // paths of loops without items, the first of them
-	TimedOut bool      `json:"timed_out,omitempty"` // a time limit ended it
+	Worst    []Outcome `json:"worst,omitempty"`     // failed or blocked steps, the first ones
+	Empty    []string  `json:"empty,omitempty"`     // paths of loops without items, the first ones
+	TimedOut bool      `json:"timed_out,omitempty"` // a step failed at a time limit
 }
 
-// Failure is why the run did not come to a good end, nil when it did.
+// Failure says why the run did not end well. It returns nil if it did.
 func (r Report) Failure() *flow.Failure {
 	if r.Failed == 0 && r.Blocked == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (r Report) Failure() *flow.Failure {
 	return flow.Fail(string(trellis.StepFailed), "%d steps failed, %d were blocked", r.Failed, r.Blocked)
 }
 
-// Ran is how a command ended. Death by a signal is 128 and its number, a time limit is 124.
+// Ran is how a command ended. Code is 128 plus the number for a signal, and 124 for a time limit.
 type Ran struct {
 	Command  string        `json:"command"`
 	Code     int           `json:"code"`
@@ -201,8 +201,8 @@ type Ran struct {
 	Seconds  float64       `json:"seconds"`
 	Stdout   agentcall.Ref `json:"stdout"`
 	Stderr   agentcall.Ref `json:"stderr"`
-	Tail     string        `json:"tail,omitempty"`    // the end of what it said
-	Sandbox  string        `json:"sandbox,omitempty"` // that it ran in
+	Tail     string        `json:"tail,omitempty"`    // the end of its output
+	Sandbox  string        `json:"sandbox,omitempty"` // name of the sandbox that it ran in
 }
 
 // The activities of a run, besides the calls of its roles.
@@ -216,7 +216,7 @@ const (
 	halt  flow.Act[haltIn, struct{}] = "halt"
 )
 
-// Minor reports whether people who read of a run pass over an activity of its steps, unless it failed.
+// Minor reports whether an activity of steps is left out where people read about a run, unless it failed.
 func Minor(activity string) bool {
 	return slices.Contains([]string{string(begin), string(end), string(shell), string(items), string(prove), string(made), string(halt), string(request)}, activity)
 }
@@ -229,19 +229,19 @@ type (
 		Path   string            `json:"path"`
 		Kind   string            `json:"kind"`
 		Values map[string]string `json:"values,omitempty"`
-		Loop   string            `json:"loop,omitempty"`  // path of the concurrent loop whose round it is
-		Round  int               `json:"round,omitempty"` // which one of a loop it is
-		Of     int               `json:"of,omitempty"`    // how many that loop has
+		Loop   string            `json:"loop,omitempty"`  // path of the concurrent loop that this is a round of
+		Round  int               `json:"round,omitempty"` // number of the round
+		Of     int               `json:"of,omitempty"`    // number of rounds of the loop
 	}
 	begun struct {
 		Stop   bool   `json:"stop,omitempty"`   // the run, or the loop, is over
-		Output string `json:"output,omitempty"` // sha256 of the file that a prompt step is to write, as it was
-		Tree   string `json:"tree,omitempty"`   // of the folder, for those who judge the step
+		Output string `json:"output,omitempty"` // sha256 of the file that a prompt step has to write, before the step
+		Tree   string `json:"tree,omitempty"`   // tree of the folder, for those who judge the step
 	}
 	endIn struct {
 		Outcome Outcome `json:"outcome"`
 		Kind    string  `json:"kind"`
-		Hash    string  `json:"hash,omitempty"` // by which a later run knows it
+		Hash    string  `json:"hash,omitempty"` // mark by which a later run recognizes it
 	}
 	ended   struct{}
 	shellIn struct {
@@ -251,8 +251,8 @@ type (
 		Path    string            `json:"path"`
 		Field   string            `json:"field"` // command, verify, for_each
 		Values  map[string]string `json:"values,omitempty"`
-		Loops   []string          `json:"loops,omitempty"`  // names of values that a script gets in its environment
-		Output  string            `json:"output,omitempty"` // file that stdout of the good run goes to
+		Loops   []string          `json:"loops,omitempty"`  // names of values that are put into a script's environment
+		Output  string            `json:"output,omitempty"` // file for the stdout of a successful run
 		Timeout time.Duration     `json:"timeout,omitempty"`
 	}
 	listed struct {
@@ -272,7 +272,7 @@ type (
 	}
 	proven struct {
 		Hash string `json:"hash,omitempty"`
-		Why  string `json:"why,omitempty"` // it is not proven
+		Why  string `json:"why,omitempty"` // why it is not proven
 	}
 	madeIn struct {
 		Dir    string `json:"dir,omitempty"`
@@ -283,11 +283,11 @@ type (
 		Why string `json:"why,omitempty"`
 	}
 	haltIn struct {
-		Loop string `json:"loop,omitempty"` // "" is the whole run
+		Loop string `json:"loop,omitempty"` // path; "" is the whole run
 	}
 )
 
-// Run runs the steps of a bundle. How steps ended is in the Report; an error is what keeps the run from going on.
+// Run runs the steps of a bundle. The Report says how steps ended; an error is what keeps the run from continuing.
 func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
 	r := &run{b: b, host: h, o: o}
 	p := b.Plan("")
@@ -309,19 +309,19 @@ type run struct {
 	choice choice
 }
 
-// scope is where a list of steps stands, and what it can use.
+// scope is the place of a list of steps, and what the steps can use.
 type scope struct {
 	place    plan.Place
-	path     string            // of the step that the list belongs to
-	at       []int             // the same by numbers, rounds included
+	path     string            // of the step that contains the list
+	at       []int             // the same place in numbers, including rounds
 	values   map[string]string // of placeholders
-	loops    []string          // which of them are of loops
+	loops    []string          // names of values that are loop variables
 	loop     string            // path of the concurrent loop of which a round is about to begin
-	sessions map[string]string // by agent; nil: every prompt begins one
-	mild     bool              // a step around them says continue_on_error
+	sessions map[string]string // by agent and model; nil: every prompt begins a session
+	mild     bool              // a step around the list says continue_on_error
 }
 
-// values are those of a plan's vars. A person's come first.
+// values returns the values of a plan's variables. Those that a person gave take precedence.
 func values(vars map[string]*string, given map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
