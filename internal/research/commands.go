@@ -11,7 +11,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// command is a line of a verification plan. Kinds are in the order they are run in.
+// command is one command of a verification plan. Kinds are in the order in which they are run.
 type command struct {
 	kind int
 	line string
@@ -24,8 +24,8 @@ const (
 	kindBuild
 )
 
-// commandsOf are the commands of one block: the lines of a code block, the code spans of bullets, or
-// what stands behind a bullet's label.
+// commandsOf returns the commands of one block: the lines of a code block, the code spans of bullets, or the text after a bullet's
+// label.
 func commandsOf(n ast.Node, src []byte) (list []command) {
 	switch n.(type) {
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
@@ -61,7 +61,7 @@ func add(list []command, name, line string) []command {
 	return append(list, command{kindOf(name + " " + line), line})
 }
 
-// Kind is what a command proves as far as its words tell: lint, test or build; test when they don't.
+// Kind returns what a command proves, judging by its words: lint, test or build; test if they don't tell.
 func Kind(command string) string {
 	switch kindOf(command) {
 	case kindLint:
@@ -87,7 +87,7 @@ func kindOf(s string) int {
 	return kindOther
 }
 
-// builtin reports whether a word of the shell is no program.
+// builtin reports whether a word belongs to the shell, and is not a program.
 func builtin(word string) bool {
 	more := []string{"cd", "test", "[", "[[", "exit", "false", "command", "builtin", "exec", "time", "source", ".", "read", "local", "shift", "type", "ulimit", "umask"}
 	return slices.Contains(more, word) || slices.Contains(quiet, word) || slices.Contains(keywords, word)
@@ -96,11 +96,11 @@ func builtin(word string) bool {
 // Project is what commands are checked against.
 type Project struct {
 	Root     string
-	LookPath func(program string) error // exec.LookPath, in the environment that commands run with
+	LookPath func(program string) error // exec.LookPath, in the environment in which commands run
 }
 
-// Missing says why a command can't be one of this project's checks, "" when it can: each program, make
-// target and package script in it exists, and it can fail.
+// Missing says why a command can't be one of this project's checks, "" if it can: each program, make target and package script in
+// it exists, and it can fail.
 func (p Project) Missing(line string) string {
 	if Vacuous(line) {
 		return "it can't fail"
@@ -115,7 +115,7 @@ func (p Project) Missing(line string) string {
 		case words[0].is("cd") && len(words) == 2 && words[1].fixed && filepath.IsLocal(words[1].text):
 			p.Root = filepath.Join(p.Root, filepath.FromSlash(words[1].text))
 		case words[0].is("cd"):
-			return "" // wherever it goes on
+			return "" // the folder is not known
 		case !builtin(words[0].text):
 			if why := p.program(texts(words)); why != "" {
 				return why
@@ -125,7 +125,7 @@ func (p Project) Missing(line string) string {
 	return ""
 }
 
-// first looks at no more than what a line begins with: it may be prose.
+// first checks only the beginning of a line, which may be prose.
 func (p Project) first(line string) string {
 	words := strings.Fields(line)
 	for len(words) > 0 && assigns(token{text: words[0]}) {
@@ -144,7 +144,7 @@ func texts(words []token) (list []string) {
 	return list
 }
 
-// program says what is missing of a simple command.
+// program says what a simple command lacks, "" for nothing.
 func (p Project) program(words []string) string {
 	name := words[0]
 	if strings.Contains(name, "/") {
@@ -182,7 +182,7 @@ func (p Project) makeTargets(args []string) string {
 	}
 	for i, arg := range args {
 		if arg == "-C" || arg == "-f" || strings.HasPrefix(arg, "--directory") || strings.HasPrefix(arg, "--file") {
-			return "" // another Makefile
+			return "" // it uses another Makefile
 		}
 		if strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") || i > 0 && args[i-1] == "-j" {
 			continue
@@ -194,7 +194,7 @@ func (p Project) makeTargets(args []string) string {
 	return ""
 }
 
-// elsewhere reports whether with an argument npm looks for the script in packages of the workspace, or does without it.
+// elsewhere reports whether an argument makes npm look for the script in packages of the workspace, or tolerate its absence.
 func elsewhere(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	return slices.Contains([]string{"--workspaces", "--workspace", "-ws", "-w", "--if-present"}, name)

@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// notes are the sections called Technical Notes, with what stands in them under headings of a lower level.
+// notes returns the sections called Technical Notes, including what is below headings of a lower level.
 func notes(doc ast.Node, src []byte) string {
 	var all []string
 	var open *ast.Heading
@@ -35,8 +35,8 @@ func notes(doc ast.Node, src []byte) string {
 	return strings.Join(all, "\n\n")
 }
 
-// WithoutHeadings is markdown whose headings have become lines of bold text, so that it can stand in a section of
-// another page and begins none there.
+// WithoutHeadings turns the headings of a Markdown text into lines of bold text, so that the text can be part of a section of
+// another page without beginning a new one.
 func WithoutHeadings(md string) string {
 	src := []byte(md)
 	doc := goldmark.DefaultParser().Parse(text.NewReader(src))
@@ -58,31 +58,31 @@ func WithoutHeadings(md string) string {
 	return b.String()
 }
 
-// Closed reports whether a heading behind a piece of markdown would be one: no block of code and no comment is open
-// at its end.
+// Closed reports whether a heading after a piece of Markdown would be read as one: no code block and no comment is open at its
+// end.
 func Closed(md string) bool {
 	doc := goldmark.DefaultParser().Parse(text.NewReader([]byte(md + "\n\n## end\n")))
 	h, ok := doc.LastChild().(*ast.Heading)
 	return ok && h.Level == 2
 }
 
-// headingSpan is where the lines of a heading begin, and where what follows them does.
+// headingSpan returns where the lines of a heading begin, and where the text after them does.
 func headingSpan(h *ast.Heading, src []byte) (begin, after int) {
 	lines := h.Lines()
-	if lines.Len() == 0 { // marks alone
+	if lines.Len() == 0 { // there are only marks
 		begin = h.Pos()
 		return begin, nextLine(src, begin)
 	}
 	first, last := lines.At(0).Start, lines.At(lines.Len()-1).Stop
 	begin = bytes.LastIndexByte(src[:first], '\n') + 1
 	after = nextLine(src, max(last-1, first))
-	if !bytes.HasPrefix(bytes.TrimLeft(src[begin:first+1], " "), []byte("#")) { // it has a line of = or - below
+	if !bytes.HasPrefix(bytes.TrimLeft(src[begin:first+1], " "), []byte("#")) { // it is underlined with = or -
 		after = nextLine(src, after)
 	}
 	return begin, after
 }
 
-// nextLine is where the line after that of a place begins.
+// nextLine returns the start of the line after the one at this position.
 func nextLine(src []byte, at int) int {
 	if i := bytes.IndexByte(src[min(at, len(src)):], '\n'); i >= 0 {
 		return at + i + 1

@@ -1,6 +1,6 @@
-// Package research reads research.md, what an agent found out about the code base: the context it names
-// for each phase, the scope, the files to leave alone, and the commands that prove work. Commands are
-// checked against the project: one that can't run there, or can't fail, is none.
+// Package research reads research.md, in which an agent describes the code base: the context for each phase, the scope, the files
+// to leave alone, and the commands that prove work. Commands are checked against the project: one that can't run there, or can't
+// fail, does not count.
 package research
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Report is a research.md, taken apart by its sections.
+// Report is a parsed research.md.
 type Report struct {
 	Context   map[string][]Cited // by context file: implement.jsonl, check.jsonl, debug.jsonl
 	Scope     string
-	Commands  []string // as they stand under Verification Plan, lint before test before build
+	Commands  []string // commands below Verification Plan, lint before test before build
 	Protected []string // files not to modify
-	Notes     string   // Technical Notes as they stand there, without headings of their own
+	Notes     string   // text below Technical Notes, with its headings turned into bold text
 }
 
 // Cited is a path that the research names for a phase.
@@ -69,12 +69,12 @@ func Parse(src []byte) Report {
 	return res
 }
 
-// normal is a heading without the marks that models put around it.
+// normal returns a heading in lower case, without the marks that models put around it.
 func normal(s string) string {
 	return strings.ToLower(strings.Trim(strings.TrimSpace(s), "`*_: "))
 }
 
-// item is one bullet: its own text, without those of nested lists.
+// item is one bullet: its own text, without that of nested lists.
 type item struct {
 	line int
 	text string
@@ -98,7 +98,7 @@ func items(n ast.Node, src []byte) (list []item) {
 	return list
 }
 
-// inline is the source of a block's lines, joined by spaces.
+// inline returns the source of a block's lines, joined by spaces.
 func inline(n ast.Node, src []byte) []byte {
 	if n.Type() == ast.TypeInline || n.Lines() == nil {
 		return nil
@@ -146,7 +146,7 @@ func cite(it item) (Cited, bool) {
 	return Cited{it.line, path, reason}, path != "" && !strings.EqualFold(path, "none") && !strings.ContainsAny(path, " \t")
 }
 
-// label is the length of "word:" at the start of s, whatever its case, or 0.
+// label returns the length of "word:" at the start of s, in any letter case, or 0.
 func label(s, word string) int {
 	if len(s) > len(word) && strings.EqualFold(s[:len(word)], word) && s[len(word)] == ':' {
 		return len(word) + 1
@@ -166,7 +166,7 @@ func firstWord(s string) string {
 	return ""
 }
 
-// notToModify are the paths of a risk that says not to modify them.
+// notToModify returns the paths in a risk that says not to modify them.
 func notToModify(s string) (paths []string) {
 	low := strings.ToLower(s)
 	if !strings.Contains(low, "not modify") && !strings.Contains(low, "not to modify") && !strings.Contains(low, "don't modify") && !strings.Contains(low, "not touch") {

@@ -9,9 +9,9 @@ import (
 
 // token is a word of the shell.
 type token struct {
-	text  string // without its quotes
-	fixed bool   // nothing in the word is put in by the shell
-	plain bool   // no quote stood in it
+	text  string // without quotes
+	fixed bool   // the shell expands nothing in the word
+	plain bool   // nothing in the word is quoted
 }
 
 func (t token) is(word string) bool { return t.plain && t.text == word }
@@ -19,15 +19,15 @@ func (t token) is(word string) bool { return t.plain && t.text == word }
 // shell reads a command line.
 type shell struct {
 	line     string
-	broken   bool // there is something in it that this reader does not understand
-	exits    bool // it may end early with another code than 0
+	broken   bool // it contains something that this reader does not understand
+	exits    bool // it may end early with an exit code other than 0
 	commands [][]token
 }
 
-// maxLine is the longest line that is read: the parser goes as deep as brackets stand in each other.
+// maxLine is the maximum length of a line that is parsed, in bytes: the parser recurses into nested brackets.
 const maxLine = 16 << 10
 
-// reading is a command line, and what is known of its exit code.
+// reading parses a command line, and returns what is known about its exit code.
 func reading(line string) (*shell, truth) {
 	s := &shell{line: line, broken: len(line) > maxLine}
 	if s.broken {
@@ -41,7 +41,7 @@ func reading(line string) (*shell, truth) {
 	return s, s.list(file.Stmts)
 }
 
-// list is some commands. Its exit code is that of the last one, or, after set -e, that of the first one that fails.
+// list reads a list of commands. Its exit code is that of the last one, or, after set -e, that of the first one that fails.
 func (s *shell) list(stmts []*syntax.Stmt) truth {
 	last, all, strict, over := succeeds, succeeds, false, false
 	for _, stmt := range stmts {
@@ -84,7 +84,7 @@ func (s *shell) statement(stmt *syntax.Stmt) truth {
 
 func (s *shell) command(c syntax.Command) truth {
 	switch c := c.(type) {
-	case nil: // redirections alone
+	case nil: // only redirections
 		return succeeds
 	case *syntax.CallExpr:
 		if len(c.Args) == 0 {
@@ -96,7 +96,7 @@ func (s *shell) command(c syntax.Command) truth {
 		if c.Op == syntax.OrStmt {
 			return and(x.not(), y.not()).not()
 		}
-		return and(x, y) // a pipe too: commands run with pipefail
+		return and(x, y) // also for a pipe: commands run with pipefail
 	case *syntax.Subshell:
 		return s.list(c.Stmts)
 	case *syntax.Block:
@@ -128,7 +128,7 @@ func (s *shell) assigned(list []*syntax.Assign) truth {
 	return succeeds
 }
 
-// test is what stands between [[ and ]].
+// test returns the words between [[ and ]].
 func (s *shell) test(x syntax.TestExpr) []token {
 	switch x := x.(type) {
 	case *syntax.Word:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// truth is what is known of a command's exit code before it runs.
+// truth is what is known about a command's exit code before it runs.
 type truth int
 
 const (
@@ -33,8 +33,8 @@ func (t truth) not() truth {
 	return unknown
 }
 
-// Vacuous reports whether a command line proves nothing: it ends with 0 whatever the project is like, as far
-// as that shows without running it. A blank one does.
+// Vacuous reports whether a command line proves nothing: it exits with 0 whatever the project is like, as far as that can be known
+// without running it. A blank line proves nothing.
 func Vacuous(line string) bool {
 	s, v := reading(line)
 	return v == succeeds && !s.broken && !s.exits
@@ -50,13 +50,13 @@ func and(a, b truth) truth {
 	return unknown
 }
 
-// quiet are commands that don't fail, whatever they are given.
+// quiet are commands that never fail, whatever their arguments are.
 var quiet = []string{"true", ":", "echo", "printf", "pwd", "sleep", "set", "export", "unset", "shopt", "wait", "date", "whoami", "hostname"}
 
-// keywords begin what this reader takes for commands and has not understood.
+// keywords are words of the shell that this reader takes for commands, but does not understand.
 var keywords = []string{"if", "then", "elif", "else", "fi", "for", "do", "done", "while", "until", "case", "esac", "select", "function", "eval", "trap", "return"}
 
-// simple tells what is known of a command without operators.
+// simple returns what is known about the exit code of a command without operators.
 func (s *shell) simple(words []token) truth {
 	for len(words) > 0 && assigns(words[0]) {
 		if len(words) == 1 {
@@ -100,7 +100,7 @@ func assigns(t token) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789") == ""
 }
 
-// fixed is succeeds when the shell puts nothing into the words.
+// fixed returns succeeds if the shell expands nothing in the words, and otherwise unknown.
 func fixed(words []token) truth {
 	if slices.ContainsFunc(words, func(t token) bool { return !t.fixed }) {
 		return unknown
@@ -108,7 +108,7 @@ func fixed(words []token) truth {
 	return succeeds
 }
 
-// constant is what a test says that does not look at anything.
+// constant returns the result of a test that depends only on its arguments.
 func constant(name string, args []token) truth {
 	if closing := map[string]string{"[": "]", "[[": "]]"}[name]; closing != "" {
 		if len(args) == 0 || args[len(args)-1].text != closing {
