@@ -1,6 +1,6 @@
-// Package criteria reads the acceptance criteria of a prd.md, however people write them down. Whatever stands under a
-// heading of criteria is part of an item or has a problem with its line: nothing is dropped in silence.
-// docs/reference/formats.md, "prd.md", is its contract.
+// Package criteria reads the acceptance criteria of a prd.md, however people write them down. Every line below a heading of
+// criteria is part of an item, or there is a problem with its line number: nothing is dropped silently. docs/reference/formats.md,
+// "prd.md", is its contract.
 package criteria
 
 import (
@@ -13,14 +13,14 @@ import (
 
 // Item is one criterion.
 type Item struct {
-	Line       int    // that it is said in, from 1
-	First, End int    // lines that belong to it, with what leads to it
-	Text       string // in one line, Markdown kept
-	Verify     string // command that exits with 0 when it is met, "" without one
-	Level      string // must or should, "" where it is not said
+	Line       int    // line of its text, from 1
+	First, End int    // lines that belong to it, with the headings and introductions before it
+	Text       string // on one line, with its Markdown
+	Verify     string // command that exits with 0 if it is met, "" if there is none
+	Level      string // must or should, "" if not stated
 }
 
-// MaxBytes is how long all criteria of a run may be together, as JSON.
+// MaxBytes is the maximum size of all criteria of a run together, as JSON.
 const MaxBytes = 16 << 10
 
 // Parse reads all sections of criteria of a prd.md, in order. Problems name file, and are sorted by line.
@@ -33,13 +33,13 @@ func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
 	return d.items, d.problems
 }
 
-// Conflicts are the merge conflicts that git left in another document: warnings where one may be an example, in code.
+// Conflicts returns the merge conflicts that git left in another document. One in code may be an example, and is a warning.
 func Conflicts(file string, document []byte) []trellis.Problem {
 	lines, _ := scan(string(document))
 	return conflicts(file, lines)
 }
 
-// Conflict is the merge conflict that git left in the text of a document, nil without one.
+// Conflict returns the first merge conflict that git left in the text of a document, nil if there is none.
 func Conflict(file string, document []byte) *trellis.Problem {
 	wrong := trellis.Errors(Conflicts(file, document))
 	if len(wrong) == 0 {
@@ -52,7 +52,7 @@ func Conflict(file string, document []byte) *trellis.Problem {
 type document struct {
 	file     string
 	lines    []line
-	unclosed int // line of the code fence that nothing closes, or 0
+	unclosed int // line of the code fence that is never closed, or 0
 	items    []Item
 	problems []trellis.Problem
 }
@@ -66,7 +66,7 @@ func (d *document) warnf(at int, hint, format string, args ...any) {
 	d.errorf(at, hint, format, args...).Warning = true
 }
 
-// sections walks the headings and reads what stands under those of criteria.
+// sections walks the headings and reads the sections below those of criteria.
 func (d *document) sections() {
 	first, hidden := true, 0
 	for i := 0; i < len(d.lines); {
@@ -95,8 +95,8 @@ func (d *document) sections() {
 	}
 }
 
-// conflicts are what git left of merges, up to the first that is text: both of its sides would count. What stands in code, in part
-// or whole, may be an example.
+// conflicts returns the merge conflicts that git left, up to the first one that is outside of code: both of its sides would count.
+// A conflict in code, partly or entirely, may be an example.
 func conflicts(file string, lines []line) (list []trellis.Problem) {
 	marks, met, begin := []string{"<<<<<<< ", "=======", ">>>>>>> "}, 0, line{}
 	for _, l := range lines {
@@ -106,7 +106,7 @@ func conflicts(file string, lines []line) (list []trellis.Problem) {
 		case strings.HasPrefix(l.raw, marks[0]):
 			met, begin = 1, l
 			continue
-		case begin.kind == code && l.kind != code: // the example is over
+		case begin.kind == code && l.kind != code: // the example has ended
 			met = 0
 		case met > 0 && strings.HasPrefix(l.raw, marks[met]):
 			met++
@@ -129,7 +129,7 @@ func hiddenHeading(l line) bool {
 	return level > 0 && kindOf(text, false) == named
 }
 
-// section reads the section whose heading stands at index i, and returns the index after it.
+// section reads the section whose heading is at index i, and returns the index after it.
 func (d *document) section(i int, h heading) int {
 	end, before := d.end(i, h), len(d.items)+len(d.problems)
 	r := &reader{document: d}
@@ -149,7 +149,7 @@ func (d *document) section(i int, h heading) int {
 	return end
 }
 
-// end is the index of the line that ends the section of the heading at index i.
+// end returns the index of the line that ends the section of the heading at index i.
 func (d *document) end(i int, h heading) int {
 	for at := i + h.size; at < len(d.lines); at++ {
 		l := d.lines[at]
@@ -170,7 +170,7 @@ func (d *document) end(i int, h heading) int {
 	return len(d.lines)
 }
 
-// continued reports whether what follows the blank line at index i is a list, or stands deeper than the heading.
+// continued reports whether the blank line at index i is followed by a list, or by a line that is indented more than the heading.
 func (d *document) continued(i int, h heading) bool {
 	for ; i < len(d.lines); i++ {
 		if l := d.lines[i]; l.kind != blank && l.kind != comment {

@@ -9,20 +9,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// bottom is the lowest level of a heading; a line in bold, or one that ends in a colon, is lower still.
+// bottom is the lowest level of a heading; a line in bold, or one that ends in a colon, is one level lower.
 const bottom = 6
 
 // heading is a line, or two, that name what follows.
 type heading struct {
 	level  int // 1 to bottom, bottom+1 for a line in bold
 	text   string
-	size   int    // lines
-	rest   string // what follows in the same line, after a colon
-	bullet bool   // it is the item of a list
+	size   int    // number of lines
+	rest   string // text after a colon on the same line
+	bullet bool   // it is a list item
 	indent int
 }
 
-// sentence reports whether a line in bold says something by itself.
+// sentence reports whether a line in bold is a sentence, and not a heading.
 func (h heading) sentence() bool {
 	return h.level > bottom && strings.ContainsAny(lastRune(strings.Trim(h.text, "*_ ")), ".!。！")
 }
@@ -32,7 +32,7 @@ func lastRune(s string) string {
 	return s[len(s)-n:]
 }
 
-// insideBold reports whether a line in bold names a part of the criteria rather than what comes after them.
+// insideBold reports whether a line in bold names a part of the criteria, and not what comes after them.
 func (h heading) insideBold() bool {
 	if h.level <= bottom {
 		return false
@@ -49,7 +49,7 @@ func (h heading) insideBold() bool {
 	return h.sentence()
 }
 
-// heading is the heading that begins at index i.
+// heading returns the heading that begins at index i, and false if there is none.
 func (d *document) heading(i int) (heading, bool) {
 	l := d.lines[i]
 	if l.kind != text {
@@ -64,7 +64,7 @@ func (d *document) heading(i int) (heading, bool) {
 	return d.bold(i)
 }
 
-// atx is the text and the level of a line that begins with number signs.
+// atx returns the text and the level of a line that begins with number signs, level 0 for any other.
 func atx(bare string) (string, int) {
 	n := leading(bare, '#')
 	rest := bare[n:]
@@ -74,8 +74,8 @@ func atx(bare string) (string, int) {
 	return strings.TrimSpace(strings.TrimRight(strings.TrimSpace(rest), "#")), n
 }
 
-// underlined is the level of a heading of one line with a line of = or - below it. Below a sentence, or below a list,
-// such a line is a break.
+// underlined returns the level of a heading that is a line with a line of = or - below it, 0 for any other. Below a sentence, or
+// below a list, such a line is a break.
 func (d *document) underlined(i int) int {
 	l := d.lines[i]
 	if i+1 == len(d.lines) || l.indent > 3 || markerOf(l.bare).found() || barred(l.bare) || i > 0 && d.lines[i-1].kind == text && d.lines[i-1].bare != "" && !d.isHeadingLine(i-1) {
@@ -92,7 +92,7 @@ func (d *document) underlined(i int) int {
 	return 0
 }
 
-// isHeadingLine reports whether the line at index i begins with number signs or is the line below a heading.
+// isHeadingLine reports whether the line at index i begins with number signs, or underlines a heading.
 func (d *document) isHeadingLine(i int) bool {
 	_, level := atx(d.lines[i].bare)
 	return level > 0 || strings.Trim(d.lines[i].bare, "=") == ""
@@ -107,7 +107,7 @@ func boldParts(bare string) []string {
 	return boldLine().FindStringSubmatch(bare)
 }
 
-// bold is a line in bold, or one that names criteria and ends in a colon, which serves as a heading. A list may hold it.
+// bold returns the heading in a line in bold, or in one that names criteria and ends in a colon. It may be a list item.
 func (d *document) bold(i int) (h heading, ok bool) {
 	l := d.lines[i]
 	h = heading{level: bottom + 1, size: 1, indent: l.indent}
@@ -133,7 +133,7 @@ func (d *document) bold(i int) (h heading, ok bool) {
 	return h, true
 }
 
-// maxHeading is the longest line, in bytes, that is taken for a heading without number signs.
+// maxHeading is the maximum length, in bytes, of a line that is taken for a heading without number signs.
 const maxHeading = 300
 
 func (d *document) inParagraph(i int) bool {
@@ -153,17 +153,17 @@ func cutColon(s string) (name, rest string, found bool) {
 	return strings.TrimSpace(s[:i]), strings.TrimSpace(s[i+n:]), true
 }
 
-// naming says how a heading has to do with criteria.
+// naming says how a heading relates to criteria.
 type naming int
 
 const (
 	other     naming = iota
-	mentioned        // it speaks of them
-	named            // they stand below it
+	mentioned        // the heading mentions them
+	named            // they are below the heading
 )
 
-// kindOf reads a heading: whether it begins with the name of criteria, whatever follows, or ends with it. exactly: nothing may
-// follow but what stands in brackets, as in the title of a document.
+// kindOf says how a heading relates to criteria. It is named if it begins with a name of criteria, whatever follows, or ends with
+// one. With exactly, only text in brackets may follow the name, as in the title of a document.
 func kindOf(heading string, exactly bool) naming {
 	if len(heading) > maxHeading {
 		return other
@@ -196,10 +196,10 @@ func kindOf(heading string, exactly bool) naming {
 	return found
 }
 
-// ordinals are numbers before a heading that are letters: IV. B) 五、 （三）
+// ordinals match numbers before a heading that are written in letters: IV. B) 五、 （三）
 var ordinals = trellis.Pattern(`^(?:[ivx]{1,5}|[a-z]|第?[〇零一二三四五六七八九十百]{1,4}[章节節部分]{0,2})[.)、．）:：\s]`)
 
-// unnumbered is a folded heading without what stands before its first word.
+// unnumbered returns a folded heading without what precedes its first word.
 func unnumbered(name string) string {
 	signs := func(r rune) bool { return !unicode.IsLetter(r) }
 	name = strings.TrimLeftFunc(name, signs)
@@ -223,7 +223,7 @@ func unbounded(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
 }
 
-// fold makes spellings of a name alike: letter case, accents, ligatures, kinds of spaces and apostrophes.
+// fold makes spellings of a name equal: letter case, accents, ligatures, kinds of spaces and apostrophes.
 func fold(s string) string {
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(strings.ToLower(s)), " ") {
@@ -253,19 +253,19 @@ func fold(s string) string {
 	return b.String()
 }
 
-// Letters with accents, and what they are without, one by one.
+// Letters with accents, and the same letters without them, in the same order.
 const (
 	accented = "àáâãäåāăąçćčďèéêëēėęěğìíîïīįıłñńňòóôõöøőřśšşșťţțùúûüūůűųýÿžźż"
 	plain    = "aaaaaaaaacccdeeeeeeeegiiiiiiilnnnooooooorsssstttuuuuuuuuyyzzz"
 )
 
-// name is what criteria are called. A short one counts at the start of a heading alone.
+// name is a name of criteria. A short one counts only at the start of a heading.
 type name struct {
 	text  string
 	short bool
 }
 
-// names are the names of criteria, folded. Longer ones come first, so that what follows one is told rightly.
+// names returns the names of criteria, folded. Longer ones come first, so that the text after a name is found correctly.
 var names = sync.OnceValue(func() (list []name) {
 	for _, s := range strings.Split(strings.TrimSpace(fullNames), "\n") {
 		for _, n := range strings.Split(s, ", ") {

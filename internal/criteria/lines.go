@@ -5,37 +5,37 @@ import (
 	"unicode"
 )
 
-// kind says what a line of a prd.md is.
+// kind is the kind of a line of a prd.md.
 type kind int
 
 const (
 	text    kind = iota
-	blank        // white space
-	comment      // nothing but an HTML comment
+	blank        // only white space
+	comment      // only an HTML comment
 	fence        // opens or closes a code block
-	code         // inside of one
+	code         // inside of a code block
 	rule         // a thematic break, or the fence of a block that is read as text
 )
 
-// line is a line of a prd.md, without the marks of quotes around it and without comments.
+// line is a line of a prd.md, without quote marks around it and without comments.
 type line struct {
 	number int
 	kind   kind
-	indent int    // columns, a tab fills up to the next fourth
-	bare   string // without white space around it
-	raw    string // as it stands there
+	indent int    // columns; tab stops are at every fourth
+	bare   string // text without white space around it
+	raw    string // the original line
 }
 
-// scanner cuts a text into lines. Comments and code blocks span several.
+// scanner splits a text into lines. Comments and code blocks span several of them.
 type scanner struct {
 	comment  bool
 	open     string // marks that opened the code block, "" outside of one
 	gherkin  bool   // the code block is a list of scenarios, read as text
-	opened   int    // its line
+	opened   int    // line on which the code block was opened
 	closable int    // offset of the last end of a comment
 }
 
-// scan cuts a text into lines. unclosed is the line of a code fence that nothing closes.
+// scan splits a text into lines. unclosed is the line of a code fence that is never closed, or 0.
 func scan(src string) (lines []line, unclosed int) {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace(strings.TrimPrefix(src, "\ufeff"))
 	s := scanner{closable: strings.LastIndex(src, "-->")}
@@ -55,7 +55,7 @@ func scan(src string) (lines []line, unclosed int) {
 	return lines, unclosed
 }
 
-// frontMatter is the number of lines of a block between two lines of dashes at the top.
+// frontMatter returns the number of lines of a block between two lines of dashes at the top.
 func frontMatter(src string) int {
 	n := 0
 	for raw := range strings.Lines(src) {
@@ -107,8 +107,8 @@ func (s *scanner) inside(l *line, mark, info string) {
 	}
 }
 
-// uncomment takes the comments out of a line that begins at offset, but not out of code spans. What is never
-// closed is no comment.
+// uncomment removes the comments from a line that begins at offset, but not from code spans. A comment that is never closed is not
+// read as one.
 func (s *scanner) uncomment(raw string, offset int) string {
 	if !s.comment && !strings.Contains(raw, "<!--") {
 		return raw
@@ -145,7 +145,7 @@ func (s *scanner) uncomment(raw string, offset int) string {
 	return b.String()
 }
 
-// measure is how far a line is indented, and what it says. The marks of quotes count as nothing.
+// measure returns how far a line is indented, and its text. Quote marks are ignored.
 func measure(raw string) (indent int, bare string) {
 	for i, r := range raw {
 		switch {
@@ -165,7 +165,7 @@ func measure(raw string) (indent int, bare string) {
 	return 0, ""
 }
 
-// leading is how many times c stands at the start of s.
+// leading returns how many times c is repeated at the start of s.
 func leading(s string, c byte) int {
 	n := 0
 	for n < len(s) && s[n] == c {
@@ -174,7 +174,7 @@ func leading(s string, c byte) int {
 	return n
 }
 
-// fenceOf are the marks that a line opens or closes a code block with, and what follows them.
+// fenceOf returns the marks with which a line opens or closes a code block, and the text after them.
 func fenceOf(bare string) (mark, info string) {
 	for _, c := range []byte("`~") {
 		n := leading(bare, c)

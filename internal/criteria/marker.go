@@ -8,18 +8,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// marker is what begins an item of a list.
+// marker is the beginning of a list item.
 type marker struct {
 	mark string
-	box  bool   // it has a box, ticked or not
-	text string // what follows
+	box  bool   // it has a checkbox, ticked or not
+	text string // the text after it
 }
 
 func (m marker) found() bool { return m.mark != "" }
 
 var markers = trellis.Pattern(`^(?:[-*+•◦‣▪▫●○■□–—·→➤☐☑☒✅✔✓❌⬜](?:\x{fe0f})?(?:\s+|$)|[0-9]{1,9}[.)](?:\s+|$)|[0-9]{1,9}、\s*|[（(](?:[0-9]{1,9}|[a-z]|[ivx]{1,5})[)）]\s*|[a-z][.)](?:\s+|$)|[①-⑳]\s*)`)
 
-// boxes may lack the space on either side of them, and what stands in them is of no account.
+// boxes may lack the space on either side of them, and their content does not matter.
 var boxes = trellis.Pattern(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
 
 func markerOf(bare string) marker {
@@ -41,7 +41,7 @@ func markerOf(bare string) marker {
 	return marker{mark, false, rest}
 }
 
-// boxEnd is where a match of boxes ends, without the first letter of what follows.
+// boxEnd returns the end of a match of boxes, without the first letter of the text after it.
 func boxEnd(m []int) int {
 	if m[4] >= 0 {
 		return m[4]
@@ -49,7 +49,7 @@ func boxEnd(m []int) int {
 	return m[1]
 }
 
-// marking reports whether a line can begin with a marker, which spares most lines a closer look.
+// marking reports whether a line can begin with a marker. This quick check rules most lines out.
 func marking(bare string) bool {
 	if bare == "" {
 		return false
@@ -60,7 +60,7 @@ func marking(bare string) bool {
 
 var label = trellis.Pattern("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
 
-// labelled reports whether a line begins with a number of its own, as in **AC-1**: text.
+// labelled reports whether a line begins with a label, as in **AC-1**: text.
 func labelled(bare string) bool {
 	r := first(bare)
 	return (unicode.IsUpper(r) || strings.ContainsRune("*_`[(", r)) && label().MatchString(bare)
@@ -71,5 +71,5 @@ func first(s string) rune {
 	return r
 }
 
-// unsaid are the words that stand where a criterion is still to be written.
+// unsaid are the placeholders for a criterion that is still to be written.
 var unsaid = []string{"", "tbd", "todo", "fixme", "tba", "wip", "n/a", "na", "none", "later", "...", "…", "?", "xxx", "待定", "待补充", "無", "无", "未定", "미정"}

@@ -7,13 +7,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// words are those of the names that begin a verify line.
+// words are the words in the names that begin a verify line.
 var words = []string{"verify", "verified", "verification", "with", "by", "using", "command"}
 
-// likeWords are words of their own, near to one of those.
+// likeWords are other words that are similar to one of those.
 var likeWords = []string{"very", "verity", "verily", "vilify", "vivify", "variation"}
 
-// meant is the key that a name is a misspelling of, "" where it is none.
+// meant returns the key that a name is a misspelling of, "" if it is not one.
 func meant(name string) string {
 	name = strings.ToLower(strings.Trim(name, "*_`(:： "))
 	if len(name) > 40 {
@@ -30,7 +30,7 @@ func meant(name string) string {
 		parts[i] = trellis.Nearest(part, words)
 	}
 	switch right := strings.Join(parts, " "); {
-	case right == name: // as in a sentence
+	case right == name: // it is spelled correctly, as in a sentence
 		return ""
 	case right == "verified", right == "verification", slices.Contains(verifyKeys, right):
 		return "verify"
@@ -38,7 +38,7 @@ func meant(name string) string {
 	return ""
 }
 
-// misspelled warns of a line that is read as text, and was meant to say how an item is verified, or its level.
+// misspelled warns about a line that is read as text, but was meant to say how an item is verified, or its level.
 func (r *reader) misspelled(said string, l line, m marker) {
 	name, value, colon := cutColon(said)
 	if code := strings.IndexByte(said, '`'); code > 0 && (!colon || code < len(name)) {
@@ -54,7 +54,7 @@ func (r *reader) misspelled(said string, l line, m marker) {
 	}
 }
 
-// notRead warns of a misspelled key.
+// notRead warns about a misspelled key.
 func (d *document) notRead(at int, name, key string) {
 	does := "no command is run for it"
 	if key == "level" {
@@ -65,7 +65,7 @@ func (d *document) notRead(at int, name, key string) {
 
 var oddAtTheEnd = trellis.Pattern("[(\\[—–,.]\\s*\\**([A-Za-z]+(?: [A-Za-z]+)?)\\**:\\**\\s*`+[^`]+`+[)\\].]*$")
 
-// misspelledAtTheEnd warns of an item whose command at the end of its text is not read as one: text (verfy: `x`).
+// misspelledAtTheEnd warns about an item with a command at its end that is not read as one: text (verfy: `x`).
 func (r *reader) misspelledAtTheEnd(o *open, said string) {
 	if len(o.commands) > 0 || !strings.Contains(said, "`") {
 		return
@@ -75,7 +75,7 @@ func (r *reader) misspelledAtTheEnd(o *open, said string) {
 	}
 }
 
-// misspelled warns of columns of a table whose names are nearly those of a command, or a level.
+// misspelled warns about columns of a table whose titles are similar to those of a command, or a level.
 func (c columns) misspelled(d *document, at int) {
 	for i, title := range c.titles {
 		key := meant(title)

@@ -10,29 +10,29 @@ import (
 type reader struct {
 	*document
 	list   []*open // the items of the section so far
-	lead   []lead  // what belongs to the item that follows
-	want   *open   // its verify line names no command yet
-	wantAt line    // that line
-	gap    bool    // a blank line stands before this one
+	lead   []lead  // lines that belong to the next item
+	want   *open   // the item whose verify line names no command yet
+	wantAt line    // that verify line
+	gap    bool    // a blank line or a break precedes this one
 }
 
 // lead is a line before an item that belongs to it: a heading, an introduction, the head of a table, an example.
 type lead struct {
 	line, end int
-	text      string // what the item says if none follows; "" for what is none by itself
-	level     int    // of a heading
+	text      string // text of the item that it becomes if no item follows; "" if it can't become one
+	level     int    // of a heading, 0 for others
 	what      string
 }
 
-// open is an item that may grow.
+// open is an item that may still grow.
 type open struct {
 	Item
 	indent   int
 	words    []string
 	commands []string
-	prose    bool // a paragraph
+	prose    bool // it is a paragraph
 	listed   bool // it has a marker
-	scenario int  // how far a Given, When, Then has come; 0: it is none
+	scenario int  // the step that a scenario has reached; 0: it is not a scenario
 	label    bool
 }
 
@@ -86,7 +86,7 @@ func (r *reader) read(i, end int) int {
 	return i + 1
 }
 
-// opens reports whether a heading is one here, and not part of an item.
+// opens reports whether a heading is one in this place, and not part of an item.
 func (r *reader) opens(h heading, l line) bool {
 	if h.level <= bottom {
 		return true
@@ -94,7 +94,7 @@ func (r *reader) opens(h heading, l line) bool {
 	return !h.bullet && h.rest == "" && !h.sentence() && (r.last() == nil || l.indent == 0 && (r.gap || r.last().listed)) && !scenarioLine(l.bare)
 }
 
-// sub takes in a heading within the section.
+// sub adds a heading within the section.
 func (r *reader) sub(h heading, l line) {
 	r.closeVerify()
 	r.settle(h.level)
@@ -103,8 +103,8 @@ func (r *reader) sub(h heading, l line) {
 	r.gap = true
 }
 
-// settle turns headings that nothing stands under into items of their own; the last one waits on when what follows
-// is a heading of a lower level.
+// settle turns headings without anything below them into items. The last one is kept if what follows is a heading of a lower
+// level.
 func (r *reader) settle(level int) {
 	waiting := r.lead
 	r.lead = nil
@@ -130,7 +130,7 @@ func (r *reader) settle(level int) {
 	}
 }
 
-// standalone is the item that the last of some headings or introductions is by itself.
+// standalone makes an item from the last of some headings or introductions.
 func (r *reader) standalone(list []lead) *open {
 	l := list[len(list)-1]
 	o := &open{Item: Item{Line: l.line, First: list[0].line, End: l.end}, words: []string{l.text}}
@@ -138,7 +138,7 @@ func (r *reader) standalone(list []lead) *open {
 	return o
 }
 
-// start begins an item; what led to it is part of it.
+// start begins an item. The lines that lead to it are part of it.
 func (r *reader) start(at line, o *open) {
 	o.Line, o.First, o.End, o.indent = at.number, at.number, at.number, at.indent
 	if len(r.lead) > 0 {
@@ -148,7 +148,7 @@ func (r *reader) start(at line, o *open) {
 	r.list = append(r.list, o)
 }
 
-// introduces takes the last item off the list when it only leads to what follows at this line.
+// introduces removes the last item from the list if it only introduces what follows at this line.
 func (r *reader) introduces(at line) {
 	o := r.last()
 	if o == nil || len(r.lead) > 0 || len(o.commands) > 0 || o.Level != "" || len(o.words) == 0 || o.listed && at.indent <= o.indent {
@@ -192,10 +192,10 @@ func (r *reader) line(l line) {
 	}
 }
 
-// text reads a line without a marker: of the item before it, or of a paragraph.
+// text reads a line without a marker. It belongs to the item before it, or begins a paragraph.
 func (r *reader) text(l line) {
 	o := r.last()
-	unspaced, dash := strings.CutPrefix(l.bare, "-") // a marker that lacks its space
+	unspaced, dash := strings.CutPrefix(l.bare, "-") // a marker without its space
 	switch {
 	case o != nil && len(r.lead) == 0 && r.scenario(l):
 	case o == nil || len(r.lead) > 0 || r.gap && !(o.listed && l.indent > o.indent) || dash && unicode.IsLetter(first(unspaced)) || o.label && labelled(l.bare):
@@ -206,8 +206,8 @@ func (r *reader) text(l line) {
 	}
 }
 
-// isKey reports whether a line of the form of a key is one here. A box, and what stands beside other items rather
-// than below one, is an item unless its value can't be mistaken.
+// isKey reports whether a line that looks like a key is one. With a checkbox, or beside other items rather than below one, it is
+// an item unless its value is unambiguous.
 func (r *reader) isKey(k key, l line, m marker) bool {
 	o := r.last()
 	if o == nil && len(r.lead) == 0 {
@@ -226,12 +226,12 @@ func (r *reader) isKey(k key, l line, m marker) bool {
 	return inCode || level || k.name == "verify" && k.plain && k.value == ""
 }
 
-// nested reports whether a line stands below an item further up.
+// nested reports whether a line is below an item further up.
 func (r *reader) nested(l line) bool {
 	return l.indent > 0 && r.owner(l) != nil && r.owner(l).indent < l.indent
 }
 
-// owner is the item that a line below it belongs to: the last one that it is indented deeper than, else the last one.
+// owner returns the item that a line is below: the last one that is indented less than the line, or else the last one.
 func (r *reader) owner(l line) *open {
 	for i := len(r.list) - 1; i >= 0 && i >= len(r.list)-maxDepth; i-- {
 		if r.list[i].indent < l.indent {
@@ -241,10 +241,10 @@ func (r *reader) owner(l line) *open {
 	return r.last()
 }
 
-// maxDepth is how many items up the owner of a line is looked for.
+// maxDepth is how many items owner searches.
 const maxDepth = 100
 
-// key takes in a verify or a level line.
+// key reads a verify or a level line.
 func (r *reader) key(k key, l line) {
 	if len(r.lead) > 0 {
 		r.headingAsItem()
@@ -276,7 +276,7 @@ func (r *reader) unclear(at int) {
 	r.errorf(at, "verify: `command`, with nothing beside it; what no command shows belongs to the text of the criterion", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
 }
 
-// headingAsItem makes the last heading, whose verify line comes next, an item.
+// headingAsItem makes an item from the last heading, since a verify line follows it.
 func (r *reader) headingAsItem() {
 	waiting := r.lead
 	for i := len(waiting) - 1; i >= 0; i-- {
@@ -296,7 +296,7 @@ func levelOf(value string) string {
 	return ""
 }
 
-// answers reports whether a line names the command that a verify line before it left out.
+// answers reports whether a line names the command that a verify line before it left out, and adds that command.
 func (r *reader) answers(l line, m marker) bool {
 	o, value := r.want, l.bare
 	if m.found() {
@@ -324,7 +324,7 @@ func (r *reader) closeVerify() {
 	r.want = nil
 }
 
-// block reads a code block: the command of a verify line, or an example of an item.
+// block reads a code block: the commands of a verify line, or an example of an item.
 func (r *reader) block(i, end int) int {
 	at, n := r.lines[i], i+1
 	var body []string
@@ -350,7 +350,7 @@ func (r *reader) block(i, end int) int {
 	return n
 }
 
-// attach gives lines of a code block to the item before them, or to the one that follows.
+// attach adds the lines of a code block to the item before them, or to the one that follows.
 func (r *reader) attach(from, to int) {
 	if o := r.last(); o != nil && len(r.lead) == 0 {
 		o.End = to
@@ -359,7 +359,7 @@ func (r *reader) attach(from, to int) {
 	r.lead = append(r.lead, lead{line: from, end: to, what: "code block"})
 }
 
-// table reads the table whose head stands at index i and returns the index after it, or i when it is none.
+// table reads the table whose head is at index i and returns the index after it, or i if there is no table.
 func (r *reader) table(i, end int) int {
 	head := cells(r.lines[i].bare)
 	if len(cells(r.lines[i+1].bare)) != len(head) {

@@ -13,7 +13,7 @@ const (
 	then
 )
 
-// scenarioWord is the step that a line begins with; more: it goes on with the one before.
+// scenarioWord returns the step that a line begins with, 0 for none. more reports whether the line continues the step before it.
 func scenarioWord(bare string) (step int, more bool) {
 	word, _, _ := strings.Cut(strings.TrimLeft(bare, "*_`"), " ")
 	word = strings.ToLower(strings.Trim(word, "*_`:,"))
@@ -25,7 +25,7 @@ func scenarioLine(bare string) bool {
 	return step > scenario || more
 }
 
-// scenarioOf is how far a scenario has come with this line; 0 when it is none, or is told to its end in one line.
+// scenarioOf returns the step that a scenario has reached with this line; 0 if it is not one, or is complete in one line.
 func scenarioOf(bare string, before int) int {
 	step, _ := scenarioWord(bare)
 	if before == 0 && step != scenario && step != given {
@@ -38,7 +38,7 @@ func scenarioOf(bare string, before int) int {
 	return max(before, step)
 }
 
-// joins reports whether a line goes on with the scenario before it, and takes it in.
+// joins reports whether a line continues the scenario before it, and if so adds it.
 func (r *reader) joins(said string, l line) bool {
 	o := r.last()
 	if o == nil || len(r.lead) > 0 || o.scenario == 0 {
@@ -53,7 +53,7 @@ func (r *reader) joins(said string, l line) bool {
 	return true
 }
 
-// scenario takes in a line without a marker that goes on with a scenario, or begins the next one.
+// scenario reports whether a line without a marker continues a scenario, or begins the next one, and if so adds it.
 func (r *reader) scenario(l line) bool {
 	if r.joins(l.bare, l) {
 		return true

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// barred reports whether a line may be the row of a table.
+// barred reports whether a line may be a row of a table.
 func barred(bare string) bool { return strings.HasPrefix(bare, "|") && len(bare) > 1 }
 
-// cells are what stands between the bars of a row. A bar after a backslash is text, in code too.
+// cells returns the texts between the bars of a row. A bar after a backslash is text, in code too.
 func cells(bare string) (list []string) {
 	bare = strings.TrimPrefix(bare, "|")
 	from := 0
@@ -33,7 +33,7 @@ func delimiter(bare string) bool {
 	return strings.Trim(bare, "|-: \t") == ""
 }
 
-// columns says what the columns of a table are for; -1 for one that it does not have.
+// columns has the indexes of a table's columns; -1 for one that it does not have.
 type columns struct {
 	titles              []string
 	text, verify, level int
@@ -61,10 +61,10 @@ func columnsOf(head []string) columns {
 var textColumns = []string{"criterion", "criteria", "requirement", "description", "condition", "expectation", "what", "标准", "验收项", "条件", "要求", "描述", "描述说明",
 	"kriterium", "kriterien", "anforderung", "bedingung", "critère", "critères", "criterio", "criterios", "critério", "critérios", "criteri", "критерий", "критерии", "требование", "条件・基準", "基準", "기준", "조건"}
 
-// textless are columns whose cells number a row or say how far it is.
+// textless are the titles of columns whose cells number a row, or show its progress.
 var textless = []string{"", "#", "no", "no.", "nr", "nr.", "id", "ac", "ac id", "序号", "编号", "№", "status", "done", "state", "ok", "状态", "статус", "estado", "statut"}
 
-// row is the item of a row: its text, and how it is verified.
+// row returns the text of a row's item, its command and its level.
 func (c columns) row(row []string) (said string, verify, level string) {
 	var parts []string
 	for i, value := range row {

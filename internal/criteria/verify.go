@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// spanAt is how long the code span at the start of a text is, 0 when there is none, and its code.
+// spanAt returns the length of the code span at the start of a text, 0 if there is none, and its code.
 func spanAt(s string) (size int, code string) {
 	n := leading(s, '`')
 	if n == 0 {
@@ -28,7 +28,7 @@ func spanAt(s string) (size int, code string) {
 	return 0, ""
 }
 
-// inner is what a code span holds: a space on both sides belongs to its ticks.
+// inner returns the content of a code span: a space on both sides belongs to its ticks.
 func inner(s string) string {
 	if strings.HasPrefix(s, " `") || strings.HasSuffix(s, "` ") {
 		return strings.TrimSuffix(strings.TrimPrefix(s, " "), " ")
@@ -36,7 +36,7 @@ func inner(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// key is a line such as "verify: x". Plain: its value is a command without being in code.
+// key is a line such as "verify: x". plain is set if its value is a command even outside of code.
 type key struct {
 	name  string // verify, level
 	value string
@@ -45,7 +45,7 @@ type key struct {
 
 var (
 	verifyKeys = []string{"verify", "verify with", "verify by", "verify using", "verify command", "verified by", "verified with", "verification command", "验证命令"}
-	// looseKeys are followed by prose as often as by a command, which is in code then.
+	// looseKeys are followed by prose as often as by a command, which then has to be in code.
 	looseKeys = []string{"verification", "how to verify", "verification method", "验证", "验证方式", "验证方法", "驗證", "prüfen mit", "prüfen", "prüfung", "überprüfung",
 		"vérifier", "vérification", "verificar", "verificación", "verificação", "verifica", "проверка", "проверить", "検証", "確認", "검증", "확인"}
 )
@@ -75,10 +75,10 @@ func keyOf(s string) (k key, ok bool) {
 
 var verifyWith = trellis.Pattern(`^(?i:[*_]{0,3}verif(?:y|ied)(?:\s+(?:it|this))?(?:\s+(?:with|by|using|via|by running))?[*_]{0,3}\s+)`)
 
-// between are the words that may stand before, between and after the commands of a verify line.
+// between are words that may precede, separate or follow the commands of a verify line.
 var between = []string{"", "run", "running", "by running", "using", "with", "and", "and then", "then", ",", ", and", ";", "&&", ".", "passes", "pass", "passes.", "pass.", "succeeds", "succeeds.", "exits 0", "exits 0.", "exits with 0", "exits with 0.", "is green", "green"}
 
-// commandsIn are the commands of the value of a verify line. Words that are no part of a command make it unclear.
+// commandsIn returns the commands in the value of a verify line. Words that are not part of a command make it unclear.
 func commandsIn(k key) (list []string, clear bool) {
 	v := k.value
 	inCode := strings.HasPrefix(v, "`")
@@ -109,14 +109,14 @@ func commandsIn(k key) (list []string, clear bool) {
 	return list, true
 }
 
-// prose are words that begin no command. Where one is called like that, it stands in code.
+// prose are words with which no command begins. A command of that name has to be in code.
 var prose = []string{"a", "an", "the", "that", "this", "it", "its", "all", "each", "every", "when", "by", "in", "on", "no", "not", "manually", "manual", "visually", "visual", "looking", "checking", "opening", "reading", "asking",
 	"manuell", "von", "manuellement", "manualmente", "вручную", "-", "–", "—"}
 
-// handy are beginnings of the same, where no space stands between words.
+// handy are such beginnings in languages that put no space between words.
 var handy = []string{"手动", "手工", "人工", "目视", "目測", "目視", "手動", "수동", "육안"}
 
-// wordy reports whether what should be a command is prose, or a place-holder.
+// wordy reports whether what should be a command is prose, or a placeholder.
 func wordy(value string) bool {
 	s := strings.ToLower(strings.Trim(value, "*_.<>[]() "))
 	word, _, _ := strings.Cut(s, " ")
@@ -128,7 +128,7 @@ var bareAtTheEnd = trellis.Pattern("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\*
 
 var atTheEnd = trellis.Pattern("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
 
-// splitVerify takes a command off the end of an item that says it in the same line: text (verify: `x`).
+// splitVerify splits the command off an item that has one at its end: text (verify: `x`).
 func splitVerify(s string) (text string, commands []string) {
 	if !strings.Contains(s, "`") {
 		return s, nil
@@ -144,7 +144,7 @@ func splitVerify(s string) (text string, commands []string) {
 	return strings.TrimSpace(s[:m[0]]), list
 }
 
-// script are the commands of a code block, one a line. It is false for what needs a shell to be taken apart.
+// script returns the commands of a code block, one per line, and false if it takes a shell to separate them.
 func script(lines []string) (list []string, ok bool) {
 	open := ""
 	for _, s := range lines {
@@ -164,7 +164,7 @@ func script(lines []string) (list []string, ok bool) {
 	return list, len(list) > 0 && (len(list) == 1 || !slices.ContainsFunc(list, compound))
 }
 
-// compound reports whether a line is a part of a longer command, or changes what the next ones do.
+// compound reports whether a line is part of a longer command, or affects the following ones.
 func compound(s string) bool {
 	word, _, _ := strings.Cut(s, " ")
 	if slices.Contains([]string{"for", "while", "until", "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "{", "}", "function", "cd", "export", "set", "source", ".", "trap"}, strings.TrimRight(word, ";")) {
@@ -175,7 +175,7 @@ func compound(s string) bool {
 		strings.HasSuffix(s, "&") || strings.HasSuffix(s, "|") || strings.HasSuffix(s, "{") || strings.HasSuffix(s, "(") || strings.HasPrefix(s, ")") || strings.HasSuffix(s, ";;")
 }
 
-// all is one command that ends well when every one of the list does.
+// all returns one command that succeeds if every one of the list does.
 func all(list []string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
