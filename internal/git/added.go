@@ -11,20 +11,20 @@ import (
 type Hunk struct {
 	Path  string
 	First int    // number of the first line, from 1
-	Text  string // the lines, of any file: what is no text has zero bytes in it
-	Cut   bool   // it is too long, and this is its beginning
+	Text  string // the lines; those of a binary file contain zero bytes
+	Cut   bool   // Text is only its beginning
 }
 
-// raw are the options of a patch that shows all that is added, whatever attributes and settings say.
+// raw holds the options of a patch that shows everything added, whatever attributes and settings say.
 var raw = []string{"-p", "--unified=0", "--inter-hunk-context=0", "--text", "--no-ext-diff", "--no-textconv", "--no-renames",
 	"--no-color", "--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/"}
 
-// patch reads a patch as it comes.
+// patch parses a patch that is written to it.
 type patch struct {
 	each     func(Hunk)
 	most     int
-	line     []byte // not ended yet
-	long     bool   // it is longer than what is kept
+	line     []byte // the current, incomplete line
+	long     bool   // line was cut
 	path     string
 	left     int // bytes that may still be kept of the file
 	old, new int // lines of the hunk that are still to come
@@ -37,7 +37,7 @@ func (p *patch) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
 		part, rest, ended := bytes.Cut(data, []byte{'\n'})
-		keep := part[:min(len(part), max(p.most+1-len(p.line), 0))] // and a + before the text
+		keep := part[:min(len(part), max(p.most+1-len(p.line), 0))] // one more for the + before the text
 		p.long = p.long || len(keep) < len(part)
 		p.line = append(p.line, keep...)
 		if !ended {
@@ -80,7 +80,7 @@ func (p *patch) take(line []byte) {
 
 func (p *patch) body(line []byte) {
 	switch {
-	case len(line) == 0 || line[0] == '\\': // no line end at the end of the file
+	case len(line) == 0 || line[0] == '\\': // no newline at the end of the file
 	case line[0] == '-':
 		p.old--
 	case line[0] == '+':
@@ -92,7 +92,7 @@ func (p *patch) body(line []byte) {
 	}
 }
 
-// pathIn is the path behind +++, which git quotes when there are odd characters in it.
+// pathIn returns the path behind +++, which git quotes if it contains unusual characters.
 func pathIn(name string) (string, error) {
 	name = strings.TrimSuffix(name, "\t")
 	if strings.HasPrefix(name, `"`) {
@@ -105,7 +105,7 @@ func pathIn(name string) (string, error) {
 	return strings.TrimPrefix(name, "b/"), nil
 }
 
-// places reads @@ -old,lines +new,lines @@: the first new line, and how many old and new ones there are.
+// places parses @@ -old,lines +new,lines @@: the number of the first new line, and the numbers of old and new lines.
 func places(line string) (first, old, new int) {
 	parts := strings.Fields(line)
 	if len(parts) < 3 {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Author is who makes commits here.
+// Author determines the identity of new commits.
 type Author struct{ repo *Repo }
 
-// IdentityError says that git does not know who commits.
+// IdentityError means that git has no usable identity for new commits.
 type IdentityError struct{ Err error }
 
 func (e *IdentityError) Error() string {
@@ -25,7 +25,7 @@ func (e *IdentityError) Error() string {
 
 func (e *IdentityError) Unwrap() error { return e.Err }
 
-// named are the options that keep git from making up an identity of the user and host name.
+// named holds the options that keep git from making up an identity from user and host name.
 var named = []string{"-c", "user.useConfigOnly=true"}
 
 // unknownIdentity matches the errors of git (ident.c) for a name or address that is missing or can't be used.

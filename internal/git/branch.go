@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// BranchError says why a branch can't be made or used.
+// BranchError means that a branch can't be created or used.
 type BranchError struct {
 	Branch   string
-	Taken    string // the branch that is in the way: itself, or one that it would be a folder of
-	Tip      string // of Taken, when it holds commits that are not in the base
+	Taken    string // the branch in the way: itself, or one that would have to be a file and a folder at once
+	Tip      string // commit of Taken, if that has commits that the base lacks
 	Worktree string // where Taken is checked out
-	Owner    string // the task that the worktree was made for, "" when that is not known
-	Gone     bool   // Worktree's folder is not there
+	Owner    string // the task that the worktree was created for, "" if unknown
+	Gone     bool   // the folder of Worktree doesn't exist
 }
 
 func (e *BranchError) Error() string {
@@ -31,12 +31,11 @@ func (e *BranchError) Error() string {
 	return fmt.Sprintf("branch %s is there already", e.Branch)
 }
 
-// maxBranchPart is how long a part of a branch's name may be, in bytes: each is the name of a file, which git locks by
-// another one that ends in .lock.
+// maxBranchPart is the maximum length of a part of a branch name in bytes: a part is a file name, to which git's lock appends
+// .lock.
 const maxBranchPart = 255 - len(".lock")
 
-// CheckBranchName says what is wrong with the name of a branch, by the rules of git check-ref-format and of what git can
-// lock.
+// CheckBranchName returns an error unless name is a valid branch name, by git check-ref-format and by what git can lock.
 func CheckBranchName(name string) error {
 	if why := branchFault(name); why != "" {
 		return fmt.Errorf("branch name %q %s", name, why)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Change is a path that differs between a commit and a snapshot. A renamed file is one path deleted and
-// one added.
+// Change is a path that differs between a commit and a snapshot. A renamed file is one path deleted and one added.
 type Change struct {
 	Path           string
 	Kind           byte // 'A' added, 'M' modified, 'D' deleted, 'T' another type of file
@@ -16,16 +15,16 @@ type Change struct {
 	Added, Deleted int // lines; -1 for binary files
 }
 
-// Of so many, and so long, comparisons the result is remembered.
+// Limits of the cache of comparisons: its size, and how many changes a cached comparison may have.
 const (
 	maxDiffs   = 100
 	maxChanges = 1000
 )
 
-// Plain are the options of a comparison that depends on no one's settings.
+// Plain holds the options of a comparison that doesn't depend on anybody's settings.
 var Plain = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
 
-// ParseChanges reads raw records (":100644 100644 old new M", path) and after them numstat's ("1\t2\tpath").
+// ParseChanges parses raw records (":100644 100644 old new M", path), followed by numstat records ("1\t2\tpath").
 func ParseChanges(out string) (list []Change, err error) {
 	at := map[string]int{}
 	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
@@ -59,10 +58,10 @@ func count(s string) int {
 
 const gitlink = "160000"
 
-// Submodule reports whether it is one that is there now.
+// Submodule reports whether the path is a submodule now.
 func (c Change) Submodule() bool { return c.Mode == gitlink }
 
-// ChangesOnce is what ask says, by git diff --raw --numstat, of a commit and a tree, unless it was asked before.
+// ChangesOnce returns the changes between a commit and a tree: cached, or from ask, which runs git diff --raw --numstat.
 func (r *Repo) ChangesOnce(base, tree string, ask func() (string, error)) ([]Change, error) {
 	key := base + ":" + tree
 	if list, ok := r.diffs.recall(key); ok {

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	quick   = 2 * time.Minute  // limit of a command that reads
-	patient = 15 * time.Minute // limit of one that writes files or runs hooks
+	quick   = 2 * time.Minute  // time limit of a command that only reads
+	patient = 15 * time.Minute // time limit of one that writes files or runs hooks
 
-	maxOutput = 256 << 20 // bytes of lists and single files
+	maxOutput = 256 << 20 // bytes of output
 	maxStderr = 64 << 10
 )
 
-// Error is a git command that failed, with all that git said about it.
+// Error is a git command that failed, with git's own message.
 type Error struct {
-	Args   []string // without options that every call has
+	Args   []string // without the options that every call gets
 	Dir    string
-	Code   int    // exit code; 124 when it took too long
-	Stderr string // whole
+	Code   int    // exit code; 124 after a timeout
+	Stderr string // standard error; above maxStderr bytes the middle is cut out
 }
 
 func (e *Error) Error() string {
@@ -42,9 +42,9 @@ func (e *Error) Error() string {
 	return "git " + e.command() + ": " + said
 }
 
-// OwnerError says that git refused to work in a repository, since another user owns it.
+// OwnerError means that git refused to work in a repository because another user owns it.
 type OwnerError struct {
-	Repository string // as a shell reads it
+	Repository string // path, quoted for a shell
 	Err        *Error
 }
 
@@ -54,13 +54,13 @@ func (e *OwnerError) Error() string {
 
 func (e *OwnerError) Unwrap() error { return e.Err }
 
-// Command is what tells git to.
+// Command returns the command that makes git accept the repository.
 func (e *OwnerError) Command() string { return safeDirectory + e.Repository }
 
-// safeDirectory begins the command that git itself names, the repository after it.
+// safeDirectory is the beginning of the command that git's message suggests; the repository follows.
 const safeDirectory = "git config --global --add safe.directory "
 
-// owned is the *OwnerError in what git said, if there is one.
+// owned returns an *OwnerError if git's message says that another user owns the repository, and nil otherwise.
 func (e *Error) owned() error {
 	_, rest, ok := strings.Cut(e.Stderr, safeDirectory)
 	if !ok {
@@ -70,7 +70,7 @@ func (e *Error) owned() error {
 	return &OwnerError{repository, e}
 }
 
-// command is the command in short: without settings, and with as many of its arguments as fit beside what git said.
+// command returns the command for messages: without -c settings, cut to as many arguments as leave room for git's own message.
 func (e *Error) command() string {
 	const most = 120 // bytes
 	var b strings.Builder
@@ -92,8 +92,8 @@ func (e *Error) command() string {
 	return strings.TrimSuffix(b.String(), " ")
 }
 
-// allowed are the variables that git, and what it starts, may see: those that programs need, identity and
-// sign-in, and none that says which repository is meant.
+// allowed lists the variables that git and its child processes may see: those that programs need, and those for identity and
+// sign-in, but none that selects the repository.
 var allowed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*", "XDG_*",
 	"EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
@@ -103,30 +103,30 @@ var allowed = []string{
 	proc.MarkerVar,
 }
 
-// always are the options of every call: no file-system monitor that an agent could have configured,
-// no housekeeping that would be killed half-way, and all that can be seen of a file counts for whether it was changed.
+// always holds the options of every call: no file-system monitor, which an agent could have configured, no housekeeping, which
+// could be killed half-way, and all stat fields count when git checks whether a file changed.
 var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 	"-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
 
-// durably are the options of calls whose effect must survive a power cut once they have returned.
+// durably holds the options of calls whose effect must survive a power cut once they have returned.
 var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
 
 // Command is one run of the git command.
 type Command struct {
 	Dir      string
 	Args     []string
-	Env      []string // added to what every call gets
+	Env      []string // added to the environment of every call
 	Stdin    io.Reader
-	Stdout   io.Writer // nil: returned
-	Accept   []int     // exit codes besides 0 that are an answer
-	Write    bool      // changes the repository: durable, and takes longer
-	Once     bool      // would not find what it needs if it had been done already: callers look first, see again
-	Hooks    bool      // runs hooks of the user, in the language the user has set
-	RawIndex bool      // reads the index of a worktree as others left it
+	Stdout   io.Writer // nil: Run returns the output
+	Accept   []int     // exit codes besides 0 that are not errors
+	Write    bool      // changes the repository: written durably, with a longer time limit
+	Once     bool      // can't be repeated: Run doesn't retry it, callers check for its effect first; see Retry
+	Hooks    bool      // may run the user's hooks, so the locale stays the user's
+	RawIndex bool      // reads the index of a worktree as it is, without renewIndex
 }
 
-// Run runs the command and returns its standard output and exit code. One that failed is run again, unless it must not be
-// or somebody has got part of the answer already. Locks that others hold in a worktree are waited for.
+// Run runs the command and returns its standard output and exit code. A failed command is retried, unless c.Once is set or
+// c.Stdout may have received part of the output already. If others hold locks in a worktree, Run waits for them.
 func (r *Repo) Run(ctx context.Context, c Command) (out string, code int, err error) {
 	do := func() (err error) {
 		out, code, err = r.runOnce(ctx, c)
@@ -142,7 +142,7 @@ func (r *Repo) Run(ctx context.Context, c Command) (out string, code int, err er
 	return out, code, err
 }
 
-// retryLocked does something again while others hold locks of the worktree that a call changes.
+// retryLocked calls do again while others hold locks of the worktree that the command changes.
 func (r *Repo) retryLocked(ctx context.Context, c Command, do func() error) error {
 	if !c.Write {
 		return do()
@@ -196,20 +196,20 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 	return out.String(), res.Code, failed
 }
 
-// Do runs a command whose answer nobody reads.
+// Do runs a command and ignores its output.
 func (r *Repo) Do(ctx context.Context, c Command) error {
 	_, _, err := r.Run(ctx, c)
 	return err
 }
 
-// Line runs a command that answers with one line.
+// Line runs a command and returns its output, which is one line.
 func (r *Repo) Line(ctx context.Context, c Command) (string, error) {
 	out, _, err := r.Run(ctx, c)
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// environ keeps git from looking above the checkout should its .git have been removed, and from taking other objects
-// for those that are meant.
+// environ returns the environment of a command. It keeps git from searching above the checkout if its .git was removed, and from
+// replacing objects by others (git replace).
 func (r *Repo) environ(c Command) []string {
 	base := r.Env
 	if base == nil {
@@ -225,7 +225,7 @@ func (r *Repo) environ(c Command) []string {
 	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.Env...)...)
 }
 
-// getenv is a variable as git commands see it.
+// getenv returns a variable as git commands see it.
 func (r *Repo) getenv(name string) (value string, ok bool) {
 	if r.Env == nil {
 		return os.LookupEnv(name)
@@ -233,7 +233,7 @@ func (r *Repo) getenv(name string) (value string, ok bool) {
 	return proc.Getenv(r.Env, name)
 }
 
-// limited is a buffer that refuses what is beyond all reason.
+// limited is a buffer whose Write fails if it would hold more than max bytes.
 type limited struct {
 	bytes.Buffer
 	max int
@@ -248,7 +248,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// name is the command of a call, behind its options.
+// name returns the git subcommand of a call, after its -c options.
 func (c Command) name() string {
 	args := c.Args
 	for len(args) > 2 && args[0] == "-c" {

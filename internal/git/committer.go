@@ -21,7 +21,7 @@ type Committer struct {
 	author  Author
 }
 
-// CommitTree makes a commit object by Trellis, whoever the user is.
+// CommitTree creates a commit object with trellis as author and committer, whoever the user is.
 func (r *Repo) CommitTree(ctx context.Context, tree, message string, parents ...string) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", tree}
 	for _, p := range parents {
@@ -33,7 +33,7 @@ func (r *Repo) CommitTree(ctx context.Context, tree, message string, parents ...
 	return r.Line(ctx, Command{Dir: r.Main, Args: args, Env: by, Stdin: strings.NewReader(message + "\n"), Write: true})
 }
 
-// EmptyCommit makes a commit without files, for what it says. No ref names it yet.
+// EmptyCommit creates a commit without files, for its message only. No ref names it yet.
 func (r *Repo) EmptyCommit(ctx context.Context, message string) (string, error) {
 	tree, err := r.Line(ctx, Command{Dir: r.Main, Write: true, Args: []string{"hash-object", "-w", "-t", "tree", "--stdin"}, Stdin: strings.NewReader("")})
 	if err != nil {
@@ -42,23 +42,23 @@ func (r *Repo) EmptyCommit(ctx context.Context, message string) (string, error) 
 	return r.CommitTree(ctx, tree, message)
 }
 
-// CommitOptions say what a commit holds.
+// CommitOptions describe a commit.
 type CommitOptions struct {
 	Message  string
 	Trailers []string // "Key: value", below the message
-	Exclude  []string // paths that are never committed, folders with all in them: the commit has them as HEAD does
-	Branch   string   // must be checked out, unless ""
-	Amend    bool     // in the place of HEAD, unless that is a merge
-	Merge    string   // commit that becomes its second parent, unless it is in the history already; Amend does not count then
-	Merged   string   // what a merge made of both, commit or tree: the commit has the excluded paths as that does
-	// Inspect is asked once all is staged, and nothing is committed when it fails. Hooks come after it.
+	Exclude  []string // paths that the commit has as HEAD does, with everything below them
+	Branch   string   // must be checked out; "" for any
+	Amend    bool     // replace HEAD, unless that is a merge
+	Merge    string   // second parent, unless it is in the history already; if used, Amend is ignored
+	Merged   string   // result of the merge, commit or tree: the excluded paths are taken from it
+	// Inspect is called once everything is staged; if it fails, nothing is committed. Hooks run after it.
 	Inspect func(ctx context.Context) error
 }
 
-// HookError says that a hook of the user refused.
+// HookError means that a hook of the user refused.
 type HookError struct {
-	Hook   string // its name, or the names of those that it can have been
-	Output string // what it said, whole, or that it said nothing
+	Hook   string // its name, or the names of those that may have refused
+	Output string // its whole output, or a text that there was none
 }
 
 func hookError(hook string, failed *Error) *HookError {
@@ -72,8 +72,8 @@ func (e *HookError) Error() string {
 	return fmt.Sprintf("the %s hook failed: %s", e.Hook, strings.TrimSpace(e.Output))
 }
 
-// EmbeddedRepoError says that there are repositories within the work tree, whose content can't be committed to,
-// or saved in, this one.
+// EmbeddedRepoError means that there are repositories within the work tree, whose content can't be committed to, or saved in, this
+// one.
 type EmbeddedRepoError struct{ Paths []string }
 
 func (e *EmbeddedRepoError) Error() string {
@@ -81,9 +81,8 @@ func (e *EmbeddedRepoError) Error() string {
 		"; remove its .git if its files are part of the work (`rm -rf " + e.Paths[0] + "/.git`), remove or ignore it if not, and commit in it if it is a submodule"
 }
 
-// Commit commits all changes in the work tree of dir, untracked files too, and returns the commit. The user's
-// identity is used, and the user's hooks run. Errors that callers tell apart: ErrNothing, *HookError,
-// *IdentityError, *EmbeddedRepoError.
+// Commit commits all changes in the work tree of dir, including untracked files, and returns the commit. It uses the user's
+// identity and runs the user's hooks. Errors that callers distinguish: ErrNothing, *HookError, *IdentityError, *EmbeddedRepoError.
 func (r Committer) Commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
 	sha, err := r.commit(ctx, dir, o)
 	if err != nil {
@@ -118,7 +117,7 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	return r.refs.Head(ctx, dir)
 }
 
-// parents settles what a commit on head merges, and whether it takes the place of that.
+// parents decides which commit a commit on head merges, and whether it replaces head.
 func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
 	var err error
 	if o.Merge, err = r.toMerge(ctx, gitDir, o.Merge, head); err != nil {
@@ -130,7 +129,7 @@ func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o Comm
 	return o, err
 }
 
-// commitOnce stages, has it inspected, and commits on head.
+// commitOnce stages the changes, has them inspected, and commits them on head.
 func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o CommitOptions) error {
 	staged, err := r.stage(ctx, dir, gitDir, o)
 	if err != nil {
@@ -158,8 +157,8 @@ func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o C
 	})
 }
 
-// made reports whether a checkout that was at head is at the commit that was asked for: git can fail after it made one. A commit
-// that another process made meanwhile lacks the trailers.
+// made reports whether a checkout that was at head is now at the requested commit: git can fail after creating it. A commit that
+// another process made meanwhile lacks the trailers.
 func (r Committer) made(ctx context.Context, dir, head string, o CommitOptions) bool {
 	now, err := r.refs.Head(ctx, dir)
 	if err != nil || now == head {
@@ -170,8 +169,8 @@ func (r Committer) made(ctx context.Context, dir, head string, o CommitOptions) 
 	return err == nil && !slices.ContainsFunc(o.Trailers, func(t string) bool { return !slices.Contains(lines, t) })
 }
 
-// stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
-// returns what a commit would change besides the excluded paths.
+// stage updates the index, makes sure that it holds exactly the changes that may be committed, and returns those that are not in
+// the excluded paths.
 func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOptions) ([]Change, error) {
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (r Committer) merged(ctx context.Context, dir, gitDir string) error {
 	return err
 }
 
-// Covers reports whether a path is one of those, files or folders, or below one.
+// Covers reports whether path is one of the paths, which are files or folders, or below one.
 func Covers(paths []string, path string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool {
 		p = strings.TrimRight(p, "/")
@@ -217,7 +216,7 @@ func Covers(paths []string, path string) bool {
 	})
 }
 
-// staged is what the index has and HEAD has not.
+// staged returns the differences between HEAD and the index.
 func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
 	if head, err := r.refs.Head(ctx, dir); err == nil {
 		if list, ok := r.repo.diffs.recall(head + ":" + r.index.Tree(filepath.Join(gitDir, "index"))); ok {
@@ -231,7 +230,7 @@ func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, er
 	return ParseChanges(out)
 }
 
-// orNested names the repository without a commit that git could not add, if that is why it failed.
+// orNested returns an *EmbeddedRepoError if git failed because of repositories without a commit, and err otherwise.
 func (r Committer) orNested(ctx context.Context, dir string, exclude []string, err error) error {
 	if list, lookErr := r.index.EmbeddedRepos(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
 		return &EmbeddedRepoError{list}
@@ -239,7 +238,7 @@ func (r Committer) orNested(ctx context.Context, dir string, exclude []string, e
 	return err
 }
 
-// nestedIn are the repositories that git added as if they were submodules, nil when it was told of them.
+// nestedIn returns an *EmbeddedRepoError for repositories that git staged as if they were submodules, unless .gitmodules changed.
 func nestedIn(staged []Change) error {
 	var list []string
 	for _, c := range staged {
@@ -273,7 +272,7 @@ func (r Committer) record(ctx context.Context, dir string, o CommitOptions) erro
 	return r.why(ctx, dir, o, failed)
 }
 
-// why tells apart what makes git refuse a commit. Git itself ends with 1 for hooks and empty commits.
+// why returns the reason for which git refused a commit. Git itself exits with 1 for hooks and empty commits.
 func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
 	if _, err := r.author.Identity(ctx); err != nil {
 		return err
@@ -293,11 +292,11 @@ func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed 
 	return failed
 }
 
-// mergeHead is where git keeps what it is merging into a checkout.
+// mergeHead is the file in which git records the commit that is being merged into a checkout.
 const mergeHead = "MERGE_HEAD"
 
-// toMerge is the commit that is to be merged into head, "" when it is there. What git keeps of a merge that is done, since
-// it was killed at that moment, is removed: it would keep the commit from being amended.
+// toMerge returns the commit to be merged into head, "" if head has it. It removes git's record of a merge that is done, left by a
+// kill at that moment: it would keep the commit from being amended.
 func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
 	file := filepath.Join(gitDir, mergeHead)
 	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
@@ -316,7 +315,7 @@ func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (st
 	return commit, nil
 }
 
-// mergingWith does something while git is told that a commit is being merged; "" is none.
+// mergingWith calls do while git is told that a commit is being merged; "" means that there is none.
 func mergingWith(gitDir, commit string, do func() error) error {
 	if commit == "" {
 		return do()
@@ -326,7 +325,7 @@ func mergingWith(gitDir, commit string, do func() error) error {
 		return err
 	}
 	err := do()
-	if gone := os.Remove(file); !errors.Is(gone, fs.ErrNotExist) { // git does so itself when all went well
+	if gone := os.Remove(file); !errors.Is(gone, fs.ErrNotExist) { // git removes it itself if all went well
 		err = errors.Join(err, gone)
 	}
 	return err

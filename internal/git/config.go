@@ -13,16 +13,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 )
 
-// Config are what we need to know of a repository's configuration.
+// Config holds the settings of a repository's configuration that Trellis needs.
 type Config struct {
-	extended bool // uses extensions, which go-git does not know
-	sha256   bool // names of objects are that long
+	extended bool // uses extensions, which go-git does not support
+	sha256   bool // object names are SHA-256 hashes
 	bare     bool
 	worktree string
 	hooks    string
-	includes []string // as they are written, whatever they depend on
-	tabled   bool     // refs and their logs are not kept in files
-	partial  bool     // a remote has objects that are not here
+	includes []string // as written, also those of includeIf, whatever their condition
+	tabled   bool     // refs and reflogs are stored in a reftable, not in files
+	partial  bool     // partial clone: a remote has objects that are missing here
 	remotes  []string
 }
 
@@ -30,7 +30,7 @@ func ReadConfig(common string) (s Config, err error) {
 	return ReadConfigFile(filepath.Join(common, "config"))
 }
 
-// ReadConfigFile reads one file of settings.
+// ReadConfigFile reads one configuration file.
 func ReadConfigFile(file string) (s Config, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -45,7 +45,7 @@ func ReadConfigFile(file string) (s Config, err error) {
 	return s, err
 }
 
-// parsed are settings by their text: the same few files are read before each step of a run.
+// parsed caches configurations by their text: the same few files are read before each step of a run.
 var parsed memo[Config]
 
 func parseConfig(data []byte) (s Config, err error) {
@@ -71,13 +71,13 @@ func parseConfig(data []byte) (s Config, err error) {
 	return s, nil
 }
 
-// errAskGit says that go-git can't tell and the git command has to.
+// errAskGit means that only the git command can tell, not go-git.
 var errAskGit = errors.New("ask git")
 
-// folder is what go-git reads refs in, as the system shows it: links are followed as git follows them. osfs.New would take each
-// path apart at each look, in case that something leads out of the folder.
+// folder is the file system in which go-git reads refs. It follows links as git does. osfs.New would resolve each part of a path
+// on each access, in case a link leads out of the folder.
 type folder struct {
-	billy.Filesystem // none: there is only reading
+	billy.Filesystem // nil: go-git only calls the methods below
 	dir              string
 }
 

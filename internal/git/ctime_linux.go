@@ -5,5 +5,5 @@ import (
 	"time"
 )
 
-// changedAt is when a file, or what is said of it, was changed last, by the clock.
+// changedAt returns when a file's content or metadata last changed (ctime).
 func changedAt(st *syscall.Stat_t) time.Time { return time.Unix(st.Ctim.Unix()) }

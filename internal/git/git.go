@@ -1,9 +1,9 @@
 // Package git reads and changes git repositories and their worktrees.
 //
-// Refs and configuration are read through go-git, which takes no process: some tens of microseconds
-// against a millisecond or two. All else goes through the git command: go-git does not know index locks,
-// hooks, worktrees and several repository formats, and reads whole pack indexes to find one commit.
-// A repository that uses extensions (sha256, worktreeConfig, reftable) is read by the git command alone.
+// Refs and configuration are read with go-git, which starts no process: this takes some tens of microseconds, a git command one or
+// two milliseconds. Everything else runs the git command: go-git doesn't support index locks, hooks, worktrees and several
+// repository formats, and reads whole pack indexes to find one commit. A repository that uses extensions (sha256, worktreeConfig,
+// reftable) is read with the git command only.
 package git
 
 import (
@@ -26,48 +26,48 @@ import (
 )
 
 var (
-	// ErrNoRepository says that no folder from the one given upwards is a repository.
+	// ErrNoRepository means that neither the given folder nor any folder above it is a repository.
 	ErrNoRepository = errors.New("no git repository")
-	// ErrBare says that there is a repository but no main checkout to work in.
+	// ErrBare means that the repository has no main checkout to work in.
 	ErrBare = errors.New("the repository is bare, it has no checkout")
-	// ErrNoCommit says that HEAD is unborn.
+	// ErrNoCommit means that HEAD is unborn.
 	ErrNoCommit = errors.New("the repository has no commit yet")
-	// ErrNotInstalled says that there is no git to run.
+	// ErrNotInstalled means that the git command was not found.
 	ErrNotInstalled = errors.New("git is not installed, or not in PATH")
-	// ErrNotFound says that there is no such ref, commit or path.
+	// ErrNotFound means that the ref, commit or path doesn't exist.
 	ErrNotFound = errors.New("not found in the repository")
-	// ErrNothing says that a commit would change nothing.
+	// ErrNothing means that a commit would change nothing.
 	ErrNothing = errors.New("nothing to commit")
-	// ErrNoWorktree says that a folder is no checkout of this repository, or no longer.
+	// ErrNoWorktree means that a folder isn't, or is no longer, a checkout of this repository.
 	ErrNoWorktree = errors.New("no worktree of this repository")
 )
 
-// Repo is a repository with a main checkout: where it is, and how a git command is run there. What can be done with
-// it stands in parts.go. Its methods, and those of its parts, may be called by several goroutines, and several
-// processes, at once. Those that take a dir mean the root of the main checkout or of a linked worktree.
+// Repo is a repository with a main checkout: its location, and the settings for running git commands in it. Its operations are
+// grouped into parts, see parts.go. The methods of a Repo and of its parts are safe for concurrent use by goroutines and by
+// processes. A dir parameter is the root of the main checkout or of a linked worktree.
 //
-// What git itself says in an error is an *Error. When a context ends, its cause is returned.
+// If git fails, the error is an *Error with git's own message. If a context ends, its cause is returned.
 type Repo struct {
 	Main   string // root of the main checkout, absolute, without symbolic links
-	Common string // its git directory, which all worktrees share
-	// Env is where the environment of git commands, and so of hooks, is taken from: only variables on a
-	// list get through, and those that Allow names (FOO, or FOO_*). Nil is this process's environment.
+	Common string // its git directory, shared by all worktrees
+	// Env is the environment from which git commands, and so hooks, get theirs: only variables on a fixed list and those named by
+	// Allow (FOO, or FOO_*) are passed on. Nil means this process's environment.
 	Env   []string
 	Allow []string
 
-	linked   bool           // it was opened in a linked worktree
+	linked   bool           // opened in a linked worktree
 	hardened atomic.Bool    // see Harden
-	files    memo[bool]     // by commit, colon and path
-	diffs    memo[[]Change] // by commit, colon and tree
+	files    memo[bool]     // by "commit:path"
+	diffs    memo[[]Change] // by "commit:tree"
 	seen     seenFiles
-	swept    sync.Once // of what killed processes left in the system's folder of temporary files
+	swept    sync.Once // guards the removal of scratch folders that killed processes left
 }
 
-// Harden says that programs in a sandbox write in linked worktrees: from then on, what they left there leads no git
-// command elsewhere.
+// Harden declares that sandboxed programs write to linked worktrees. From then on, links and repositories that such programs leave
+// there can't lead a git command outside of the worktree; see sanitize.
 func (r *Repo) Harden() { r.hardened.Store(true) }
 
-// BareError says that a repository is bare: whatever worktrees it has, none of them is the main checkout, which holds the tasks.
+// BareError means that a repository is bare: none of its worktrees, if it has any, is the main checkout, which holds the tasks.
 type BareError struct{ GitDir string }
 
 func (e *BareError) Error() string {
@@ -76,9 +76,9 @@ func (e *BareError) Error() string {
 
 func (e *BareError) Unwrap() error { return ErrBare }
 
-// Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.
-// It runs nothing. Errors are ErrNoRepository, ErrBare, and those of the file system. An unborn HEAD is
-// no error here; [Refs.Head] tells.
+// Open returns the repository that contains dir, which may be anywhere in the main checkout or in a linked worktree. It runs no
+// command. It returns ErrNoRepository, ErrBare or an error of the file system. An unborn HEAD is not an error here; see
+// [Refs.Head].
 func Open(dir string) (*Repo, error) {
 	start, err := filepath.Abs(dir)
 	if err == nil {
@@ -98,7 +98,7 @@ func Open(dir string) (*Repo, error) {
 	}
 }
 
-// openAt is the repository whose checkout has its root at dir, or nil.
+// openAt returns the repository whose checkout has its root at dir, or nil.
 func openAt(dir string) (*Repo, error) {
 	dot := filepath.Join(dir, ".git")
 	st, err := os.Stat(dot)
@@ -137,8 +137,8 @@ func openAt(dir string) (*Repo, error) {
 	return r, err
 }
 
-// Typed is how a person begins a git command about the main checkout, of a repository that may be nil: in a linked worktree git has
-// to be led there.
+// Typed returns the beginning of a git command on the main checkout as a person would type it: "git", or with -C if the repository
+// was opened in a linked worktree. r may be nil.
 func (r *Repo) Typed() string {
 	if r == nil || !r.linked {
 		return "git"
@@ -155,10 +155,10 @@ func withMain(main, common string) (*Repo, error) {
 	if err == nil && c.bare {
 		return nil, &BareError{common}
 	}
-	return &Repo{Main: main, Common: common}, nil // what is wrong with the configuration, git tells best
+	return &Repo{Main: main, Common: common}, nil // git reports errors in the configuration best
 }
 
-// fromCommon finds the main checkout from the directory that worktrees share.
+// fromCommon returns the repository whose common directory is given, after finding its main checkout.
 func fromCommon(common string) (*Repo, error) {
 	c, err := ReadConfig(common)
 	switch {
@@ -178,7 +178,7 @@ func fromCommon(common string) (*Repo, error) {
 	return nil, fmt.Errorf("opening %s: %w here; call trellis from the main checkout", common, ErrBare)
 }
 
-// isGitDir reports whether dir looks like a git directory that is nobody's worktree.
+// isGitDir reports whether dir looks like a git directory, but not that of a linked worktree.
 func isGitDir(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false
@@ -191,10 +191,10 @@ func isGitDir(dir string) bool {
 	return true
 }
 
-// maxPointer is more than a file has that names a git directory.
+// maxPointer limits the size of a file that names a git directory, in bytes.
 const maxPointer = 64 << 10
 
-// readLink is the git directory that a .git file points to.
+// readLink returns the git directory that a .git file points to.
 func readLink(dot string) (string, error) {
 	data, err := durable.Read(dot, maxPointer)
 	if err != nil {
@@ -207,7 +207,7 @@ func readLink(dot string) (string, error) {
 	return AbsFrom(filepath.Dir(dot), target), nil
 }
 
-// commonDir is the directory that a git directory shares with its worktrees: its own, or the one it names.
+// commonDir returns the directory that a git directory shares with its worktrees: itself, or the one named in its commondir file.
 func commonDir(gitDir string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,7 +222,7 @@ func commonDir(gitDir string) (string, error) {
 	return filepath.EvalSymlinks(AbsFrom(gitDir, strings.TrimRight(string(data), "\r\n")))
 }
 
-// AbsFrom is path as seen from dir.
+// AbsFrom returns path as an absolute path; a relative one is relative to dir.
 func AbsFrom(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -230,7 +230,7 @@ func AbsFrom(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// gitDir is the git directory of a checkout of this repository.
+// gitDir returns the git directory of a checkout of this repository.
 func (r *Repo) gitDir(dir string) (string, error) {
 	if dir == r.Main {
 		return r.Common, nil
@@ -248,10 +248,10 @@ func (r *Repo) gitDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(admin)
 }
 
-// MinVersion is the oldest git that will do. From 2.36 on, what is written also survives a power cut.
+// MinVersion is the oldest supported git version. From 2.36 on, what git writes also survives a power cut.
 const MinVersion = "2.34"
 
-// Version is the version of the git command, with an error when it is too old or missing.
+// Version returns the version of the git command, with an error if git is too old or missing.
 func (r *Repo) Version(ctx context.Context) (string, error) {
 	out, err := r.Line(ctx, Command{Args: []string{"version"}})
 	if err != nil {
@@ -264,7 +264,7 @@ func (r *Repo) Version(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// Older compares the numbers at the beginning of two versions; what is no number is new enough.
+// Older reports whether version is lower than the other by their leading numbers; a part that isn't a number counts as new enough.
 func Older(version, than string) bool {
 	a, b := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(a), len(b)) {
@@ -280,11 +280,11 @@ func Older(version, than string) bool {
 	return false
 }
 
-// cloneFile names a clone, in git's own folder, which no commit writes and no fetch brings.
+// cloneFile is the file with the id of a clone, in its git directory; no commit contains it and no fetch brings it.
 const cloneFile = "trellis.id"
 
-// CloneID is a random word for this clone, made when it is first asked for. Another clone, here or on another machine, has
-// another; a clone that is moved or copied keeps it. Its worktrees share it.
+// CloneID returns a random word that identifies this clone; it is created on first use. Every other clone, on this or another
+// machine, has a different one; a clone that is moved or copied keeps it. All worktrees of a clone share it.
 func (r *Repo) CloneID() (string, error) {
 	id, err := cloneID(r.Common)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -303,13 +303,13 @@ func cloneID(common string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// makeCloneID has the file appear whole; that of another process, which was first, stays.
+// makeCloneID creates the file atomically; if another process created it first, that one stays.
 func makeCloneID(common string) error {
 	var word [16]byte
 	_, _ = rand.Read(word[:]) // never fails
 	temp := filepath.Join(common, cloneFile+"-"+hex.EncodeToString(word[:4]))
 	var disk *durable.Disk
-	durable.Sweep(common, time.Now()) // what a process that was killed here left
+	durable.Sweep(common, time.Now()) // remove temporary files of killed processes
 	if err := disk.WriteFile(temp, []byte(hex.EncodeToString(word[:])+"\n"), 0o600); err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// History is what commits hold, and how they follow each other.
+// History reads what commits contain, and how they follow each other.
 type History struct {
 	repo *Repo
 	refs Refs
 }
 
-// FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
-// ("Key: value"); "" when there is none. With base "" it may have to read a long history.
+// FindTrailer returns the newest commit in base..tip that has the trailer ("Key: value"), "" if there is none. With an empty base
+// it may have to read a long history.
 func (r History) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
 	if tip == base {
 		return "", nil // git would take some milliseconds to say the same
@@ -47,7 +47,7 @@ func (r History) FindTrailer(ctx context.Context, base, tip, trailer string) (st
 	return "", err
 }
 
-// logRecords are commits as git log -z tells of them, in so many fields each.
+// logRecords splits the output of git log -z into commits with the given number of fields.
 func logRecords(out string, fields int) ([][]string, error) {
 	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 	if len(f)%fields != 0 {
@@ -62,7 +62,7 @@ func (r History) FindMessage(ctx context.Context, base, tip, text string) (strin
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
 }
 
-// Ahead is how many commits tip has that other has not.
+// Ahead returns the number of commits in other..tip.
 func (r History) Ahead(ctx context.Context, other, tip string) (int, error) {
 	return r.count(ctx, "--end-of-options", tip, "^"+other, "--")
 }
@@ -84,8 +84,9 @@ func (r History) IsAncestor(ctx context.Context, old, tip string) (bool, error) 
 	return code == 0 && err == nil, err
 }
 
-// AddedLines calls each with every hunk of lines that the index of a checkout adds to the commit from; with to, of those that commit to
-// adds to from, or with from "" to its first parent. Of each file it passes on no more than most bytes. Submodules are left out.
+// AddedLines calls each with every hunk of lines that the index of a checkout adds to the commit from. With to, the hunks are
+// those that commit to adds to from, or to its first parent if from is "". At most most bytes of a file are passed on. Submodules
+// are left out.
 func (r History) AddedLines(ctx context.Context, dir, from, to string, most int, each func(Hunk)) error {
 	args := slices.Concat([]string{"-c", "core.quotePath=false", "diff-index", "--cached"}, raw, []string{"--end-of-options", from, "--"})
 	switch {
@@ -106,7 +107,7 @@ func (r History) AddedLines(ctx context.Context, dir, from, to string, most int,
 	return nil
 }
 
-// TextsAt tells which of these texts stand in a file of a commit. Texts of several lines are not looked for.
+// TextsAt returns which of the texts occur in a file of a commit. Texts of several lines are never found.
 func (r History) TextsAt(ctx context.Context, commit string, texts []string) (map[string]bool, error) {
 	held := map[string]bool{}
 	if len(texts) == 0 {
@@ -121,7 +122,7 @@ func (r History) TextsAt(ctx context.Context, commit string, texts []string) (ma
 	return held, err
 }
 
-// Between are the commits that tip has and neither base nor, where it is there, the branch also has, newest first.
+// Between returns the commits that tip has and that neither base nor the branch also, if it exists, has; newest first.
 func (r History) Between(ctx context.Context, base, also, tip string) ([]string, error) {
 	args := []string{"rev-list", "--end-of-options", tip, "^" + base}
 	if sha, err := r.refs.Branch(ctx, also); err == nil && sha != "" {
@@ -131,7 +132,7 @@ func (r History) Between(ctx context.Context, base, also, tip string) ([]string,
 	return strings.Fields(out), err
 }
 
-// Messages are those of commits, by commit.
+// Messages returns the messages of commits, by commit.
 func (r History) Messages(ctx context.Context, commits []string) (map[string]string, error) {
 	if len(commits) == 0 {
 		return nil, nil
@@ -146,8 +147,8 @@ func (r History) Messages(ctx context.Context, commits []string) (map[string]str
 	return said, err
 }
 
-// Touched are those of the paths, files or all in folders, that one of the commits changes by itself: what a merge only
-// brings along is not its doing.
+// Touched returns the files at or below the paths that one of the commits itself changes: changes that a merge only brings along
+// don't count.
 func (r History) Touched(ctx context.Context, commits, paths []string) ([]string, error) {
 	if len(commits) == 0 || len(paths) == 0 {
 		return nil, nil
@@ -162,7 +163,7 @@ func (r History) Touched(ctx context.Context, commits, paths []string) ([]string
 	return slices.Compact(list), err
 }
 
-// Read is the text of those of the files that a commit has.
+// Read returns the texts of those of the files that a commit has, by path.
 func (r History) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	texts := map[string]string{}
 	there, err := r.FilesAt(ctx, commit, paths)
@@ -175,13 +176,13 @@ func (r History) Read(ctx context.Context, commit string, paths ...string) (map[
 	return texts, err
 }
 
-// Makes reports whether a commit has this tree and this parent alone. That it has not is no answer.
+// Makes reports whether a commit has this tree and only this parent. False may also mean that it is unknown.
 func (r History) Makes(commit, parent, tree string) bool {
 	got, parents, err := r.repo.loose(commit)
 	return err == nil && got == tree && slices.Equal(parents, []string{parent})
 }
 
-// ChangesBetween are the paths at which two commits differ, sorted.
+// ChangesBetween returns the paths at which two commits differ, sorted.
 func (r History) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
 	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, Plain, []string{"--end-of-options", old, new})
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args})
@@ -191,14 +192,13 @@ func (r History) ChangesBetween(ctx context.Context, old, new string) ([]Change,
 	return ParseChanges(out)
 }
 
-// Tracks reports whether git has a file of the main checkout, in the index or below a path of it.
+// Tracks reports whether the index of the main checkout has the path rel, or a path below it.
 func (r History) Tracks(ctx context.Context, rel string) (bool, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"ls-files", "-z", "--", Literal(filepath.ToSlash(rel))}})
 	return out != "", err
 }
 
-// Diff writes the difference between two commits to w, as a patch, or with stat as text for people: one
-// file a line and the sum.
+// Diff writes the difference between two commits to w, as a patch, or with stat as text for people: a line per file and the sum.
 func (r History) Diff(ctx context.Context, from, to string, stat bool, w io.Writer) error {
 	form := "--patch"
 	if stat {
@@ -208,13 +208,13 @@ func (r History) Diff(ctx context.Context, from, to string, stat bool, w io.Writ
 	return err
 }
 
-// FilesAt tells which of the paths, files or folders, are in a commit. Paths are relative to the root.
+// FilesAt returns which of the paths, files or folders, exist in a commit. Paths are relative to the root.
 func (r History) FilesAt(ctx context.Context, commit string, paths []string) (map[string]bool, error) {
-	const most = 10_000 // answers that are remembered
+	const most = 10_000 // cached answers
 	found, unknown := map[string]bool{}, map[string]string{}
 	for _, p := range paths {
 		there, known := r.repo.files.recall(commit + ":" + p)
-		if name := strings.TrimRight(p, "/"); !known && name != "" { // git takes "" for everything
+		if name := strings.TrimRight(p, "/"); !known && name != "" { // git would match everything with ""
 			unknown[p] = name
 		}
 		if there {
@@ -243,8 +243,8 @@ func (r History) FilesAt(ctx context.Context, commit string, paths []string) (ma
 	return found, nil
 }
 
-// Files are the paths in a checkout that git has or would take: ignored ones are left out. One that was removed
-// and is still known to git may be among them.
+// Files returns the paths in a checkout that git tracks or would add, without ignored ones. A file that was removed but is still
+// tracked may be among them.
 func (r History) Files(ctx context.Context, dir string) ([]string, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
 	return nulls(out), err
@@ -264,8 +264,8 @@ func (r History) Builds(ctx context.Context, whose, commit string) (bool, error)
 	return false, nil
 }
 
-// Authors are those who made the commits that tip has and other has not, the one of the newest first, and how many commits
-// these are. What a merge brought along is left out.
+// Authors returns the authors of the commits in other..tip, that of the newest first, and the number of these commits. Commits
+// that a merge brought along are left out.
 func (r History) Authors(ctx context.Context, other, tip string) (names []string, commits int, err error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"log", "--no-show-signature", "--first-parent", "--format=%an", "--end-of-options", tip, "^" + other, "--"}})
 	for name := range strings.Lines(out) {
@@ -277,13 +277,13 @@ func (r History) Authors(ctx context.Context, other, tip string) (names []string
 	return names, commits, err
 }
 
-// OnlyIn counts the commits that are in the history of a commit, and in that of no branch, remote one or tag.
+// OnlyIn counts the commits in the history of a commit that are in no branch, remote-tracking branch or tag.
 func (r History) OnlyIn(ctx context.Context, commit string) (int, error) {
 	return r.count(ctx, commit, "--not", "--branches", "--remotes", "--tags")
 }
 
-// Merged reports whether base has the work between the commits from and tip: the commits themselves, their patches
-// when they were rebased or picked, or all that they change in one commit when they were squashed.
+// Merged reports whether base has the work of from..tip: the commits themselves, their patches if they were rebased or picked, or
+// all their changes in one commit if they were squashed.
 func (r History) Merged(ctx context.Context, base, from, tip string) (bool, error) {
 	if within, err := r.IsAncestor(ctx, tip, base); err != nil || within {
 		return within, err
@@ -299,7 +299,7 @@ func (r History) Merged(ctx context.Context, base, from, tip string) (bool, erro
 	return missing == 0 && err == nil, err
 }
 
-// cherry counts the commits between from and tip, and those of them whose patch base has not.
+// cherry counts the commits in from..tip, and those of them whose patch base lacks.
 func (r History) cherry(ctx context.Context, base, from, tip string) (own, missing int, err error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"cherry", base, tip, from}})
 	for line := range strings.Lines(out) {
@@ -311,7 +311,7 @@ func (r History) cherry(ctx context.Context, base, from, tip string) (own, missi
 	return own, missing, err
 }
 
-// cherrySquashed is cherry of one commit of all that lies between from and tip, always the same one. No ref names it.
+// cherrySquashed is cherry for a single commit with all changes of from..tip. It is always the same commit; no ref names it.
 func (r History) cherrySquashed(ctx context.Context, base, from, tip string) (own, missing int, err error) {
 	var env []string
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -324,13 +324,13 @@ func (r History) cherrySquashed(ctx context.Context, base, from, tip string) (ow
 	return r.cherry(ctx, base, from, whole)
 }
 
-// MergeBase is the best commit that is in the history of both, "" when there is none.
+// MergeBase returns the best commit that is in the history of both, "" if there is none.
 func (r History) MergeBase(ctx context.Context, a, b string) (string, error) {
 	const none = 1
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"merge-base", "--end-of-options", a, b}, Accept: []int{none}})
 }
 
-// single reports whether a commit is no merge.
+// single reports whether a commit is not a merge.
 func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
 	if _, parents, err := r.repo.loose(commit); err == nil {
 		return len(parents) < 2, nil
@@ -342,7 +342,7 @@ func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
 	return false, err
 }
 
-// near reports whether old is among the last commits of tip that lie in files of their own. That it is not is no answer.
+// near reports whether old is among the last commits of tip that are loose objects. False may also mean that it is unknown.
 func (r History) near(old, tip string) bool {
 	const far = 10
 	next := []string{tip}
@@ -350,26 +350,24 @@ func (r History) near(old, tip string) bool {
 		if next[i] == old {
 			return true
 		}
-		_, parents, _ := r.repo.loose(next[i]) // of another nothing is known without git
+		_, parents, _ := r.repo.loose(next[i]) // only git can read others
 		next = append(next, parents...)
 	}
 	return slices.Contains(next, old)
 }
 
-// Proof says how a base was found to have the work of a branch. "" is not at all, or not so that it shows.
+// Proof says how base contains the work of a branch. "" means not at all, or not in a way that can be shown.
 type Proof string
 
 const (
-	InHistory Proof = "ancestor" // its commits themselves
-	InPatches Proof = "patches"  // each of its commits, rebased or picked
-	InOne     Proof = "squash"   // all that it changes, in one commit
+	InHistory Proof = "ancestor" // the commits themselves
+	InPatches Proof = "patches"  // the patch of each commit, rebased or picked
+	InOne     Proof = "squash"   // all changes, in one commit
 )
 
-// Prove says how base has the work between the commits from and tip. It is stricter than [History.Merged]: a branch
-// without a commit of its own is merged nowhere, and what a merge commit of the branch may hold besides its parents
-// counts. from may be "" or a commit that is gone: then it is where tip left base.
-//
-// Patches are compared without white space: only InHistory means that no line can be lost with the branch.
+// Prove returns how base has the work of from..tip. It is stricter than [History.Merged]: a branch without a commit of its own
+// counts as not merged, and what a merge commit of the branch may contain besides its parents counts. If from is "" or a commit
+// that no longer exists, it is the commit at which tip left base.
 func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, error) {
 	if tip == from {
 		return "", nil
@@ -387,7 +385,7 @@ func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, erro
 	if picked, err := r.picked(ctx, base, from, tip); err != nil || picked {
 		return proven(picked, InPatches), err
 	}
-	for _, start := range []string{from, fork} { // the branch may stand on another one, or base may have been merged into it
+	for _, start := range []string{from, fork} { // the branch may be based on another one, or have merged base
 		if one, err := r.inOne(ctx, base, start, tip); err != nil || one {
 			return proven(one, InOne), err
 		}
@@ -402,7 +400,7 @@ func proven(yes bool, how Proof) Proof {
 	return ""
 }
 
-// picked reports whether base has the patch of every commit between from and tip, none of which is a merge.
+// picked reports whether base has the patch of every commit in from..tip, none of which is a merge.
 func (r History) picked(ctx context.Context, base, from, tip string) (bool, error) {
 	own, missing, err := r.cherry(ctx, base, from, tip)
 	if err != nil || own == 0 || missing > 0 {
@@ -412,26 +410,26 @@ func (r History) picked(ctx context.Context, base, from, tip string) (bool, erro
 	return merge == "" && err == nil, err
 }
 
-// inOne reports whether a commit of base changes what lies between from and tip.
+// inOne reports whether a single commit of base makes all changes of from..tip.
 func (r History) inOne(ctx context.Context, base, from, tip string) (bool, error) {
 	before, err := r.refs.TreeAt(ctx, from)
 	if err != nil {
 		return false, err
 	}
-	if after, err := r.refs.TreeAt(ctx, tip); err != nil || after == before { // nothing at all is in every base
+	if after, err := r.refs.TreeAt(ctx, tip); err != nil || after == before { // every base has an empty change
 		return false, err
 	}
 	own, missing, err := r.cherrySquashed(ctx, base, from, tip)
 	return own == 1 && missing == 0 && err == nil, err
 }
 
-// Subjects are the newest commits that tip has and other has not, a line each: who made it and what it says.
+// Subjects returns the newest commits in other..tip, without merges, one per line: abbreviated hash, author and subject.
 func (r History) Subjects(ctx context.Context, other, tip string, most int) (string, error) {
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"log", "--no-show-signature", "--no-merges", "--max-count=" + strconv.Itoa(most), "--format=%h %an: %s", "--end-of-options", tip, "^" + other, "--"}})
 }
 
-// WithConflictMarkers returns those of the files of a checkout that hold conflict markers: lines that look like one, and that the file of
-// that path has in none of the commits.
+// WithConflictMarkers returns those of the files of a checkout that hold conflict markers: lines that look like one, and that the
+// file has in none of the commits.
 func (r History) WithConflictMarkers(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
 	known := map[string]bool{}
 	for _, c := range commits {
@@ -460,10 +458,10 @@ func (r History) WithConflictMarkers(ctx context.Context, dir string, files []st
 	return left, nil
 }
 
-// maxMarked is the largest file in which marks are looked for: git itself merges no larger one line by line.
+// maxMarked is the largest file that is searched for markers: git itself does not merge larger ones line by line.
 const maxMarked = 512 << 20
 
-// readIn is the text of a file below dir, "" when it is gone, or no file of its own.
+// readIn returns the text of a file below dir, "" if it is gone or not a regular file.
 func readIn(dir, path string) (string, error) {
 	st, err := os.Lstat(filepath.Join(dir, path))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {

@@ -21,15 +21,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Hooks are the programs that git runs, and the settings that name them.
+// Hooks inspects the programs that git runs, and the settings that name them.
 type Hooks struct{ repo *Repo }
 
-// Hooks are the hooks of the main checkout that git runs when Trellis commits and pushes.
+// Hooks returns the hooks of the main checkout that git runs when Trellis commits and pushes.
 func (r Hooks) Hooks(ctx context.Context) []string {
 	return r.hooks(ctx, r.repo.Main, "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 }
 
-// hooks are those of the names that the user has.
+// hooks returns those of the named hooks that are installed.
 func (r Hooks) hooks(ctx context.Context, dir string, names ...string) (list []string) {
 	folder, err := r.repo.Line(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--git-path", "hooks"}})
 	if err != nil {
@@ -44,14 +44,14 @@ func (r Hooks) hooks(ctx context.Context, dir string, names ...string) (list []s
 	return list
 }
 
-// HookState is a hash of each file that git may run as a hook in a checkout, by its path, and of each setting that says where
-// those are. Hooks among the files of the checkout itself are left out: see ChangedHooks. Nothing is run.
+// HookState returns a hash of each file that git may run as a hook in a checkout, by path, and of each setting that names the
+// folder of hooks. Hooks among the files of the checkout itself are left out: see ChangedHooks. Nothing is run.
 func (r Hooks) HookState(dir string) (map[string]string, error) {
 	state, _, err := r.stateAndFolders(dir)
 	return state, err
 }
 
-// stateAndFolders is HookState, and the folders in which git may look for hooks.
+// stateAndFolders returns the HookState, and the folders in which git may look for hooks.
 func (r Hooks) stateAndFolders(dir string) (state map[string]string, folders []string, err error) {
 	state = map[string]string{}
 	folders, err = r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = sum([]byte(value)) })
@@ -64,8 +64,8 @@ func (r Hooks) stateAndFolders(dir string) (state map[string]string, folders []s
 	return state, folders, err
 }
 
-// ChangedHooks are the paths and settings in which the hooks of a checkout differ: from what HookState said before, and among
-// its own files from those of the commit base.
+// ChangedHooks returns the paths and settings in which the hooks of a checkout differ: from an earlier HookState, and among the
+// checkout's own files from the commit base.
 func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[string]string) (changed []string, err error) {
 	now, folders, err := r.stateAndFolders(dir)
 	all := maps.Clone(now)
@@ -86,7 +86,7 @@ func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[st
 	return changed, err
 }
 
-// changedWithin are the hooks in a folder of a checkout that are not as in the commit base.
+// changedWithin returns the hooks in a folder of a checkout that differ from the commit base.
 func (r Hooks) changedWithin(ctx context.Context, dir, folder, base string) (changed []string, err error) {
 	rel, err := filepath.Rel(dir, folder)
 	if err != nil {
@@ -109,7 +109,8 @@ func (r Hooks) changedWithin(ctx context.Context, dir, folder, base string) (cha
 	return changed, nil
 }
 
-// hookFolders are the folders in which git may look for hooks, by all settings, whatever those depend on.
+// hookFolders returns the folders where git may look for hooks by any setting, whatever its condition, and calls set for each
+// setting.
 func (r Hooks) hookFolders(dir string, set func(file, value string)) (folders []string, err error) {
 	admin, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -125,8 +126,8 @@ func (r Hooks) hookFolders(dir string, set func(file, value string)) (folders []
 	return folders, nil
 }
 
-// eachConfig goes through the files that git may read settings of a checkout from: the repository's, the worktree's, the user's,
-// and what those include. One that can't be read has none: git then says what is wrong with it.
+// eachConfig calls do for the files from which git may read settings of a checkout: the repository's, the worktree's, the user's,
+// and those that they include. A file that can't be read counts as empty: git then reports the error.
 func (r Hooks) eachConfig(admin string, do func(file string, c Config)) {
 	files := append([]string{filepath.Join(r.repo.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...)
 	const most = 100 // files; git itself gives up at a depth of 10
@@ -139,24 +140,24 @@ func (r Hooks) eachConfig(admin string, do func(file string, c Config)) {
 	}
 }
 
-// configuredHooks are the folders of hooks that a file of settings names; the last has those that are written by hand.
+// configuredHooks returns the folders of hooks that a configuration file names; the last contains the hooks written by hand.
 func (r Hooks) configuredHooks(dir string, c Config) []string {
 	folder := r.settingPath(dir, c.hooks)
-	if filepath.Base(folder) == "_" { // husky's, which call those beside it
+	if filepath.Base(folder) == "_" { // husky's folder, whose hooks call those next to it
 		return []string{folder, filepath.Dir(folder)}
 	}
 	return []string{folder}
 }
 
-// eachHook goes through the files of a folder, links followed. One that can't be read counts with what is wrong, and so does
-// a folder.
+// eachHook calls do for the files of a folder, links followed. For a file, or a folder, that can't be read, data is the error's
+// text.
 func eachHook(folder string, do func(path string, data []byte)) {
 	const long = 8 << 20
 	list, err := os.ReadDir(folder)
 	switch {
 	case absent(err), folder == "":
-		return // git finds none there either
-	case err != nil: // git runs a hook whose folder it can't list
+		return // git finds no hooks there either
+	case err != nil: // git can run a hook from a folder that can't be listed
 		do(folder, []byte(err.Error()))
 		return
 	}
@@ -182,13 +183,13 @@ func eachHook(folder string, do func(path string, data []byte)) {
 
 type hooklessKey struct{}
 
-// Hookless is a context in which git runs no hooks.
+// Hookless returns a context in which git runs no hooks.
 func Hookless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, hooklessKey{}, true)
 }
 
-// noHooks are the options of a call in such a context, and of one in the main checkout whose hooks are among its files: those are
-// of whatever branch is checked out there.
+// noHooks returns the options that disable hooks, in a Hookless context, and in the main checkout if its hooks are among its
+// files: these belong to whatever branch is checked out there.
 func (r Hooks) noHooks(ctx context.Context, c Command) []string {
 	if ctx.Value(hooklessKey{}) == nil && (c.Dir != r.repo.Main || !r.hooksWithin(c.Dir)) {
 		return nil
@@ -202,8 +203,8 @@ func (r Hooks) hooksWithin(dir string) bool {
 	return err != nil || slices.ContainsFunc(folders, func(folder string) bool { return inside(dir, folder) && !inside(r.repo.Common, folder) })
 }
 
-// configuredPaths are the paths among the files of a checkout that settings name to git: folders of hooks, and files of more
-// settings. One that is not there is made, empty, so that nobody else makes it.
+// configuredPaths returns the paths among the files of a checkout that git's settings name: folders of hooks, and files of more
+// settings. Missing ones are created, empty, so that nobody else creates them.
 func (r Hooks) configuredPaths(dir, admin string) (paths []string, err error) {
 	add := func(path string, create func(string) error) {
 		if inside(dir, path) && !inside(r.repo.Common, path) {
@@ -224,7 +225,7 @@ func (r Hooks) configuredPaths(dir, admin string) (paths []string, err error) {
 	return paths, err
 }
 
-// settingPath is a path as settings write it, seen from a folder; "" where it is in another user's home folder, or beside git itself.
+// settingPath resolves a path in the settings, seen from a folder; "" for one in another user's home or in git's own installation.
 func (r Hooks) settingPath(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, _ := r.repo.getenv("HOME")
@@ -236,7 +237,7 @@ func (r Hooks) settingPath(dir, path string) string {
 	return AbsFrom(dir, path)
 }
 
-// touch makes a file that is not there.
+// touch creates a file if it doesn't exist.
 func touch(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -248,9 +249,9 @@ func touch(path string) error {
 	return f.Close()
 }
 
-// Settings are a hash of each setting that git goes by in a checkout, by its name: keys of the repository's and the
-// user's configuration, hooks, the files below info/, and where more objects are from. What says who branches and remotes are is left out. They
-// are there to be compared with those of another time; nothing is run.
+// Settings returns a hash of each setting that affects git in a checkout, by name: keys of the repository's and the user's
+// configuration, hooks, the files below info/, and alternates. Settings of branches and remotes are left out. The result is for
+// comparison with that of another time; nothing is run.
 func (r Hooks) Settings(dir string) (map[string]string, error) {
 	admin, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -275,8 +276,8 @@ func (r Hooks) Settings(dir string) (map[string]string, error) {
 	return s, err
 }
 
-// ChangesContent reports whether a setting lets git change the content of a file when it is added: the commit then holds something else
-// than the work tree.
+// ChangesContent reports whether a setting lets git change the content of a file when it is added: the commit then differs from
+// the work tree.
 func ChangesContent(setting string) bool {
 	if strings.HasPrefix(setting, "filter.") || strings.HasPrefix(setting, "include") {
 		return true
@@ -284,7 +285,7 @@ func ChangesContent(setting string) bool {
 	return slices.Contains([]string{"info/attributes", "core.attributesfile", "core.worktree", "core.autocrlf", "core.eol", "core.symlinks"}, setting)
 }
 
-// global are the files of the user's own configuration.
+// global returns the files of the user's own configuration.
 func (r Hooks) global() []string {
 	get := func(name string) string { value, _ := r.repo.getenv(name); return value }
 	if file := get("GIT_CONFIG_GLOBAL"); file != "" {
@@ -295,7 +296,7 @@ func (r Hooks) global() []string {
 	return []string{filepath.Join(xdg, "git", "config"), filepath.Join(home, ".gitconfig")}
 }
 
-// keys adds the settings of a configuration file. One that is no valid configuration counts as a whole.
+// keys adds the settings of a configuration file. An invalid file counts as a whole.
 func keys(to map[string]string, file string) error {
 	data, err := os.ReadFile(file)
 	if absent(err) {
@@ -336,11 +337,11 @@ func digest(to map[string]string, name, file string) error {
 	return err
 }
 
-// absent reports whether an error says that nothing is at a path, also where something else than a folder is on the way to it, as
-// with hooks that are a link to /dev/null. Git takes both for the same.
+// absent reports whether an error means that nothing exists at a path, also if something other than a folder is on the way to it,
+// as with hooks that are a link to /dev/null. Git treats both alike.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// sum is enough of a hash to tell that something was changed.
+// sum returns enough of a hash to detect a change.
 func sum(data []byte) string {
 	h := sha256.Sum256(data)
 	return hex.EncodeToString(h[:8])

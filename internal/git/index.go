@@ -20,15 +20,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Index is what a checkout is compared with: its index, and how its files differ.
+// Index reads and writes the indexes of checkouts, and compares checkouts with them.
 type Index struct {
 	repo   *Repo
 	refs   Refs
 	stores ObjectStores
 }
 
-// Tree is the name of the tree that an index file makes, "" when that takes more than a look: it has conflicts, or git alone
-// can read it.
+// Tree returns the name of the tree that an index file makes, "" if only git can tell: it has conflicts or intent-to-add entries,
+// or only git can read it.
 func (r Index) Tree(file string) string {
 	newHash, size := r.repo.hashes()
 	list, err := entriesOf(file, size)
@@ -38,7 +38,7 @@ func (r Index) Tree(file string) string {
 	return hex.EncodeToString(treeOf(list, 0, newHash))
 }
 
-// Staged is the tree that the index of a checkout makes, "" when that takes more than a look.
+// Staged returns the tree that the index of a checkout makes, "" if only git can tell.
 func (r Index) Staged(dir string) string {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func (r Index) Staged(dir string) string {
 	return r.Tree(filepath.Join(gitDir, "index"))
 }
 
-// Unhide makes git look again at tracked files that it was told not to look at (assume-unchanged, skip-worktree),
-// and returns them. Files that a sparse checkout leaves out stay out.
+// Unhide makes git check tracked files again that it was told not to check (assume-unchanged, skip-worktree), and returns them.
+// Files that a sparse checkout leaves out stay out.
 func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -83,14 +83,14 @@ func (r Index) updateIndex(ctx context.Context, dir, option string, paths []stri
 	return r.repo.Do(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", option, "-z", "--stdin"}, Stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
 }
 
-// Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
+// Ignored returns the paths of a checkout that git ignores, without the excluded ones; folders end in /.
 func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]string, error) {
 	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args})
 	return nulls(out), err
 }
 
-// IsBuildArtifact reports whether a path has a name that builds, installers or test runs give to what they make.
+// IsBuildArtifact reports whether a path has a name that builds, installers or test runs give to the files they create.
 func IsBuildArtifact(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",
@@ -102,16 +102,16 @@ func IsBuildArtifact(name string) bool {
 	return slices.Contains([]string{".pyc", ".o", ".a", ".so", ".class", ".log", ".tmp", ".swp", ".egg-info", ".tsbuildinfo", ".test", ".out"}, filepath.Ext(name))
 }
 
-// Ignores reports whether git ignores what lies in a folder of a checkout, which need not be there. folder is given from the checkout's
-// top.
+// Ignores reports whether git ignores the content of a folder of a checkout. The folder is relative to the checkout's root and
+// need not exist.
 func (r Index) Ignores(ctx context.Context, dir, folder string) (bool, error) {
 	_, code, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"check-ignore", "-q", "--", folder + "/any/"}, Accept: []int{1}})
 	return code == 0, err
 }
 
-// freshIndex is the index of a checkout with nothing in it that its writer could lie about: what it says of how files look,
-// and of the trees that they make up, is left out, and git looks at all files that Trellis does not know better. Paths that
-// are there and that git was told not to look at are returned. What was added in the sandbox is as if it were meant to be.
+// freshIndex returns the index of a checkout without anything that its writer could have forged: stat data and cached trees are
+// left out, so that git checks all files that Trellis has not seen itself. It also returns the existing paths that the index told
+// git not to check. Entries whose content was added in the sandbox become intent-to-add entries.
 func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte, hidden []string, err error) {
 	list, err := r.entries(ctx, dir, gitDir)
 	if err != nil || list == nil {
@@ -136,7 +136,7 @@ func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 	return indexOf(list, newHash), hidden, nil
 }
 
-// meantOnly turns entries whose content was added in the sandbox, and is not in the repository, into such as git add -N makes.
+// meantOnly turns entries whose content was added in the sandbox, and is missing in the repository, into intent-to-add entries.
 func (r Index) meantOnly(ctx context.Context, gitDir string, list []entry) error {
 	own, err := r.onlyOwn(ctx, gitDir, list)
 	if err != nil || len(own) == 0 {
@@ -151,8 +151,8 @@ func (r Index) meantOnly(ctx context.Context, gitDir string, list []entry) error
 	return err
 }
 
-// onlyOwn are the objects of entries that were added in the sandbox of a worktree and that the repository does not have. Git
-// adds there again what the repository has already where it can't touch the file that it is in.
+// onlyOwn returns the objects of entries that were added in the sandbox of a worktree and that the repository doesn't have. Git
+// also adds objects there that the repository has, where it can't touch the file that holds them.
 func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
 	own, asked := r.stores.ownLoose(gitDir), map[string]bool{}
 	for _, e := range list {
@@ -170,7 +170,7 @@ func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[st
 	return asked, err
 }
 
-// emptyBlob is the name of the blob that git gives to files of which it knows no content. It is made where it is missing.
+// emptyBlob returns the name of the empty blob, which git gives to intent-to-add entries. The blob is written if it is missing.
 func (r Index) emptyBlob() ([]byte, error) {
 	newHash, _ := r.repo.hashes()
 	hash := nameOf("blob", nil, newHash)
@@ -201,7 +201,7 @@ func (r Index) entries(ctx context.Context, dir, gitDir string) ([]entry, error)
 	return list, err
 }
 
-// askEntries are the entries of an index that git alone can read.
+// askEntries returns the entries of an index that only git can read.
 func (r Index) askEntries(ctx context.Context, dir string, env ...string) ([]entry, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
 	if err != nil {
@@ -210,7 +210,7 @@ func (r Index) askEntries(ctx context.Context, dir string, env ...string) ([]ent
 	return parseStaged(out)
 }
 
-// gitlinks are the paths of the index of a call at which git looks for a repository.
+// gitlinks returns the submodule paths in the index that a call uses: git looks for repositories there.
 func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []string, err error) {
 	file := filepath.Join(gitDir, "index")
 	if own, ok := proc.Getenv(c.Env, "GIT_INDEX_FILE"); ok {
@@ -226,11 +226,11 @@ func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []
 			paths = append(paths, e.path)
 		}
 	}
-	return slices.Compact(paths), err // one in conflict stands there once for each side
+	return slices.Compact(paths), err // a path in conflict is listed once for each side
 }
 
-// PopulatedSubmodules returns the folders of a checkout that its index has as submodules and that hold files but no repository: git
-// lists, adds and saves nothing of what is in them.
+// PopulatedSubmodules returns the folders of a checkout that are submodules in its index and hold files but no repository: git
+// does not list, add or save anything in them.
 func (r Index) PopulatedSubmodules(ctx context.Context, dir string) (folders []string, err error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -243,7 +243,7 @@ func (r Index) PopulatedSubmodules(ctx context.Context, dir string) (folders []s
 	for _, path := range links {
 		folder := filepath.Join(dir, filepath.FromSlash(path))
 		if st, err := os.Lstat(folder); err != nil || !st.IsDir() {
-			continue // git sees that itself
+			continue // git reports that itself
 		}
 		list, err := os.ReadDir(folder)
 		if err != nil {
@@ -256,8 +256,8 @@ func (r Index) PopulatedSubmodules(ctx context.Context, dir string) (folders []s
 	return folders, nil
 }
 
-// renewIndex makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote
-// last for Trellis. Hands that worked there in between may have written it.
+// renewIndex rewrites the index of a run's worktree before git uses it, unless it is the one that git last wrote for Trellis:
+// programs that ran there in between may have written it.
 func (r Index) renewIndex(ctx context.Context, c Command) error {
 	gitDir, ok := r.runIndex(ctx, c)
 	if !ok || r.repo.seen.same(gitDir) {
@@ -275,8 +275,8 @@ func (r Index) renewIndex(ctx context.Context, c Command) error {
 	return nil
 }
 
-// EndRun takes back what programs kept beside the files of a worktree while a run was at work there: what they only staged
-// becomes what is in the files, and their objects are removed. The context is that of the run.
+// EndRun removes the data that programs kept beside the files of a worktree during a run: entries that they only staged get the
+// content of the files, and their objects are removed. The context is that of the run.
 func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 	if m.Path == "" {
 		return nil
@@ -298,7 +298,7 @@ func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 	return r.stores.dropOwn(m.Admin)
 }
 
-// runIndex is the git directory of the worktree of a run, in a call that goes by the index there.
+// runIndex returns the git directory of a run's worktree, and whether the call uses the index there.
 func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
 	m, run := ctx.Value(worktreeKey{}).(WorktreeID)
 	own := slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
@@ -309,15 +309,15 @@ func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool)
 	return gitDir, err == nil && gitDir != r.repo.Common
 }
 
-// noteIndex remembers the index that a call wrote.
+// noteIndex records the index that a call wrote.
 func (r Index) noteIndex(ctx context.Context, c Command) {
 	if gitDir, ok := r.runIndex(ctx, c); ok && c.Write {
 		r.repo.seen.wrote(gitDir)
 	}
 }
 
-// replaceIndex puts an index in the place of that of a worktree, and removes what was added in the sandbox. Both are done under git's
-// lock: no program adds in between what the index then names and nobody has.
+// replaceIndex replaces the index of a worktree and removes the objects that were added in the sandbox. Both are done under git's
+// lock, so that no program adds an object in between that the index then names but nobody has.
 func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
 	lock := filepath.Join(gitDir, "index.lock")
 	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -341,7 +341,7 @@ func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
 	return r.stores.emptyOwn(gitDir)
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -351,7 +351,7 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// EmbeddedRepos returns the repositories within a checkout that are no submodules.
+// EmbeddedRepos returns the repositories within a checkout that are not submodules.
 func (r Index) EmbeddedRepos(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: args})
@@ -383,8 +383,8 @@ func (r Index) EmbeddedRepos(ctx context.Context, dir string, env, exclude []str
 	return list, nil
 }
 
-// StateOf is how the checkout at dir looks, the excluded paths aside. A change of the content of a file that was changed
-// before shows too.
+// StateOf returns the state of the checkout at dir, without the excluded paths. It also differs if a file that had been changed
+// before is changed again.
 func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
 	if l.head, err = r.refs.Head(ctx, dir); err != nil {
 		return l, err
@@ -402,8 +402,9 @@ func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l Wo
 	return l, err
 }
 
-// Digest tells whether a checkout holds the same files as at another moment, ignored ones and the excluded paths aside: what is as in
-// the index by its content, all else by size and time. It is "" where other repositories are in it whose files git does not tell.
+// Digest returns a hash that is the same as long as a checkout holds the same files, ignored ones and the excluded paths aside:
+// files as in the index count by content, all others by size and time. It is "" if the checkout contains other repositories, whose
+// files git does not list.
 func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (string, error) {
 	list, err := r.status(ctx, dir, "all", Pathspec(exclude))
 	if err != nil {
@@ -416,7 +417,7 @@ func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (strin
 	sum := sha256.New()
 	for _, line := range nulls(staged) {
 		fmt.Fprintf(sum, "%q\n", line)
-		if _, path, _ := strings.Cut(line, "\t"); line[0] != 'H' { // git was told not to look at it, or has a conflict there
+		if _, path, _ := strings.Cut(line, "\t"); line[0] != 'H' { // not checked by git, or in conflict
 			fmt.Fprintf(sum, "%q\n", Entry{Path: path}.state(dir))
 		}
 	}
@@ -429,13 +430,13 @@ func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (strin
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
-// clean when it is empty.
+// Status returns the uncommitted paths of a checkout, without ignored files and the excluded paths. It is empty if the checkout is
+// clean.
 func (r Index) Status(ctx context.Context, dir string, exclude ...string) ([]Entry, error) {
 	return r.StatusOf(ctx, dir, Pathspec(exclude))
 }
 
-// StatusOf is Status of what a pathspec names.
+// StatusOf is Status for the paths that a pathspec selects.
 func (r Index) StatusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
 	return r.status(ctx, dir, "normal", pathspec)
 }
@@ -452,7 +453,7 @@ func (r Index) status(ctx context.Context, dir, untracked string, pathspec []str
 	return parseStatus(out)
 }
 
-// WriteFresh writes a fresh index of a checkout to a file.
+// WriteFresh writes the fresh index of a checkout to a file, see freshIndex.
 func (r Index) WriteFresh(ctx context.Context, dir, file string) error {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -465,7 +466,7 @@ func (r Index) WriteFresh(ctx context.Context, dir, file string) error {
 	return os.WriteFile(file, data, 0o600)
 }
 
-// Learn notes what a private index says of the files of a checkout. What can't be read is not remembered.
+// Learn caches the state of the files of a checkout as a private index has it. An index that can't be read is ignored.
 func (r Index) Learn(dir, index string, started time.Time) {
 	_, size := r.repo.hashes()
 	if list, err := entriesOf(index, size); err == nil {

@@ -24,9 +24,9 @@ type entry struct {
 	path  string
 	mode  uint32
 	hash  []byte
-	stat  []byte // of the file when its content had that hash, as git writes it down; nil when nothing is known of it
+	stat  []byte // stat data, in git's format, of the file when its content had that hash; nil if unknown
 	flags uint16
-	more  uint16 // flags of version 3
+	more  uint16 // extended flags, of index version 3
 }
 
 func (e entry) conflict() bool { return e.flags&stages != 0 }
@@ -50,7 +50,7 @@ func (e entry) append(b []byte) []byte {
 	return append(b, make([]byte, padded(len(b)-begin)-(len(b)-begin))...)
 }
 
-// isIn reports whether a checkout has an entry's content, and notes how the file looks, nil for what is no file with that content.
+// isIn reports whether a checkout's file has the content of the entry. It sets e.stat to the file's stat data, or nil.
 func (e *entry) isIn(dir string, h hash.Hash, buffer []byte) (bool, error) {
 	e.stat = nil
 	if e.mode == gitlinkMode || e.more&skipped != 0 {
@@ -86,7 +86,7 @@ func (e *entry) isIn(dir string, h hash.Hash, buffer []byte) (bool, error) {
 	return true, nil
 }
 
-// statOf is how a file looks, as git writes it down.
+// statOf returns the stat data of a file in git's format.
 func statOf(st fs.FileInfo, mode uint32) []byte {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -102,19 +102,19 @@ func statOf(st fs.FileInfo, mode uint32) []byte {
 
 // Flags of an entry.
 const (
-	unchanged = 1 << 15 // git was told not to look at it
-	longEntry = 1 << 14 // it has more flags
+	unchanged = 1 << 15 // assume-unchanged: git was told not to check the file
+	longEntry = 1 << 14 // has extended flags
 	stages    = 3 << 12 // not 0: a side of a conflict
 	nameMask  = 1<<12 - 1
 
-	skipped = 1 << 14 // in more: a sparse checkout leaves it out, or git was told so
-	meant   = 1 << 13 // in more: to be added later, of which git knows no content
+	skipped = 1 << 14 // in more: skip-worktree, set by a sparse checkout or by hand
+	meant   = 1 << 13 // in more: intent to add, git has no content for it
 )
 
 const statSize = 40 // bytes
 
-// entriesOf are those of an index file of version 2 or 3, of a repository whose hashes have so many bytes; errAskGit for another
-// one. One that is not there has none.
+// entriesOf returns the entries of an index file of version 2 or 3, in a repository whose hashes have size bytes, and none if the
+// file doesn't exist. It returns errAskGit for any other file.
 func entriesOf(file string, size int) ([]entry, error) {
 	data, err := durable.ReadBelow(filepath.Dir(file), filepath.Base(file), maxOutput)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func entriesOf(file string, size int) ([]entry, error) {
 	return list, extensions(data)
 }
 
-// indexEntry is the first entry of data and its length, 0 when it is not whole.
+// indexEntry returns the first entry of data and its length, which is 0 if the entry is incomplete.
 func indexEntry(data []byte, size int) (e entry, n int) {
 	const modeAt = 24
 	name := statSize + size + 2
@@ -155,17 +155,17 @@ func indexEntry(data []byte, size int) (e entry, n int) {
 	}
 	long := bytes.IndexByte(data[name:], 0)
 	n = padded(name + long)
-	if long < 0 || n > len(data) || min(long, nameMask) != int(e.flags&nameMask) { // git goes by the length that is written there
+	if long < 0 || n > len(data) || min(long, nameMask) != int(e.flags&nameMask) { // git uses the length in the flags
 		return e, 0
 	}
 	e.path = string(data[name : name+long])
 	return e, n
 }
 
-// padded is the length of an entry with the zeros behind it: one to eight.
+// padded returns the length of an entry of n bytes with its padding of one to eight zeros.
 func padded(n int) int { return (n + 8) &^ 7 }
 
-// indexOf is the file of an index with those entries and nothing else.
+// indexOf returns an index file with these entries and nothing else.
 func indexOf(list []entry, newHash func() hash.Hash) []byte {
 	version := uint32(2)
 	if slices.ContainsFunc(list, func(e entry) bool { return e.more != 0 }) {
@@ -181,10 +181,10 @@ func indexOf(list []entry, newHash func() hash.Hash) []byte {
 	return h.Sum(b)
 }
 
-// extensions looks whether those behind the entries can be left aside.
+// extensions returns errAskGit unless the extensions behind the entries can be ignored.
 func extensions(data []byte) error {
 	for len(data) > 0 {
-		if len(data) < 8 || data[0] < 'A' || data[0] > 'Z' { // small letters: not to be understood without it
+		if len(data) < 8 || data[0] < 'A' || data[0] > 'Z' { // lower case: the index can't be understood without it
 			return errAskGit
 		}
 		size := int(binary.BigEndian.Uint32(data[4:]))
@@ -196,7 +196,7 @@ func extensions(data []byte) error {
 	return nil
 }
 
-// parseStaged reads what git ls-files -v --stage -z says: a letter, which is a small one where git was told not to look at a file,
+// parseStaged parses the output of git ls-files -v --stage -z: a letter, in lower case where git was told not to check the file,
 // mode, hash, stage and path.
 func parseStaged(out string) (list []entry, err error) {
 	for _, line := range nulls(out) {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// lockContended reports whether git met a lock that another process holds.
+// lockContended reports whether git failed because another process holds a lock.
 func lockContended(err error) bool {
 	var e *Error
 	return errors.Is(err, errLocked) || errors.As(err, &e) && (strings.Contains(e.Stderr, ".lock") || strings.Contains(e.Stderr, "packed-refs.new")) &&
@@ -27,20 +27,20 @@ func lockContended(err error) bool {
 }
 
 const (
-	lockPatience = 10 * time.Second       // how long locks of others are waited for
-	lockGlance   = 250 * time.Millisecond // longest time between two looks
-	staleAfter   = 3 * time.Second        // a lock that stands so long, and nobody is there who could hold it, is a dead process's
+	lockPatience = 10 * time.Second       // longest time to wait for locks of others
+	lockGlance   = 250 * time.Millisecond // longest pause between two attempts
+	staleAfter   = 3 * time.Second        // age at which a lock that no running process can hold counts as left by a killed one
 )
 
-// RetryLocked does something again while other processes hold git's locks. One of own that stays for a while, that
-// nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
-// left by one that was killed, and is removed.
+// RetryLocked calls do again while it fails because other processes hold git's locks, for at most lockPatience. A lock in own is
+// removed as left by a killed process if it stays for longer than staleAfter, no process has it open, and it is older than every
+// git process at work in a checkout of the repository.
 func RetryLocked(ctx context.Context, own []string, do func() error) error {
 	end := time.Now().Add(lockPatience)
 	standing := map[string]lockFile{}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
 		err := do()
-		if !lockContended(err) || time.Now().After(end) { // who waits around a wait gives up with it
+		if !lockContended(err) || time.Now().After(end) { // a RetryLocked around this one gives up too
 			return err
 		}
 		for _, path := range own {
@@ -52,14 +52,14 @@ func RetryLocked(ctx context.Context, own []string, do func() error) error {
 	}
 }
 
-// lockFile is a lock as it was found, since when it is there (the clock of the file system may be wrong), and who may
-// hold it: has been at work ever since.
+// lockFile is a lock as it was found: its modification time, the time since when it is known (the clock of the file system may be
+// wrong), and the processes that may hold it because they have been running ever since.
 type lockFile struct {
 	made, since time.Time
 	holders     map[int]bool
 }
 
-// removeStale removes the lock when it is still the one that was found long ago, and whoever made it is gone.
+// removeStale removes the lock if it is the same as staleAfter ago and no process that may have created it is left.
 func (l lockFile) removeStale(path string) lockFile {
 	st, err := os.Lstat(path)
 	switch {
@@ -73,12 +73,12 @@ func (l lockFile) removeStale(path string) lockFile {
 	now := lockHolders(path)
 	maps.DeleteFunc(l.holders, func(pid int, _ bool) bool { return !now[pid] })
 	if len(l.holders) == 0 && !isOpen(path) {
-		os.Remove(path) // if that fails, git says what is wrong
+		os.Remove(path) // if that fails, git reports the error
 	}
 	return l
 }
 
-// ownLocks are the locks in a linked worktree that nobody but its owner takes.
+// ownLocks returns the locks in a linked worktree that only its owner takes.
 func (r *Repo) ownLocks(gitDir, branch string) []string {
 	if gitDir == r.Common {
 		return nil
@@ -96,8 +96,8 @@ func (r *Repo) branchLock(branch string) string {
 
 var errLocked = errors.New("git holds a lock in the worktree")
 
-// Unlock removes the locks of a linked worktree that a killed git left, which would keep everybody else there from
-// working. It waits for those that somebody holds, but not for ever.
+// Unlock removes the locks of a linked worktree that a killed git process left, since they would block everybody else there. It
+// waits for locks that a process holds, for at most lockPatience, and then returns nil.
 func (r *Repo) Unlock(ctx context.Context, dir string) error {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
@@ -116,8 +116,8 @@ func (r *Repo) Unlock(ctx context.Context, dir string) error {
 	return err
 }
 
-// lockHolders are the processes that may hold a lock of a repository: those of git that work in one of its checkouts. Daemons
-// of git take none for long. Where the system does not tell in which folder a process works, all of git count.
+// lockHolders returns the processes that may hold a lock of a repository: the git processes that work in one of its checkouts,
+// except daemons, which hold no lock for long. Where the system doesn't tell working directories, all git processes count.
 func lockHolders(lock string) map[int]bool {
 	pids, err := os.ReadDir("/proc")
 	if _, tells := os.Stat("/proc/self/cwd"); err != nil || tells != nil {
@@ -137,14 +137,14 @@ func lockHolders(lock string) map[int]bool {
 	return found
 }
 
-// checkouts are the folders of a repository in which git works, by the path of a lock in its common directory.
+// checkouts returns the folders of a repository in which git works, given the path of a lock in its common directory.
 func checkouts(lock string) []string {
 	common := filepath.Dir(lock)
 	for !isGitDir(common) && common != filepath.Dir(common) {
 		common = filepath.Dir(common)
 	}
 	list := []string{common, filepath.Dir(common)}
-	links, _ := filepath.Glob(filepath.Join(common, "worktrees", "*", "gitdir")) // the pattern is a good one
+	links, _ := filepath.Glob(filepath.Join(common, "worktrees", "*", "gitdir")) // the pattern is valid
 	for _, link := range links {
 		if to, err := os.ReadFile(link); err == nil {
 			list = append(list, filepath.Dir(AbsFrom(filepath.Dir(link), strings.TrimSpace(string(to)))))
@@ -162,9 +162,9 @@ func isGit(dir string) bool {
 	return err == nil && !bytes.Contains(args, []byte("daemon"))
 }
 
-// gitProcesses are all processes of git, by ps.
+// gitProcesses returns all git processes, as listed by ps.
 func gitProcesses() map[int]bool {
-	out, _ := exec.Command("ps", "-axo", "pid=,args=").Output() // none: then the lock's age alone tells
+	out, _ := exec.Command("ps", "-axo", "pid=,args=").Output() // on an error only the lock's age counts
 	found := map[int]bool{}
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
@@ -178,19 +178,19 @@ func gitProcesses() map[int]bool {
 	return found
 }
 
-// isOpen reports whether some process has a file open. Nobody is known to where the system does not tell.
+// isOpen reports whether some process has a file open; false where the system doesn't tell.
 func isOpen(path string) bool {
-	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is a good one
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid
 	return slices.ContainsFunc(fds, func(fd string) bool {
 		at, err := os.Readlink(fd)
 		return err == nil && at == path
 	})
 }
 
-// exclusively does something that only one process of Trellis may do at a time in a repository.
+// exclusively calls do while it holds the repository's lock, which only one Trellis process at a time can hold.
 func (r *Repo) exclusively(ctx context.Context, do func() error) error {
 	self := proc.Self()
-	common, err := filepath.EvalSymlinks(r.Common) // .git may be a link, and locks follow none
+	common, err := filepath.EvalSymlinks(r.Common) // .git may be a link, and locks are opened without following links
 	if err != nil {
 		return err
 	}
@@ -201,12 +201,12 @@ func (r *Repo) exclusively(ctx context.Context, do func() error) error {
 	return errors.Join(do(), lock.Unlock())
 }
 
-// retryDelay is how long it is waited before git is called again.
+// retryDelay is the pause before git is called again.
 const retryDelay = 50 * time.Millisecond
 
-// Retry does something that looks for its own effect first once more when git failed at it: what keeps a call from its
-// end (no memory, no process to be had, a kill) is mostly gone at the next. Locks of others have their own patience, and
-// what took too long would do so again. Where others make and remove worktrees it takes more than two.
+// Retry calls do again if git failed in it; do has to check first whether its effect is there already. What makes a call fail (no
+// memory, no free process, a kill) is mostly over at the second try. Timeouts are not retried, since they would happen again;
+// contended locks are left to RetryLocked. Where other processes create and remove worktrees it takes up to ten tries.
 func Retry(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -223,11 +223,11 @@ func Retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// worktreeRace reports whether git met a worktree that another process was making or removing at that moment: many of its
-// commands look at all there are, and others tidy up what looks unfinished.
+// worktreeRace reports whether git failed at a worktree that another process was creating or removing at that moment: many git
+// commands read all worktrees, and some prune those that look unfinished.
 func worktreeRace(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
 
-// rewind makes a call ready to be made once more. An index of its own is nobody else's, nor is a lock on it.
+// rewind prepares a call to be repeated. It removes the lock of a private index, which no other process uses.
 func rewind(c Command) error {
 	for _, v := range c.Env {
 		if index, ok := strings.CutPrefix(v, "GIT_INDEX_FILE="); ok {
@@ -241,8 +241,8 @@ func rewind(c Command) error {
 	return nil
 }
 
-// Failed reports whether an error tells that git could not do something, or that repository or worktree are not as they
-// have to be: what a person mends there.
+// Failed reports whether an error means that git could not do something, or that the repository or a worktree is not in the
+// required state: something that a person repairs there.
 func Failed(err error) bool {
 	for _, is := range []error{ErrNoRepository, ErrBare, ErrNoCommit, ErrNotFound, ErrNothing, ErrNoWorktree} {
 		if errors.Is(err, is) {

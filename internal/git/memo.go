@@ -2,8 +2,8 @@ package git
 
 import "sync"
 
-// memo remembers what a commit holds, which never changes: the zero value is empty. A task is looked at in each of its phases, and
-// asking git each time would be much of what Trellis itself costs.
+// memo caches facts that never change, such as the files of a commit. The zero value is empty. A task is inspected in each of its
+// phases; asking git each time would take much of the time that Trellis itself needs.
 type memo[V any] struct {
 	mu    sync.Mutex
 	known map[string]V
@@ -16,7 +16,7 @@ func (m *memo[V]) recall(key string) (V, bool) {
 	return v, ok
 }
 
-// keep forgets all else when there are most: those that count are of the tasks that run now.
+// keep stores v. If most entries are stored, it drops all of them first: only those of running tasks matter.
 func (m *memo[V]) keep(key string, v V, most int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,29 +11,29 @@ import (
 	"strings"
 )
 
-// Modules are submodules.
+// Modules finds and fetches submodules.
 type Modules struct {
 	repo   *Repo
 	author Author
 }
 
-// Module is a submodule as Trellis works in it: the repository of the main checkout's submodule, of which a worktree
-// of that name has a worktree in its turn. So branches and backups of it outlive the worktree. Its methods are those
-// of any repository; dir is where the submodule is checked out.
+// Module is a submodule as Trellis works in it. Its repository is that of the submodule in the main checkout; the submodule in a
+// worktree is a worktree of that repository, so that its branches and backups outlive the superproject's worktree. The methods are
+// those of any repository; dir is where the submodule is checked out.
 type Module struct {
 	*Repo
 	Path string // in the checkout, slash-separated
-	Base string // the commit that the superproject has of it
+	Base string // commit that the superproject records for it
 }
 
-// Dir is the submodule's folder in a checkout of the superproject.
+// Dir returns the submodule's folder in a checkout of the superproject.
 func (m *Module) Dir(checkout string) string {
 	return filepath.Join(checkout, filepath.FromSlash(m.Path))
 }
 
-// Module finds the submodule that a commit has at path, and sees to it that its repository is there with that
-// commit: the main checkout's own, or else one that is fetched into the place where git looks for it. The network
-// is asked only for what is not there. What git says about a failure is in the error.
+// Module returns the submodule that a commit has at path, and makes sure that its repository exists and has that submodule commit:
+// it is the main checkout's, or is fetched into the place where git expects it. The network is used only for missing objects. The
+// error contains git's message.
 func (r Modules) Module(ctx context.Context, commit, path string) (*Module, error) {
 	m, err := r.module(ctx, commit, path)
 	if err != nil {
@@ -61,12 +61,12 @@ func (r Modules) module(ctx context.Context, commit, path string) (*Module, erro
 	return m, m.fetch(ctx, base)
 }
 
-// ModuleCommit is the commit of the submodule at path that a commit names, "" when it has none there.
+// ModuleCommit returns the commit that a commit records for the submodule at path, "" if there is no submodule.
 func (r Modules) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
 	return r.GitlinkIn(ctx, Command{Dir: r.repo.Main}, commit, path)
 }
 
-// GitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
+// GitlinkIn returns the commit that a commit or a tree records for the submodule at path, "" if there is no submodule.
 func (r Modules) GitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
 	list, err := r.repo.lsTree(ctx, c, tree, nil, path)
 	if len(list) > 0 && list[0].mode == gitlinkMode {
@@ -75,8 +75,8 @@ func (r Modules) GitlinkIn(ctx context.Context, c Command, tree, path string) (s
 	return "", err
 }
 
-// ModuleBranch is the branch that .gitmodules of a commit names for the submodule at path, "" for none, "." for one that is
-// called as the superproject's.
+// ModuleBranch returns the branch that .gitmodules of a commit names for the submodule at path: "" for none, "." for one with the
+// name of the superproject's branch.
 func (r Modules) ModuleBranch(ctx context.Context, commit, path string) (string, error) {
 	name, err := r.moduleName(ctx, commit, path)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r Modules) ModuleBranch(ctx context.Context, commit, path string) (string,
 	return strings.TrimSpace(out), err
 }
 
-// moduleRepo is the repository of the submodule at path.
+// moduleRepo returns the repository of the submodule at path, after fetching it if it is missing.
 func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
 	if sub, err := openAt(filepath.Join(r.repo.Main, filepath.FromSlash(path))); err != nil || sub != nil {
 		return sub, err
@@ -105,7 +105,7 @@ func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, er
 	return r.moduleAt(common)
 }
 
-// moduleName is what .gitmodules of a commit calls the submodule at path.
+// moduleName returns the name of the submodule at path in .gitmodules of a commit.
 func (r Modules) moduleName(ctx context.Context, commit, path string) (string, error) {
 	const none = 1
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, Accept: []int{none}})
@@ -122,8 +122,8 @@ func (r Modules) moduleName(ctx context.Context, commit, path string) (string, e
 	return "", fmt.Errorf("%w: .gitmodules of %s has no submodule at %s", ErrNotFound, commit, path)
 }
 
-// fetchModule makes the repository of a submodule as git does, but for its checkout in the main one, which nobody asked
-// for. It appears at once and whole.
+// fetchModule creates the repository of a submodule as git does, except for a checkout in the main one, which nobody asked for. It
+// appears atomically.
 func (r Modules) fetchModule(ctx context.Context, name, path, common string) error {
 	if isGitDir(common) {
 		return nil
@@ -152,14 +152,14 @@ func (r Modules) fetchModule(ctx context.Context, name, path, common string) err
 	return os.Rename(temp, common)
 }
 
-// Has reports whether a commit is there.
+// Has reports whether the repository has a commit.
 func (r Modules) Has(ctx context.Context, commit string) (bool, error) {
 	const gone, broken = 1, 128
 	_, code, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "-e", commit + "^{commit}"}, Accept: []int{gone, broken}})
 	return code == 0, err
 }
 
-// fetch asks origin for a commit.
+// fetch fetches a commit from origin.
 func (m *Module) fetch(ctx context.Context, commit string) error {
 	get := func(what ...string) error {
 		args := append([]string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "origin"}, what...)
@@ -169,11 +169,11 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 	if there, hasErr := m.Modules().Has(ctx, commit); err != nil || hasErr != nil || there {
 		return errors.Join(err, hasErr)
 	}
-	return get(commit) // which no branch holds any more
+	return get(commit) // no branch contains it any more
 }
 
-// personally is the environment for commits in a submodule: by whoever commits in the superproject, if the submodule's
-// own settings do not say.
+// personally returns the environment for commits in a submodule: with the identity of the superproject, unless the submodule's own
+// settings have one.
 func (r Modules) personally(ctx context.Context, sub *Repo) []string {
 	env := r.repo.Env
 	if env == nil {
@@ -192,8 +192,8 @@ func (r Modules) personally(ctx context.Context, sub *Repo) []string {
 	return append(env[:len(env):len(env)], "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+mail)
 }
 
-// moduleAt is the repository of a submodule whose git directory is given. Its main checkout is that of the main
-// checkout, or the directory itself when it is not checked out there.
+// moduleAt returns the repository of a submodule whose git directory is given. Its Main is the submodule in the main checkout, or
+// the git directory itself if the submodule is not checked out there.
 func (r Modules) moduleAt(common string) (*Repo, error) {
 	common, err := filepath.EvalSymlinks(common)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r Modules) moduleAt(common string) (*Repo, error) {
 	return sub, nil
 }
 
-// Inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
+// Inner returns the submodules of a checkout that are worktrees, as Trellis creates them; see [Module].
 func (r Modules) Inner(ctx context.Context, dir string) (list []Module, err error) {
 	dir = clean(dir)
 	err = r.eachModule(func(sub *Repo) error {
@@ -224,7 +224,7 @@ func (r Modules) Inner(ctx context.Context, dir string) (list []Module, err erro
 	return list, nil
 }
 
-// eachModule calls do with the repository of each submodule that is here, checked out or not.
+// eachModule calls do with the repository of each submodule that exists here, checked out or not.
 func (r Modules) eachModule(do func(sub *Repo) error) error {
 	root := filepath.Join(r.repo.Common, "modules")
 	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +245,7 @@ func (r Modules) eachModule(do func(sub *Repo) error) error {
 	})
 }
 
-// modulesIn are the worktrees of a submodule's repository that are in dir.
+// modulesIn returns the worktrees of a submodule's repository that are in dir.
 func modulesIn(ctx context.Context, sub *Repo, dir string) (list []Module, err error) {
 	all, err := sub.Worktrees().List(ctx)
 	for _, w := range all {
@@ -256,7 +256,7 @@ func modulesIn(ctx context.Context, sub *Repo, dir string) (list []Module, err e
 	return list, err
 }
 
-// removeInner takes away what worktrees of submodules are in one that is to be removed: their branches stay.
+// removeInner removes the worktrees of submodules that are in a worktree at path. Their branches stay.
 func (r Modules) removeInner(ctx context.Context, path string) error {
 	list, err := r.Inner(ctx, path)
 	for _, m := range list {
@@ -267,7 +267,7 @@ func (r Modules) removeInner(ctx context.Context, path string) error {
 	return err
 }
 
-// Below are those of the paths that are in a submodule, as it calls them.
+// Below returns those of the paths that are in the submodule, relative to it.
 func (m *Module) Below(paths []string) (list []string) {
 	for _, p := range paths {
 		if rest, ok := strings.CutPrefix(p, m.Path+"/"); ok {

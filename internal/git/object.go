@@ -15,8 +15,7 @@ import (
 	"strings"
 )
 
-// loose reads the tree and the parents of a commit that lies in a file of its own, as those do that were made lately.
-// errAskGit for all others.
+// loose returns the tree and the parents of a commit that is a loose object, as recent ones are. It returns errAskGit for others.
 func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 	const long = 1 << 20
 	if !isHash(commit) {
@@ -46,13 +45,13 @@ func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 	return tree, parents, nil
 }
 
-// isHash reports whether a name of a commit is its whole hash.
+// isHash reports whether the name of a commit is its full hash.
 func isHash(name string) bool {
 	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// treeOf is the name of the tree of entries that lie in one folder, whose path takes up the first skip bytes of theirs. An index is
-// sorted so that trees come out sorted, too.
+// treeOf returns the name of the tree of entries in one folder, whose path takes up the first skip bytes of their paths. Because
+// an index is sorted, the trees come out sorted, too.
 func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
 	var b bytes.Buffer
 	for len(list) > 0 {
@@ -72,7 +71,7 @@ func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
 	return nameOf("tree", b.Bytes(), newHash)
 }
 
-// nameOf is what git calls an object.
+// nameOf returns the name of an object.
 func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
 	h := newHash()
 	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
@@ -80,7 +79,7 @@ func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
 	return h.Sum(nil)
 }
 
-// hashes is how objects get their names in a repository, and how long those are.
+// hashes returns the hash function for the object names of a repository, and their length in bytes.
 func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
 	if c, err := ReadConfig(r.Common); err == nil && c.sha256 {
 		return sha256.New, sha256.Size
@@ -88,7 +87,7 @@ func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
 	return sha1.New, sha1.Size
 }
 
-// BlobID is what git would call a file with that content, in a repository whose hashes are as long as like.
+// BlobID returns the name of a blob with this content, in a repository whose hashes are as long as like.
 func BlobID(data []byte, like string) string {
 	if len(like) == hex.EncodedLen(sha256.Size) {
 		return hex.EncodeToString(nameOf("blob", data, sha256.New))
@@ -96,23 +95,23 @@ func BlobID(data []byte, like string) string {
 	return hex.EncodeToString(nameOf("blob", data, sha1.New))
 }
 
-// missing are those of some objects that the repository does not have, sorted. No remote is asked for them.
+// missing returns those of the objects that the repository does not have, sorted. It doesn't ask remotes for them.
 func (r *Repo) missing(ctx context.Context, names []string) ([]string, error) {
 	here, err := r.objectsOf(ctx, names)
 	list := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := here[name]; return ok })
 	return list, err
 }
 
-// unfetched has a partial clone ask nobody for what it has not.
+// unfetched is an environment in which git doesn't fetch the missing objects of a partial clone.
 var unfetched = []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
 
-// object is what git says of one.
+// object describes an object.
 type object struct {
 	kind string
 	size int64
 }
 
-// objectsOf tells of those objects that are here, by name.
+// objectsOf describes those of the objects that are in the repository, by name.
 func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object, error) {
 	found := map[string]object{}
 	if len(names) == 0 {
@@ -122,7 +121,7 @@ func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object
 		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Env: unfetched, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
 		return out, err
 	}
-	if c, err := ReadConfig(r.Common); err == nil && c.partial { // where git cat-file ends at the first object that a remote has alone
+	if c, err := ReadConfig(r.Common); err == nil && c.partial { // git cat-file fails at the first object that only a remote has
 		out, err := ask("rev-list", "--no-walk", "--objects", "--no-object-names", "--missing=allow-any", "--ignore-missing", "--stdin")
 		if names = strings.Fields(out); err != nil || len(names) == 0 {
 			return found, err
@@ -138,19 +137,19 @@ func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object
 	return found, err
 }
 
-// isLoose reports whether the repository itself has an object in a file of its own.
+// isLoose reports whether the repository itself has an object as a loose file.
 func (r *Repo) isLoose(hash []byte) bool {
 	_, err := os.Lstat(looseFile(r.Common, hash))
 	return err == nil
 }
 
-// looseFile is where an object is that lies in a file of its own, below the common directory.
+// looseFile returns the path of an object's loose file, given the common directory.
 func looseFile(common string, hash []byte) string {
 	name := hex.EncodeToString(hash)
 	return filepath.Join(common, "objects", name[:2], name[2:])
 }
 
-// lsTree are the entries of a tree, or of that of a commit, at some paths; with none at all there are. c says where git runs.
+// lsTree returns the entries of a tree, or of a commit's tree: those at the paths, or all without paths. c says where git runs.
 func (r *Repo) lsTree(ctx context.Context, c Command, tree string, options []string, paths ...string) (list []entry, err error) {
 	const atOnce = 1000 // an argument list has a limit
 	c.Env = append(slices.Clone(c.Env), "GIT_LITERAL_PATHSPECS=1")
@@ -181,14 +180,14 @@ func (r *Repo) lsTree(ctx context.Context, c Command, tree string, options []str
 	return list, nil
 }
 
-// Kinds of entries.
+// Modes of entries that are not files.
 const (
 	linkMode    = 0o120000
 	gitlinkMode = 0o160000
 	treeMode    = 0o040000
 )
 
-// nulls are the parts of what git writes with -z.
+// nulls splits the output of git with -z.
 func nulls(out string) []string {
 	return strings.FieldsFunc(out, func(c rune) bool { return c == 0 })
 }

@@ -16,34 +16,34 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
-// those that appear or are changed by others are hashed, each once. Not for concurrent use.
+// Objects records the state of a repository's object files at one moment. Git does not hash objects again when it reads them, so
+// files that others add or change are hashed here, each once. Not for concurrent use.
 type Objects struct {
 	r        Trees
-	seen     map[string]objectFile   // by path below objects
-	folders  map[string]objectFolder // that were listed
-	borrowed []string                // folders that objects are taken from besides
+	seen     map[string]objectFile   // by path below the objects folder
+	folders  map[string]objectFolder // folders that were listed
+	borrowed []string                // lines of objects/info/alternates
 }
 
-// objectFile tells a file from what others put in its place, or write into it.
+// objectFile identifies a file, to detect that others replaced it or wrote to it.
 type objectFile struct {
 	inode uint64
 	size  int64
-	since int64  // when anything of it was changed last, its times too, by the clock
-	sum   string // of a pack and its index: the checksum at their end
+	since int64  // change time (ctime), in nanoseconds
+	sum   string // of a pack or pack index: the checksum at its end
 }
 
-// freshened reports whether of a pack or its index nothing but the times changed, as git itself does where what is added is in
-// it already.
+// freshened reports whether only the times of a pack or pack index changed, which git itself does if an object that it adds is in
+// the pack already.
 func (f objectFile) freshened(was objectFile) bool {
 	return f.sum != "" && f.sum == was.sum && f.inode == was.inode && f.size == was.size
 }
 
-// Alternates are the lines in which folders are named that objects may be taken from, never nil.
+// Alternates returns the lines that name further folders from which git takes objects; it is never nil.
 func (o *Objects) Alternates() []string { return append([]string{}, o.borrowed...) }
 
-// AlternatesError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
-// there, and what is committed may be nowhere else.
+// AlternatesError means that git takes objects from more folders than before. Whoever can write to such a folder can change the
+// objects in it, and committed objects may be stored nowhere else.
 type AlternatesError struct {
 	File string
 	From []string // folders that were added
@@ -54,7 +54,7 @@ func (e *AlternatesError) Error() string {
 		e.File, strings.Join(e.From, ", "), trellis.ShellWord(e.File))
 }
 
-// checkAlternates is a *AlternatesError when more is borrowed than before. It is told that something no longer is.
+// checkAlternates returns an *AlternatesError if there are more alternates than before, and a note if there are fewer.
 func (o *Objects) checkAlternates() (notes []string, err error) {
 	now, err := o.r.stores.alternates()
 	if err != nil {
@@ -71,8 +71,8 @@ func (o *Objects) checkAlternates() (notes []string, err error) {
 	return notes, nil
 }
 
-// Check hashes what was changed since the last time. What is wrong is a *DamagedError, what is taken from other folders since a
-// *AlternatesError; what is gone is told.
+// Check hashes the object files that changed since the last call. It returns a *DamagedError for a damaged one, an
+// *AlternatesError if git takes objects from more folders than before, and notes about objects that are gone.
 func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	now, err := o.scan()
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 		return nil, err
 	}
 	gone, changed := o.compare(now)
-	asked := map[string]bool{} // commands that were run, which look at all there is
+	asked := map[string]bool{} // commands that ran, each of which checks all files
 	for _, name := range changed {
 		if now[name].freshened(o.seen[name]) && o.r.summed(name) {
 			continue
@@ -99,7 +99,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	return notes, err
 }
 
-// compare finds the files that are no longer there, and those that are other ones, sorted.
+// compare returns the files that are gone, and those that are new or changed; the latter are sorted.
 func (o *Objects) compare(now map[string]objectFile) (gone, changed []string) {
 	for name := range o.seen {
 		if _, there := now[name]; !there {
@@ -115,7 +115,7 @@ func (o *Objects) compare(now map[string]objectFile) (gone, changed []string) {
 	return gone, changed
 }
 
-// scan finds the files of objects, and those that git reads instead of them. There can be many: each costs one call of the system.
+// scan returns the object files, and the files that git reads instead of them. There can be many: each costs one system call.
 func (o *Objects) scan() (map[string]objectFile, error) {
 	store, found := filepath.Join(o.r.repo.Common, "objects"), make(map[string]objectFile, len(o.seen))
 	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
@@ -151,11 +151,11 @@ func (o *Objects) scanFolder(store, folder string, found map[string]objectFile) 
 type objectFolder struct {
 	at    objectFile
 	read  time.Time
-	names []string // with the folder's
+	names []string // including the folder
 }
 
-// namesIn are the files in a folder of objects. It is not read again as long as it was not changed; what was changed when it was read
-// may be changed once more in the same moment.
+// namesIn returns the names of the files in an objects folder. They are cached until the folder changes, except if it changed
+// shortly before it was read, since it may have changed again at the same clock tick.
 func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
 	now := objectFolder{read: time.Now()}
 	var err error
@@ -177,16 +177,16 @@ func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
 	return now.names, err
 }
 
-// fileAt is how a file in a folder looks, what a link leads to as git reads it, and whether it is no folder. By the open folder it
-// takes half as long as by its path.
+// fileAt returns the state of a file in a folder, following links as git does, and whether it is not a folder. With the open
+// folder this takes half as long as with a path.
 func fileAt(dir int, name string) (f objectFile, isFile bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(dir, name, &st, 0)
 	return objectFile{inode: st.Ino, size: st.Size, since: st.Ctim.Nano()}, st.Mode&unix.S_IFMT != unix.S_IFDIR, err
 }
 
-// temporary reports whether git has a file while it writes another, or to tell that nobody removes that. It reads each index of a
-// pack, whatever that is called.
+// temporary reports whether a file is one that git uses while it writes another, or to keep others from being removed. A pack
+// index never is: git reads each, whatever its name.
 func temporary(name string) bool {
 	if strings.HasSuffix(name, ".idx") {
 		return false

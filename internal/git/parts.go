@@ -1,6 +1,6 @@
 package git
 
-// What can be done with a repository, in parts. Each is a value: make it where it is used.
+// The operations on a repository, in parts. Each part is a small value: create it where it is used.
 
 func (r *Repo) Refs() Refs                 { return Refs{r} }
 func (r *Repo) History() History           { return History{r, r.Refs()} }

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Provenance tells who brought which content into the repository.
+// Provenance finds out who brought which content into the repository.
 type Provenance struct {
 	repo    *Repo
 	refs    Refs
@@ -47,7 +47,7 @@ func (r Provenance) ReflogEntries(ctx context.Context) (list []ReflogEntry, err 
 	return list, nil
 }
 
-// loggedTable asks git for the log of the main checkout, where refs are not kept in files.
+// loggedTable asks git for the reflog of the main checkout, where refs are stored in a reftable.
 func (r Provenance) loggedTable(ctx context.Context) (list []ReflogEntry, err error) {
 	if _, err := r.refs.Head(ctx, r.repo.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
@@ -67,7 +67,7 @@ func (r Provenance) loggedTable(ctx context.Context) (list []ReflogEntry, err er
 	return list, nil
 }
 
-// readLog reads the log of a ref below a git directory; none is no error.
+// readLog reads the reflog of a ref below a git directory; a missing one is not an error.
 func readLog(gitDir, ref string) (list []ReflogEntry, err error) {
 	data, err := durable.ReadBelow(filepath.Join(gitDir, "logs"), filepath.FromSlash(ref), maxLog)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,11 +85,11 @@ func readLog(gitDir, ref string) (list []ReflogEntry, err error) {
 	return list, nil
 }
 
-// passing are the names of commits that git writes down besides refs.
+// passing lists the names, besides refs, under which git records commits.
 var passing = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
 
-// Passed are commits that no ref may lead to any more: those that HEADs and branches of remotes were at, and that were
-// fetched last.
+// Passed returns commits that may no longer be reachable from a ref: those that HEADs and remote-tracking branches were at, and
+// those that were fetched or replaced last (FETCH_HEAD, ORIG_HEAD and others).
 func (r Provenance) Passed() (list []string, err error) {
 	add := func(logs []ReflogEntry, err error) error {
 		for _, l := range logs {
@@ -131,8 +131,8 @@ func (r Provenance) Passed() (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// Upstream is the default branch of the remote as it was last fetched: the full name of the ref and its commit. They are ""
-// when nothing says which branch that is; fetched reports whether there are branches of remotes at all.
+// Upstream returns the default branch of the remote as last fetched: the full name of the ref and its commit. Both are "" if
+// nothing says which branch that is; fetched reports whether there are any remote-tracking branches.
 func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched bool, err error) {
 	remotes, err := r.remotes.Names(ctx)
 	if err != nil || len(remotes) == 0 {
@@ -153,8 +153,8 @@ func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched b
 	return "", "", out != "", err
 }
 
-// Tracked is the commit of a branch that a person names: that of a remote (origin/main) before a local one, which anybody's
-// branch may have become. ErrNotFound when there is neither.
+// Tracked returns the ref and the commit of a branch that a person names: a remote-tracking branch (origin/main) before a local
+// one, into which anybody's work may have been put. It returns ErrNotFound if neither exists.
 func (r Provenance) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
 	for _, ref := range []string{"refs/remotes/" + name, BranchPrefix + name} {
 		commit, target, err := r.refs.read(ctx, r.repo.Common, ref)
@@ -165,27 +165,26 @@ func (r Provenance) Tracked(ctx context.Context, name string) (ref, commit strin
 	return "", "", fmt.Errorf("looking for branch %q: %w", name, ErrNotFound)
 }
 
-// Touch is a commit that changed a path, against one of its parents: a merge has as many of them as parents that differ.
+// Touch is a change of a path by a commit, against one of its parents: a merge has one for each parent that differs.
 type Touch struct {
 	Commit  string
 	Parents int
 	Author  string
-	Date    time.Time // of the commit, as it says itself
+	Date    time.Time // committer date
 	Path    string
 	Old     string // blobs; "" where there is no file
 	New     string
 }
 
-// Reach says which commits are looked at: those that are reachable from Tips and not from Not. What is not in the repository
-// is passed over.
+// Reach selects commits: those reachable from Tips and not from Not. Commits that are not in the repository are ignored.
 type Reach struct {
-	All         bool     // from all refs too, but the stash and what Trellis keeps
+	All         bool     // also from all refs, except the stash and Trellis' own
 	Tips        []string // commits
 	Not         []string
 	FirstParent bool
 }
 
-// args are those of git log and git rev-list. Tips and Not stand on their standard input.
+// args returns the arguments of git log and git rev-list, which read Tips and Not from standard input.
 func (w Reach) args() []string {
 	args := []string{"--ignore-missing", "--stdin"}
 	if w.FirstParent {
@@ -208,11 +207,10 @@ func (w Reach) stdin() *strings.Reader {
 	return strings.NewReader(b.String())
 }
 
-// plainly keeps the user's settings from changing what git log does.
+// plainly is the beginning of a git log command that doesn't depend on the user's settings.
 var plainly = []string{"-c", "log.follow=false", "-c", "log.showSignature=false", "--literal-pathspecs", "log"}
 
-// Touches are the commits that changed one of the paths, or with a blob instead those that brought it or took it away, at
-// whatever path.
+// Touches returns the changes to the paths, or with a blob instead the changes that added or removed that blob, at whatever path.
 func (r Provenance) Touches(ctx context.Context, w Reach, blob string, paths ...string) ([]Touch, error) {
 	args := slices.Concat(plainly, w.args(), []string{"--raw", "--no-abbrev", "-z", "--no-renames", "--full-history", "--root", "--no-ext-diff", "--no-color"})
 	if w.FirstParent {
@@ -231,7 +229,7 @@ func (r Provenance) Touches(ctx context.Context, w Reach, blob string, paths ...
 	return parseTouches(out)
 }
 
-// parseTouches goes from field to field. What a field may hold is not looked at: an author's name can be anything.
+// parseTouches parses field by field, without checking what a field contains: an author's name can be anything.
 func parseTouches(out string) (list []Touch, err error) {
 	fields := strings.Split(out, "\x00")
 	var at Touch
@@ -272,20 +270,20 @@ func blobOr(hash string) string {
 // ReflogEntry is a line of the reflog of HEAD in a checkout that is not Trellis's own: a commit that it was set to, and why.
 type ReflogEntry struct {
 	Commit string
-	Before string // where it was until then
+	Before string // commit that HEAD was at until then
 	Said   string
 }
 
-// About is who made a commit, and when.
+// About describes a commit.
 type About struct {
 	Commit  string
 	Parents []string
 	Author  string // name and address
-	Made    int64  // by its author
+	Made    int64  // author date, Unix time
 	Subject string
 }
 
-// Abouts are the commits of a reach, the newest first.
+// Abouts returns the commits that a Reach selects, newest first.
 func (r Provenance) Abouts(ctx context.Context, w Reach) (list []About, err error) {
 	args := slices.Concat(plainly, w.args(), []string{"-z", "--no-color", "--no-decorate", "--format=%H%x00%P%x00%an <%ae>%x00%at%x00%s", "--"})
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Stdin: w.stdin()})
@@ -295,13 +293,13 @@ func (r Provenance) Abouts(ctx context.Context, w Reach) (list []About, err erro
 	const fields = 5
 	records, err := logRecords(out, fields)
 	for _, e := range records {
-		made, _ := strconv.ParseInt(e[3], 10, 64) // a date that is none is 0
+		made, _ := strconv.ParseInt(e[3], 10, 64) // an invalid date is 0
 		list = append(list, About{e[0], strings.Fields(e[1]), e[2], made, e[4]})
 	}
 	return list, err
 }
 
-// BlobsAt are the files at some paths of a commit: blobs by path.
+// BlobsAt returns the files at the paths in a commit: blobs by path.
 func (r Provenance) BlobsAt(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	found := map[string]string{}
 	if len(paths) == 0 {
@@ -316,7 +314,7 @@ func (r Provenance) BlobsAt(ctx context.Context, commit string, paths ...string)
 	return found, err
 }
 
-// Blobs are the contents of blobs. One that is not here, or is larger than max bytes, is left out; none is fetched.
+// Blobs returns the contents of blobs. A blob that is not here, or is larger than max bytes, is left out; none is fetched.
 func (r Provenance) Blobs(ctx context.Context, max int64, blobs ...string) (map[string][]byte, error) {
 	const together = maxOutput / 4
 	objects, err := r.repo.objectsOf(ctx, blobs)
@@ -338,7 +336,7 @@ func (r Provenance) Blobs(ctx context.Context, max int64, blobs ...string) (map[
 	return found, nil
 }
 
-// contents adds those of blobs, which are all here.
+// contents adds the contents of blobs, all of which must be here, to the map.
 func (r Provenance) contents(ctx context.Context, blobs []string, to map[string][]byte) error {
 	if len(blobs) == 0 {
 		return nil
@@ -362,7 +360,7 @@ func (r Provenance) contents(ctx context.Context, blobs []string, to map[string]
 	return nil
 }
 
-// Indexed are the files at some paths of the main checkout's index: blobs by path. What is in conflict is not among them.
+// Indexed returns the files at the paths in the main checkout's index: blobs by path. Paths in conflict are left out.
 func (r Provenance) Indexed(ctx context.Context, paths ...string) (map[string]string, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append([]string{"--literal-pathspecs", "ls-files", "-v", "--stage", "-z", "--"}, paths...)})
 	if err != nil {
@@ -378,7 +376,7 @@ func (r Provenance) Indexed(ctx context.Context, paths ...string) (map[string]st
 	return found, err
 }
 
-// Modified are those of some paths of the main checkout that are not as its index has them.
+// Modified returns those of the paths of the main checkout that differ from its index.
 func (r Provenance) Modified(ctx context.Context, paths ...string) (map[string]bool, error) {
 	args := []string{"-c", "diff.ignoreSubmodules=all", "--literal-pathspecs", "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--no-relative", "--"}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append(args, paths...)})
@@ -389,8 +387,7 @@ func (r Provenance) Modified(ctx context.Context, paths ...string) (map[string]b
 	return found, err
 }
 
-// Converted are those of some paths of the main checkout that git makes other bytes of when it checks them out: by a filter, or
-// in another encoding.
+// Converted returns those of the paths of the main checkout whose bytes git changes at a checkout: by a filter or an encoding.
 func (r Provenance) Converted(ctx context.Context, paths ...string) (map[string]bool, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append([]string{"check-attr", "-z", "filter", "working-tree-encoding", "--"}, paths...)})
 	if err != nil || out == "" {

@@ -21,15 +21,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Refs are branches, HEAD, and all else that names a commit.
+// Refs reads and changes branches, HEAD, and everything else that names a commit.
 type Refs struct{ repo *Repo }
 
 const (
 	BranchPrefix = "refs/heads/"
-	OwnPrefix    = "refs/trellis/" // what is kept for the program alone
+	OwnPrefix    = "refs/trellis/" // refs that only Trellis uses
 )
 
-// read follows a full name to a commit. target is the last name on the way, with ErrNotFound the one that is not there.
+// read resolves a full ref name to a commit. target is the last name on the way; with ErrNotFound, the one that doesn't exist.
 func (r Refs) read(ctx context.Context, gitDir, name string) (commit, target string, err error) {
 	if commit, target, err = r.readFiles(gitDir, name); errors.Is(err, errAskGit) {
 		commit, err = r.RevParse(ctx, r.repo.Main, name+"^{commit}", "GIT_DIR="+gitDir)
@@ -38,7 +38,7 @@ func (r Refs) read(ctx context.Context, gitDir, name string) (commit, target str
 	return commit, target, err
 }
 
-// readFiles is read without running anything. It fails with ErrNotFound or errAskGit.
+// readFiles is read without running git. It returns ErrNotFound or errAskGit.
 func (r Refs) readFiles(gitDir, name string) (hash, target string, err error) {
 	if c, err := ReadConfig(r.repo.Common); err != nil || c.extended {
 		return "", "", errAskGit
@@ -62,8 +62,8 @@ func (r Refs) readFiles(gitDir, name string) (hash, target string, err error) {
 	return "", "", errAskGit
 }
 
-// Head is the commit that is checked out in dir. ErrNoCommit when there is none yet; of a linked worktree, which began at one, that is a
-// *LostBranchError.
+// Head returns the commit that is checked out in dir. If there is none yet, it returns ErrNoCommit; for a linked worktree, which
+// began at a commit, a *LostBranchError.
 func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -81,10 +81,10 @@ func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 	return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
 }
 
-// LostBranchError says that somebody deleted the branch on which a worktree is.
+// LostBranchError means that somebody deleted the branch that is checked out in a worktree.
 type LostBranchError struct {
 	Dir, Branch string
-	Last        string // the commit that the worktree was at last, "" when no log says so
+	Last        string // the last commit of the worktree, "" if no reflog has it
 }
 
 func (e *LostBranchError) Error() string {
@@ -97,9 +97,9 @@ func (e *LostBranchError) Error() string {
 
 func (e *LostBranchError) Unwrap() error { return ErrNoCommit }
 
-// lastCommit is where HEAD of a git directory was last, by its log, "" when that does not say.
+// lastCommit returns the last commit in the reflog of HEAD in a git directory, "" if there is none.
 func lastCommit(gitDir string) (commit string) {
-	data, _ := durable.ReadBelow(gitDir, "logs/HEAD", durable.MaxJournal) // without one nothing is known
+	data, _ := durable.ReadBelow(gitDir, "logs/HEAD", durable.MaxJournal) // without a reflog nothing is known
 	for line := range strings.Lines(string(data)) {
 		if move := strings.Fields(line); len(move) > 1 && isHash(move[1]) && strings.Trim(move[1], "0") != "" {
 			commit = move[1]
@@ -108,8 +108,7 @@ func lastCommit(gitDir string) (commit string) {
 	return commit
 }
 
-// CurrentBranch is the branch that is checked out in dir, without refs/heads/, born or not; "" when
-// HEAD is detached.
+// CurrentBranch returns the branch that is checked out in dir, without refs/heads/, also if it is unborn; "" if HEAD is detached.
 func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -118,7 +117,7 @@ func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
 	return r.branchOf(ctx, gitDir)
 }
 
-// branchOf is the branch that the HEAD of a git directory names.
+// branchOf returns the branch that the HEAD of a git directory names, "" if it is detached.
 func (r Refs) branchOf(ctx context.Context, gitDir string) (string, error) {
 	_, name, err := r.readFiles(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
@@ -135,8 +134,8 @@ func (r Refs) branchOf(ctx context.Context, gitDir string) (string, error) {
 	return branch, nil
 }
 
-// Resolve is the commit that a name stands for: a commit's own, one of Trellis' refs, a branch, else a remote branch
-// (origin/main), else whatever git understands. ErrNotFound when there is none.
+// Resolve returns the commit that a name stands for: a full hash, one of Trellis' refs, a branch, else a remote-tracking branch
+// (origin/main), else whatever git understands. It returns ErrNotFound if there is none.
 func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	var refs []string
 	switch {
@@ -151,7 +150,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	}
 	for _, full := range refs {
 		sha, _, err := r.read(ctx, r.repo.Common, full)
-		if err != nil && strings.ContainsAny(name, "~^") { // a commit before the branch's, not a tag's of that name
+		if err != nil && strings.ContainsAny(name, "~^") { // an ancestor of the branch, not of a tag of that name
 			sha, err = r.RevParse(ctx, r.repo.Main, full+"^{commit}")
 		}
 		if !errors.Is(err, ErrNotFound) {
@@ -168,7 +167,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// Find is the commit that Resolve finds, "" when there is none. The empty name stands for none.
+// Find is Resolve, except that it returns "" if there is no such commit. It also returns "" for an empty name.
 func (r Refs) Find(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -180,7 +179,7 @@ func (r Refs) Find(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// RevParse asks git what a name stands for. ErrNotFound when that is nothing.
+// RevParse asks git which object a name stands for. It returns ErrNotFound if there is none.
 func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (string, error) {
 	out, code, err := r.repo.Run(ctx, Command{Dir: dir, Env: env, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})
 	if err == nil && code == 1 {
@@ -189,11 +188,11 @@ func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (str
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// TreeAt is the tree of a commit.
+// TreeAt returns the tree of a commit.
 func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
 	sha := commit
 	if !isHash(sha) {
-		sha, _, _ = r.readFiles(r.repo.Common, BranchPrefix+commit) // what it is else, git tells
+		sha, _, _ = r.readFiles(r.repo.Common, BranchPrefix+commit) // on errors git resolves it below
 	}
 	if tree, _, err := r.repo.loose(sha); err == nil {
 		return tree, nil
@@ -205,7 +204,7 @@ func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
 	return tree, err
 }
 
-// Branch is the tip of a local branch, "" when there is no such branch.
+// Branch returns the tip of a local branch, "" if there is no such branch.
 func (r Refs) Branch(ctx context.Context, name string) (string, error) {
 	if CheckBranchName(name) != nil {
 		return "", nil
@@ -217,8 +216,8 @@ func (r Refs) Branch(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// BranchFree is nil when a branch of that name can be made. A *BranchError names the branch that is
-// there already, or that would have to be a folder and a file at once.
+// BranchFree returns nil if a branch of that name can be created. Otherwise a *BranchError names the branch that exists already,
+// or that would have to be a folder and a file at once.
 func (r Refs) BranchFree(ctx context.Context, name string) error {
 	if err := CheckBranchName(name); err != nil {
 		return err
@@ -235,7 +234,7 @@ func (r Refs) BranchFree(ctx context.Context, name string) error {
 	return nil
 }
 
-// MoveRef sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
+// MoveRef sets a ref to sha if it still is at old, which is "" for a ref that doesn't exist. It does nothing if sha is old or "".
 func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 	if sha == old || sha == "" {
 		return nil
@@ -246,18 +245,18 @@ func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 			return nil
 		}
 		if now, lookErr := r.RevParse(ctx, r.repo.Main, ref); lookErr == nil && now == sha {
-			return nil // it was done all the same
+			return nil // it was done nevertheless
 		}
 		return err
 	})
 }
 
-// change changes refs. do looks for its own effect first; locks are those that only we take.
+// change calls do, which changes refs and checks for its own effect first, with retries; locks are those that only Trellis takes.
 func (r Refs) change(ctx context.Context, locks []string, do func() error) error {
 	return RetryLocked(ctx, locks, func() error { return Retry(ctx, do) })
 }
 
-// locks are those of files in the common directory, refs or others.
+// locks returns the lock files of refs, or of other files in the common directory.
 func (r Refs) locks(names ...string) (list []string) {
 	for _, name := range names {
 		list = append(list, filepath.Join(r.repo.Common, filepath.FromSlash(name)+".lock"))
@@ -265,7 +264,7 @@ func (r Refs) locks(names ...string) (list []string) {
 	return list
 }
 
-// OnBranch is an error when another branch than the one that is wanted is checked out in dir. "" is any.
+// OnBranch returns an error unless the wanted branch is checked out in dir; "" stands for any branch.
 func (r Refs) OnBranch(ctx context.Context, dir, want string) error {
 	if want == "" {
 		return nil
@@ -277,10 +276,10 @@ func (r Refs) OnBranch(ctx context.Context, dir, want string) error {
 	return err
 }
 
-// DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
-// held is lost unless something else names it: save it first, with [Backups.Backup].
+// DeleteBranch deletes a local branch that is not checked out anywhere; it returns nil if there is none of that name. Commits that
+// become unreachable are lost: back them up first with snapshot.Backups.Backup.
 func (r Refs) DeleteBranch(ctx context.Context, name string) error {
-	locks := append(r.locks(BranchPrefix+name, "packed-refs", "config"), filepath.Join(r.repo.Common, "packed-refs.new")) // git trips over each that a dead one left
+	locks := append(r.locks(BranchPrefix+name, "packed-refs", "config"), filepath.Join(r.repo.Common, "packed-refs.new")) // git fails at leftover ones
 	return r.change(ctx, locks, func() error {
 		tip, err := r.Branch(ctx, name)
 		if err != nil || tip == "" {
@@ -290,16 +289,16 @@ func (r Refs) DeleteBranch(ctx context.Context, name string) error {
 	})
 }
 
-// Heads is where the main checkout and the local branches stand at one moment, and how far their logs went. It can be
-// kept as JSON.
+// Heads records where the main checkout and the local branches are at one moment, and how long their reflogs are. It can be stored
+// as JSON.
 type Heads struct {
-	Branch   string            `json:"branch"` // that is checked out, "" when none is
+	Branch   string            `json:"branch"` // the one checked out, "" if HEAD is detached
 	Commit   string            `json:"commit"`
 	Branches map[string]string `json:"branches"` // commits by name
-	Logs     map[string]int64  `json:"logs"`     // bytes, by HEAD or name of a branch
+	Logs     map[string]int64  `json:"logs"`     // sizes in bytes, by "HEAD" or name of a branch
 }
 
-// Heads looks. It takes no process in a repository that keeps its refs in files.
+// Heads returns the current heads. It starts no process in a repository that stores its refs in files.
 func (r Refs) Heads(ctx context.Context) (h Heads, err error) {
 	h.Logs = map[string]int64{}
 	if h.Branch, err = r.branchOf(ctx, r.repo.Common); err != nil {
@@ -319,7 +318,7 @@ func (r Refs) Heads(ctx context.Context) (h Heads, err error) {
 	return h, nil
 }
 
-// heads are the commits of the local branches by name, "" of one that is only another name of one.
+// heads returns the commits of the local branches by name, "" for a branch that is a symbolic ref.
 func (r Refs) heads(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
 	if c, err := ReadConfig(r.repo.Common); err == nil && !c.extended {
@@ -327,7 +326,7 @@ func (r Refs) heads(ctx context.Context) (map[string]string, error) {
 			for _, ref := range refs {
 				name, ok := strings.CutPrefix(ref.Name().String(), BranchPrefix)
 				switch {
-				case !ok || strings.HasSuffix(name, ".lock"): // what git has beside a branch while it moves it; none is called so
+				case !ok || strings.HasSuffix(name, ".lock"): // git's lock of a branch; no branch has such a name
 				case ref.Type() == plumbing.HashReference:
 					heads[name] = ref.Hash().String()
 				default:
@@ -345,7 +344,7 @@ func (r Refs) heads(ctx context.Context) (map[string]string, error) {
 	return heads, err
 }
 
-// logSize is 0 where there is none.
+// logSize returns the size of a reflog, 0 if there is none.
 func (r Refs) logSize(ref string) int64 {
 	st, err := os.Lstat(filepath.Join(r.repo.Common, "logs", filepath.FromSlash(ref)))
 	if err != nil || !st.Mode().IsRegular() {
@@ -354,14 +353,14 @@ func (r Refs) logSize(ref string) int64 {
 	return st.Size()
 }
 
-// RefChange is a branch, or HEAD, that was moved.
+// RefChange is a branch, or HEAD, that moved.
 type RefChange struct {
 	Ref      string   // HEAD, or the name of a branch
-	Was, Now string   // commits; of HEAD the branch, if it is on another
-	Said     []string // by its log, oldest first: what moved it
+	Was, Now string   // commits; branches if HEAD is on another one
+	Said     []string // reflog messages of the moves, oldest first
 }
 
-// Moved are the moves since h, by name. New branches are none: whoever works makes some.
+// Moved returns the moves since h, HEAD first, then branches by name. New branches are left out: whoever works creates some.
 func (r Refs) Moved(ctx context.Context, h Heads) (list []RefChange, now Heads, err error) {
 	if now, err = r.Heads(ctx); err != nil {
 		return nil, now, err
@@ -380,18 +379,18 @@ func (r Refs) Moved(ctx context.Context, h Heads) (list []RefChange, now Heads, 
 	return list, now, nil
 }
 
-// whereIs is where HEAD is: on a branch, or at a commit.
+// whereIs returns where HEAD is: on a branch, or at a commit.
 func whereIs(h Heads) string {
 	return cmp.Or(h.Branch, h.Commit)
 }
 
-// saidSince are the messages that were added to a log since it had that many bytes. One that was cut meanwhile says nothing.
+// saidSince returns the messages that were added to a reflog since it had size bytes, none if it was truncated meanwhile.
 func (r Refs) saidSince(ref string, size int64) (said []string) {
 	const long = 1 << 20
 	if r.logSize(ref) <= size {
 		return nil
 	}
-	const all = 1 << 40 // whatever it has; only the end is read
+	const all = 1 << 40 // no limit, since only the end is read
 	f, err := durable.OpenBelow(filepath.Join(r.repo.Common, "logs"), filepath.FromSlash(ref), all)
 	if err != nil {
 		return nil
@@ -409,15 +408,15 @@ func (r Refs) saidSince(ref string, size int64) (said []string) {
 	return said
 }
 
-// MovedError says that a ref is not what it was when somebody decided about it.
+// MovedError means that a ref is no longer where it was when somebody decided about it.
 type MovedError struct{ Ref, Now string }
 
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("%s moved to %.12s meanwhile", strings.TrimPrefix(e.Ref, BranchPrefix), e.Now)
 }
 
-// RemoveBranch deletes a local branch that is checked out nowhere and still ends in tip, with its settings; none of that
-// name is no error. A *MovedError when it ends elsewhere.
+// RemoveBranch deletes a local branch that is not checked out anywhere, with its settings; it returns nil if there is none of that
+// name, and a *MovedError if the branch doesn't end in tip.
 func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
 	if r.isLink(name) {
 		return fmt.Errorf("branch %s is only another name of one", name)
@@ -432,7 +431,7 @@ func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
 	return nil
 }
 
-// DeleteRef deletes a ref that names sha.
+// DeleteRef deletes a ref. It returns a *MovedError if the ref is not at sha, and nil if the ref doesn't exist.
 func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
 	return r.change(ctx, r.locks(ref, "packed-refs"), func() error {
 		now, err := r.RevParse(ctx, r.repo.Main, ref)
@@ -448,7 +447,7 @@ func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
 	})
 }
 
-// unconfigure removes what the configuration says of a branch.
+// unconfigure removes the settings of a branch from the configuration.
 func (r Refs) unconfigure(ctx context.Context, branch string) error {
 	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
 	return r.change(ctx, r.locks("config"), func() error {
@@ -460,7 +459,7 @@ func (r Refs) unconfigure(ctx context.Context, branch string) error {
 	})
 }
 
-// PruneRefs removes what is remembered of a branch besides the commit that it is at now, if any.
+// PruneRefs removes the refs at and below ours, which record commits of a branch, except those at commit, which may be "".
 func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
 	if err != nil || out == "" {
@@ -484,7 +483,7 @@ func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 	return nil
 }
 
-// isLink reports whether a branch is only another name of one.
+// isLink reports whether a branch is a symbolic ref.
 func (r Refs) isLink(branch string) bool {
 	data, err := os.ReadFile(filepath.Join(r.repo.Common, "refs", "heads", filepath.FromSlash(branch)))
 	return err == nil && strings.HasPrefix(string(data), "ref:")

@@ -12,18 +12,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// RefMove is where a ref of a remote is to be, and where it has to be until then.
+// RefMove is a change to a ref of a remote.
 type RefMove struct {
 	Ref string
-	To  string // a commit; "" takes it away
-	Was string // "": it is not there
-	Any bool   // wherever it was
+	To  string // new commit; "" deletes the ref
+	Was string // expected commit; "": the ref must not exist
+	Any bool   // Was doesn't matter
 }
 
-// RefMovedError says that a ref of a remote is not where it was to be until it was moved. Nothing was pushed.
+// RefMovedError means that a ref of a remote is not where it was expected. Nothing was pushed.
 type RefMovedError struct {
 	Remote, Ref string
-	Now         string // "": it is gone
+	Now         string // "": the ref is gone
 }
 
 func (e *RefMovedError) Error() string {
@@ -33,9 +33,9 @@ func (e *RefMovedError) Error() string {
 	return fmt.Sprintf("%s of %s was moved to %.12s meanwhile; nothing was pushed", e.Ref, e.Remote, e.Now)
 }
 
-// PushRefs moves refs of a remote, all of them or none. It is given limit. No hook of this repository runs, and no ref of it
-// changes. When one of the refs is elsewhere, that is a *RefMovedError; other errors don't tell whether it was done, unless
-// the remote says no.
+// PushRefs moves refs of a remote, all of them or none, within the time limit. No hook of this repository runs, and none of its
+// refs changes. It returns a *RefMovedError if one of the refs is not where it was expected; after any other error the refs may
+// have been moved, unless the remote refused.
 func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duration, moves ...RefMove) error {
 	push := func() error {
 		err := r.pushRefs(ctx, remote, limit, moves)
@@ -45,7 +45,7 @@ func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duratio
 		return err
 	}
 	err := push()
-	if lockContended(err) { // who has the remote's locks is about to move the ref, or was killed
+	if lockContended(err) { // the process that holds the lock is about to move the ref, or was killed
 		err = RetryLocked(ctx, r.locksAt(ctx, remote, moves), push)
 	}
 	if moved := (*RefMovedError)(nil); err != nil && !errors.As(err, &moved) {
@@ -54,14 +54,15 @@ func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duratio
 	return err
 }
 
-// locksAt are the locks of refs of Trellis at a remote that is a folder of this machine. A push that is killed leaves them there, and nobody who
-// pushes can take them away anywhere else. On a disk that other machines may use nobody can know whether one of them holds a lock.
+// locksAt returns the locks of Trellis' refs at a remote that is a folder of this machine. A push that is killed leaves them
+// there, and no push removes them. A file system shared with other machines is left out: nobody can know whether one of them holds
+// a lock.
 func (r Remotes) locksAt(ctx context.Context, remote string, moves []RefMove) (list []string) {
-	addresses, _ := r.Addresses(ctx, remote) // the push says what is wrong with them
+	addresses, _ := r.Addresses(ctx, remote) // the push reports the error
 	for _, address := range addresses {
 		dir, err := filepath.EvalSymlinks(AbsFrom(r.repo.Main, strings.TrimPrefix(address, "file://")))
 		if err != nil {
-			continue // another machine
+			continue // not a folder of this machine
 		}
 		if kind, err := durable.SharedFS(dir); err != nil || kind != "" {
 			continue
@@ -78,12 +79,12 @@ func (r Remotes) locksAt(ctx context.Context, remote string, moves []RefMove) (l
 	return list
 }
 
-// pushRest looks why a push failed. What is where it is to be already is left out of another one: git takes no ref away that is not
-// there.
+// pushRest finds out why a push failed. If some refs are already where they should be, it pushes the others alone: git does not
+// delete a ref that doesn't exist.
 func (r Remotes) pushRest(ctx context.Context, remote string, limit time.Duration, moves []RefMove, failed error) error {
 	now, err := r.RemoteRefs(ctx, remote, limit, refsOf(moves)...)
 	if err != nil {
-		return failed // which is the better word for it
+		return failed // the more useful error
 	}
 	rest := slices.DeleteFunc(slices.Clone(moves), func(m RefMove) bool { return now[m.Ref] == m.To })
 	for _, m := range rest {
@@ -130,7 +131,7 @@ func refsOf(moves []RefMove) (list []string) {
 	return list
 }
 
-// tookTooLong says so of an error, unless the caller had enough.
+// tookTooLong replaces an error by one that names the exceeded limit, unless the caller's own context ended.
 func tookTooLong(ctx context.Context, err error, limit time.Duration) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("it took longer than %v", limit)
@@ -138,7 +139,7 @@ func tookTooLong(ctx context.Context, err error, limit time.Duration) error {
 	return err
 }
 
-// RemoteRefs asks a remote where some of its refs are, by their full names. Those that it has not are not in the map.
+// RemoteRefs asks a remote for the commits of refs, given by full name. Refs that it lacks are not in the map.
 func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Duration, refs ...string) (map[string]string, error) {
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -150,21 +151,22 @@ func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Durat
 	found := map[string]string{}
 	for line := range strings.Lines(out) {
 		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if ok && slices.Contains(refs, ref) { // git takes the names for endings
+		if ok && slices.Contains(refs, ref) { // git matches the names as suffixes
 			found[ref] = sha
 		}
 	}
 	return found, nil
 }
 
-// FetchRefs brings refs of a remote to names of this repository, and takes away what is gone there. Specs are those of git
-// (+refs/a/*:refs/b/*); no other ref changes. It is given limit.
+// FetchRefs fetches refs of a remote into refs of this repository, and removes those that are gone there, within the time limit.
+// Specs are refspecs of git (+refs/a/*:refs/b/*); no other ref changes.
 func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Duration, specs ...string) error {
 	args := []string{"fetch", "--quiet", "--no-tags", "--prune", "--no-prune-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=", "--no-filter", "--end-of-options", remote}
 	return r.fetch(ctx, remote, limit, append(args, specs...))
 }
 
-// MayPush is an error when a remote lets nobody push from here. Nothing is pushed; what its hooks would say is not known.
+// MayPush returns an error if a remote does not allow a push from here. Nothing is pushed; whether its hooks would refuse stays
+// unknown.
 func (r Remotes) MayPush(ctx context.Context, remote string) error {
 	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Env: r.signIn(), Args: []string{"push", "--quiet", "--dry-run", "--no-verify", "--end-of-options", remote, "HEAD:" + OwnPrefix + "run/may-push"}})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Remotes are other repositories: what is fetched from them and pushed to them.
+// Remotes fetches from other repositories and pushes to them.
 type Remotes struct {
 	repo    *Repo
 	refs    Refs
@@ -20,20 +20,20 @@ type Remotes struct {
 	modules Modules
 }
 
-// Addresses are where a push to a remote goes, without what signs in there.
+// Addresses returns the URLs that a push to a remote goes to, without credentials.
 func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error) {
 	return r.addresses(ctx, remote, Command{Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
 }
 
-// Written are the addresses of a remote as the configuration has them: by the names that people know the places by, whatever
-// url.<base>.insteadOf makes of them.
+// Written returns the URLs of a remote as written in the configuration, without credentials. People know the remote by these;
+// url.<base>.insteadOf is not applied.
 func (r Remotes) Written(ctx context.Context, remote string) ([]string, error) {
 	return r.addresses(ctx, remote, Command{Args: []string{"config", "--get-all", "remote." + remote + ".url"}, Accept: []int{1}})
 }
 
-// addresses are what ask prints of a remote, without what signs in there.
+// addresses returns the URLs that the command ask prints for a remote, without credentials.
 func (r Remotes) addresses(ctx context.Context, remote string, ask Command) ([]string, error) {
-	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
+	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be a URL
 		return []string{withoutSecret(remote)}, nil
 	}
 	ask.Dir = r.repo.Main
@@ -48,7 +48,7 @@ func (r Remotes) addresses(ctx context.Context, remote string, ask Command) ([]s
 	return list, nil
 }
 
-// withoutSecret is an address without the user of https, who may be a token, and without any password.
+// withoutSecret removes any password from a URL, and from one of http or https also the user, which may be a token.
 func withoutSecret(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -60,7 +60,7 @@ func withoutSecret(address string) string {
 	return u.String()
 }
 
-// Pushed reports whether a commit is remembered as one that was pushed for whose.
+// Pushed reports whether a commit is recorded as one that was pushed for whose.
 func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error) {
 	_, err := r.refs.RevParse(ctx, r.repo.Main, pushedRefs+whose+"/"+commit)
 	if errors.Is(err, ErrNotFound) {
@@ -69,8 +69,8 @@ func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error)
 	return err == nil, err
 }
 
-// Fetch brings the remote-tracking branches of a remote up to date. It is given limit. With names of branches it is these
-// alone, whose commits are then here also where no remote-tracking branch follows them.
+// Fetch updates the remote-tracking branches of a remote, within the time limit. With branch names it fetches only those branches,
+// whose commits are then available also where they have no remote-tracking branch.
 func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}
 	for _, name := range branches {
@@ -79,7 +79,7 @@ func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, 
 	return r.fetch(ctx, remote, limit, args)
 }
 
-// fetch runs git fetch with args, again when another one was faster.
+// fetch runs git fetch with args, again if another fetch was faster.
 func (r Remotes) fetch(ctx context.Context, remote string, limit time.Duration, args []string) error {
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -102,8 +102,8 @@ func overtaken(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.Stderr, "cannot lock ref") && (strings.Contains(e.Stderr, "but expected") || strings.Contains(e.Stderr, "already exists"))
 }
 
-// Remotes are the remote-tracking branches of a branch that this repository knows, by their full names: the one that
-// it is configured to follow, and that of its name in origin.
+// Remotes returns the full names of the remote-tracking branches that exist here for a branch: its configured upstream, and the
+// branch of the same name of origin.
 func (r Remotes) Remotes(ctx context.Context, branch string) (list []string, err error) {
 	if CheckBranchName(branch) != nil {
 		return nil, nil
@@ -117,15 +117,15 @@ func (r Remotes) Remotes(ctx context.Context, branch string) (list []string, err
 		if !strings.HasPrefix(name, "refs/remotes/") || len(list) > 0 && list[0] == name {
 			continue
 		}
-		if _, err := r.refs.RevParse(ctx, r.repo.Main, name+"^{commit}"); err == nil { // git names one that was never fetched as well
+		if _, err := r.refs.RevParse(ctx, r.repo.Main, name+"^{commit}"); err == nil { // git also lists an upstream that was never fetched
 			list = append(list, name)
 		}
 	}
 	return list, err
 }
 
-// Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
-// "" when there is none, or nobody can tell.
+// Remote returns the remote that a branch follows (branch.<name>.remote), else origin, else the only remote; "" if there is none,
+// or none can be preferred.
 func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 	name, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--get", "branch." + branch + ".remote"}, Accept: []int{1}})
 	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
@@ -135,7 +135,7 @@ func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 	return usual(list), err
 }
 
-// Names are those of all remotes.
+// Names returns the names of all remotes.
 func (r Remotes) Names(ctx context.Context) ([]string, error) {
 	if c, err := ReadConfig(r.repo.Common); err == nil && len(c.includes) == 0 {
 		return slices.Clone(c.remotes), nil
@@ -144,7 +144,7 @@ func (r Remotes) Names(ctx context.Context) ([]string, error) {
 	return strings.Fields(out), err
 }
 
-// usual is origin, else the only remote there is, else "".
+// usual returns origin if it is among the remotes, else the only remote, else "".
 func usual(remotes []string) string {
 	switch {
 	case slices.Contains(remotes, "origin"):
@@ -155,7 +155,7 @@ func usual(remotes []string) string {
 	return ""
 }
 
-// RemoteBranches asks a remote for the tips of some of its branches. Those that it has not are not in the map.
+// RemoteBranches asks a remote for the tips of some of its branches. Branches that it lacks are not in the map.
 func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
 	args := []string{"ls-remote", "--heads", "--", remote}
 	for _, n := range names {
@@ -168,14 +168,14 @@ func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...str
 	tips := map[string]string{}
 	for line := range strings.Lines(out) {
 		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if name, is := strings.CutPrefix(ref, BranchPrefix); ok && is && slices.Contains(names, name) { // git takes the names for endings
+		if name, is := strings.CutPrefix(ref, BranchPrefix); ok && is && slices.Contains(names, name) { // git matches the names as suffixes
 			tips[name] = sha
 		}
 	}
 	return tips, nil
 }
 
-// RemoteHead asks a remote for the branch that it begins with, "" when it has none.
+// RemoteHead asks a remote for its default branch, "" if it has none.
 func (r Remotes) RemoteHead(ctx context.Context, remote string) (string, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.signIn()})
 	ref, _, _ := strings.Cut(out, "\t")
@@ -186,9 +186,9 @@ func (r Remotes) RemoteHead(ctx context.Context, remote string) (string, error) 
 	return name, nil
 }
 
-// DivergedError says that a branch of a remote holds commits that are not ours to replace.
+// DivergedError means that a branch of a remote has commits that Trellis must not replace.
 type DivergedError struct {
-	Remote, Branch, Tip string // Tip is "" when it moved while it was pushed
+	Remote, Branch, Tip string // Tip is "" if the branch moved during the push
 }
 
 func (e *DivergedError) Error() string {
@@ -198,27 +198,27 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("branch %s of %s is at %.12s, which somebody else pushed: it is not written over", e.Branch, e.Remote, e.Tip)
 }
 
-// AheadError says that a branch of a remote has the commit already, and others on top of it that people pushed. Nothing is
-// missing there.
+// AheadError means that a branch of a remote has the commit already, and on top of it commits that people pushed. Nothing needs to
+// be pushed.
 type AheadError struct{ Remote, Branch, Tip string }
 
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("branch %s of %s went on to %.12s", e.Branch, e.Remote, e.Tip)
 }
 
-// PushOptions say what is pushed where.
+// PushOptions describe a push.
 type PushOptions struct {
 	Dir            string // the checkout in which the user's pre-push hook runs
 	Remote, Branch string
 	Commit         string
-	// Whose names the refs below refs/trellis/pushed/ that remember which commits were pushed to the branch: those
-	// may be replaced by an amended one, others never.
+	// Whose selects the refs below refs/trellis/pushed/ that record which commits were pushed to the branch: an amended commit may
+	// replace those, never others.
 	Whose string
 }
 
-// Push makes a branch of a remote be at a commit, and reports whether it had to be pushed for that. It looks first.
-// Commits of others are never written over: a *DivergedError names them, an *AheadError those that have ours in their history
-// already. *HookError is the pre-push hook's no.
+// Push makes a branch of a remote point to a commit, and reports whether it had to push for that. It asks the remote first.
+// Commits of others are never overwritten: the error is a *DivergedError, or an *AheadError if they have o.Commit in their history
+// already. A *HookError means that the pre-push hook refused.
 func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
 	if err != nil {
@@ -235,7 +235,7 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 		return false, err
 	}
 	known, err := r.Pushed(ctx, o.Whose, o.Commit)
-	if err == nil && !known { // before it is pushed: a kill in between leaves it known as ours
+	if err == nil && !known { // before the push, so that after a kill in between it is known as ours
 		err = r.refs.MoveRef(ctx, ours+o.Commit, o.Commit, "")
 	}
 	if err != nil {
@@ -247,11 +247,11 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	return true, r.refs.PruneRefs(ctx, ours, o.Commit)
 }
 
-// fetchWall is the time that a remote has to tell of commits that are not known here.
+// fetchWall is the time limit for fetching commits from a remote that are unknown here.
 const fetchWall = time.Minute
 
-// within is an *AheadError when the tip of the remote's branch has the commit in its history. One that is not known here is
-// asked for.
+// within returns an *AheadError if the tip of the remote's branch has the commit in its history. A tip that is unknown here is
+// fetched.
 func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
@@ -262,7 +262,7 @@ func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
 			known, err = r.modules.Has(ctx, tip)
 		}
 	}
-	if err != nil || !known { // else it was moved once more
+	if err != nil || !known { // if still unknown, the branch moved again
 		return err
 	}
 	ahead, err := r.history.IsAncestor(ctx, o.Commit, tip)
@@ -272,8 +272,7 @@ func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
 	return err
 }
 
-// Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made
-// it.
+// Shown reports whether tip has a commit that from lacks and that was pushed for whose: others may have seen or made it.
 func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil || out == "" {
@@ -296,8 +295,8 @@ func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, erro
 
 const pushedRefs = "refs/trellis/pushed/"
 
-// replaceable is nil when a branch of a remote may go from tip to the commit: it isn't there, the commit has tip in its
-// history, or tip is what we pushed ourselves.
+// replaceable returns nil if a branch of a remote may go from tip to the commit: the branch doesn't exist, the commit has tip in
+// its history, or Trellis pushed tip itself. Otherwise it returns a *DivergedError.
 func (r Remotes) replaceable(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
@@ -317,7 +316,7 @@ func (r Remotes) replaceable(ctx context.Context, o PushOptions, tip string) err
 	return err
 }
 
-// push pushes to a branch that is to be at tip until then, "" being not there.
+// push pushes to a branch that must be at tip until then; "" means that it must not exist.
 func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 	ref := BranchPrefix + o.Branch
 	to, err := r.address(ctx, o)
@@ -334,7 +333,7 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 	refused := strings.Contains("\n"+out, "\n!\t")
 	switch now, lookErr := r.RemoteBranches(ctx, o.Remote, o.Branch); {
 	case lookErr == nil && now[o.Branch] == o.Commit:
-		return nil // it was done all the same
+		return nil // it was done nevertheless
 	case lookErr == nil && now[o.Branch] != tip:
 		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
 	case failed.Code == 1 && !refused && len(r.hooks.hooks(ctx, o.Dir, "pre-push")) > 0:
@@ -344,8 +343,8 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 	return failed
 }
 
-// address is what a remote is called in a checkout: its name, or where that is a path from the main checkout, and the
-// checkout another one, the whole path.
+// address returns the address of a remote for a git command in o.Dir: its name, except where its URL is a path relative to the
+// main checkout and o.Dir is another checkout; then the absolute path.
 func (r Remotes) address(ctx context.Context, o PushOptions) (string, error) {
 	if o.Dir == r.repo.Main {
 		return o.Remote, nil
@@ -357,7 +356,7 @@ func (r Remotes) address(ctx context.Context, o PushOptions) (string, error) {
 	return filepath.Join(r.repo.Main, url), nil
 }
 
-// ForgetPushes removes what is remembered of the pushes of one whose work is merged, in submodules too.
+// ForgetPushes removes the records of the pushes for whose, once their work is merged, in submodules too.
 func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
 	err := r.refs.PruneRefs(ctx, pushedRefs+whose+"/", "")
 	if err == nil {
@@ -369,8 +368,8 @@ func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
 	return nil
 }
 
-// signIn are the variables by which programs that git asks for a password may know one, besides those that all of
-// git's commands get.
+// signIn returns the variables in which programs that git asks for a password may find it, in addition to those that every git
+// command gets.
 func (r Remotes) signIn() (env []string) {
 	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST", "GH_CONFIG_DIR", "GIT_ASKPASS"} {
 		if v, ok := r.repo.getenv(name); ok {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// sanitize sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
-// not: git writes through links that it finds beside the index, and runs what the settings of a repository within the
-// work tree name when it looks into that. Links are removed, git makes none there; such a repository is an *EmbeddedRepoError.
+// sanitize keeps a git command in a linked worktree from doing outside of a sandbox what a sandboxed program could not: git writes
+// through links beside the index, and if it inspects a repository within the work tree, it runs programs that the settings of that
+// repository name. sanitize removes such links, which git never creates, and returns an *EmbeddedRepoError for such a repository.
 func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	if !r.hardened.Load() || c.Dir == "" {
 		return nil
 	}
 	gitDir, err := r.gitDir(c.Dir)
-	if err != nil || gitDir == r.Common { // whose index and logs can't be written in a sandbox
+	if err != nil || gitDir == r.Common { // sandboxed programs can't write its index and logs
 		return nil
 	}
 	if err := removeLinks(gitDir); err != nil {
@@ -39,11 +39,11 @@ func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	return nil
 }
 
-// noLookInside are commands that look into no repository within the work tree.
+// noLookInside lists the git commands that don't inspect repositories within the work tree.
 var noLookInside = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
 
-// removeLinks removes what is neither a file nor a folder from a worktree's git directory. HEAD, which may be a link, is
-// never written through; submodules have settings of their own, and are not for others to write.
+// removeLinks removes everything but regular files and folders from a worktree's git directory, except HEAD, which git never
+// writes through if it is a link, and modules: submodules have settings of their own, and sandboxed programs can't write there.
 func removeLinks(gitDir string) error {
 	return filepath.WalkDir(gitDir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -60,7 +60,7 @@ func removeLinks(gitDir string) error {
 	})
 }
 
-// ours reports whether a .git within a work tree is nothing, or leads to the git directory of a submodule of ours.
+// ours reports whether a .git within a work tree doesn't exist, or leads to the git directory of a submodule of this repository.
 func (r *Repo) ours(gitDir, dot string) bool {
 	if _, err := os.Lstat(dot); absent(err) {
 		return true

@@ -11,11 +11,11 @@ import (
 
 const (
 	scratchPrefix = "trellis-git-"
-	scratchLock   = "lock" // held as long as the process lives that uses the folder
+	scratchLock   = "lock" // locked as long as the process that uses the folder lives
 )
 
-// Scratch makes a folder for files that are of use to one process alone. Who is killed leaves it to the next one that makes
-// some.
+// Scratch creates a folder for files that only this process uses, and returns it with the function that removes it. The folders of
+// killed processes are removed by the next process that creates one.
 func (r *Repo) Scratch() (dir string, remove func() error, err error) {
 	r.swept.Do(removeAbandoned)
 	for {
@@ -26,13 +26,14 @@ func (r *Repo) Scratch() (dir string, remove func() error, err error) {
 		switch {
 		case err == nil:
 			return dir, func() error { return discardScratch(dir, mine) }, nil
-		case !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist): // else it was taken for abandoned just now
+		case !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist): // otherwise another process just took it for abandoned
 			return "", nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 }
 
-// discardScratch removes such a folder, its lock last: who is killed on the way leaves a folder that tells, or an empty one.
+// discardScratch removes a scratch folder, its lock last: a process killed on the way leaves one known as abandoned, or an empty
+// one.
 func discardScratch(dir string, mine *durable.Lock) error {
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
@@ -44,26 +45,27 @@ func discardScratch(dir string, mine *durable.Lock) error {
 	return errors.Join(err, unlessDone(os.Remove(dir)), mine.Unlock())
 }
 
-// unlessDone leaves out that somebody else removed it, or took the folder for abandoned once its lock was gone: then it has
-// that one's lock, who removes it.
+// unlessDone returns nil for the errors that mean that another process removed the file, or took the folder for abandoned once its
+// lock was gone: it then holds a lock of that process, which removes the folder.
 func unlessDone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // the latter is a folder that is not empty
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // ErrExist: the folder is not empty
 		return nil
 	}
 	return err
 }
 
-// removeAbandoned removes such folders of processes that were killed. What can't be locked is in use, or somebody else's.
+// removeAbandoned removes the scratch folders of killed processes. One that can't be locked is in use, or belongs to somebody
+// else.
 func removeAbandoned() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is a good one
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is valid
 	for _, dir := range dirs {
 		path := filepath.Join(dir, scratchLock)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(dir) // an empty one; who is just making it makes another
+			_ = os.Remove(dir) // an empty one; a process that is just creating it creates another
 			continue
 		}
 		if lock, err := durable.TryLock(path, durable.Holder{PID: os.Getpid()}); err == nil {
-			_ = discardScratch(dir, lock) // another try comes with the next process
+			_ = discardScratch(dir, lock) // on failure, the next process tries again
 		}
 	}
 }

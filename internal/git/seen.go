@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// seenFiles is what is known of the files of checkouts, by what Trellis saw itself: git takes a file that looks as its index
-// says for unchanged, and an index can be written by others. Of a file that looks as it did then the content is known too: each change
-// sets the time of the last one (ctime) to that of the clock, which nobody sets back. The zero value is empty.
+// seenFiles caches the content that Trellis itself saw in the files of checkouts. Git takes a file whose stat data match its index
+// for unchanged, but others can write an index. If a file's stat data match those that Trellis saw, its content is known: each
+// change sets the file's change time (ctime) to the current time, and nobody sets the clock back. The zero value is empty.
 type seenFiles struct {
 	mu    sync.Mutex
 	files map[string]map[string]seenFile // by checkout and path
 	own   map[string]seenIndex           // by git directory: the index that Trellis wrote last
-	shown map[string][]string            // by git directory: what the index told git not to look at
+	shown map[string][]string            // by git directory: paths that the index told git not to check
 }
 
-// seenFile is how a file looked when its content was hashed.
+// seenFile is the stat data of a file when its content was hashed.
 type seenFile struct {
 	hash string
 	stat [statSize]byte
 }
 
-// seenIndex tells an index file from what others put in its place, or write into it.
+// seenIndex identifies an index file, to detect that others replaced it or wrote to it.
 type seenIndex struct {
 	inode, size, changed int64
 }
 
-// clockTick is more than what the clock of a file system lags behind.
+// clockTick is longer than the clock of a file system lags behind.
 const clockTick = 100 * time.Millisecond
 
-// learn remembers the files of an index that git wrote since started, in a place of Trellis' own. What was changed in that very
-// second is left out: git looks at whole seconds, and it may be changed once more in it.
+// learn caches the files of an index that git wrote after started, in a place that only Trellis writes. Files changed in the
+// second of started or later are left out: git compares whole seconds, and such a file may change again within the same one.
 func (l *seenFiles) learn(dir string, list []entry, started time.Time) {
 	settled := started.Add(-clockTick).Unix()
 	files := make(map[string]seenFile, len(list))
@@ -52,7 +52,7 @@ func (l *seenFiles) learn(dir string, list []entry, started time.Time) {
 	l.files[dir] = files
 }
 
-// known leaves to the entries of an index what Trellis saw itself of their files.
+// known replaces the stat data of index entries by those that Trellis itself saw of their files, nil if it saw none.
 func (l *seenFiles) known(dir string, list []entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *seenFiles) forget(dir, gitDir string) {
 	delete(l.shown, gitDir)
 }
 
-// wrote remembers the index of a git directory as it is.
+// wrote records the current index of a git directory as written by Trellis.
 func (l *seenFiles) wrote(gitDir string) {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
@@ -86,7 +86,7 @@ func (l *seenFiles) wrote(gitDir string) {
 	}
 }
 
-// same reports whether the index of a git directory is the one that Trellis wrote.
+// same reports whether the index of a git directory is the one that Trellis wrote last.
 func (l *seenFiles) same(gitDir string) bool {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
@@ -107,7 +107,7 @@ func indexAt(gitDir string) (s seenIndex, ok bool) {
 	return seenIndex{int64(sys.Ino), st.Size(), changedAt(sys).UnixNano()}, true
 }
 
-// unhid notes, and returns, what an index told git not to look at.
+// unhid records paths that an index told git not to check; takeUnhid returns and forgets them.
 func (l *seenFiles) unhid(gitDir string, paths []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

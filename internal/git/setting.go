@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// UserSetting is what a person's own git settings say, else those of the machine; "" when neither has the key. The
-// repository's are not asked: agents may have had a hand in them.
+// UserSetting returns a git setting of the user, or else of the machine; "" if neither has the key. The repository's settings are
+// ignored, since agents may have changed them.
 func UserSetting(ctx context.Context, r *Repo, key string) (string, error) {
 	for _, whose := range []string{"--global", "--system"} {
 		value, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", whose, "--includes", "--get", key}, Accept: []int{1}})

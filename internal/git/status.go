@@ -20,7 +20,7 @@ type Entry struct {
 // Untracked reports whether git does not know the path.
 func (e Entry) Untracked() bool { return e.Code == "??" }
 
-// state is how the path looks in a checkout.
+// state describes the current state of the path in a checkout.
 func (e Entry) state(dir string) string {
 	st, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(e.Path)))
 	if err != nil {
@@ -29,7 +29,7 @@ func (e Entry) state(dir string) string {
 	return fmt.Sprint(e.Code, " ", st.Mode(), st.Size(), st.ModTime().UnixNano())
 }
 
-// parseStatus reads porcelain v2 with -z, renames off.
+// parseStatus parses the output of git status --porcelain=v2 -z without renames.
 func parseStatus(out string) (list []Entry, err error) {
 	before := map[byte]int{'1': 8, 'u': 10} // fields in front of the path
 	for _, line := range nulls(out) {
@@ -47,7 +47,7 @@ func parseStatus(out string) (list []Entry, err error) {
 	return list, nil
 }
 
-// Pathspec is everything in the checkout but the excluded paths, folders with all in them.
+// Pathspec returns a pathspec for everything in the checkout except the excluded paths and what is below them.
 func Pathspec(exclude []string) []string {
 	list := []string{":(top)"}
 	for _, p := range exclude {
@@ -57,8 +57,8 @@ func Pathspec(exclude []string) []string {
 	return list
 }
 
-// asGlob is a pattern that matches path alone. It has a wildcard all the same: git add refuses to work when a
-// path without one is ignored, even if it is to be left out.
+// asGlob returns a pattern that matches only path, but contains a wildcard: git add refuses to work if a path without one is
+// ignored, even if it is excluded.
 func asGlob(path string) string {
 	var b strings.Builder
 	open := true
@@ -77,18 +77,18 @@ func asGlob(path string) string {
 	return b.String()
 }
 
-// Literal is a pathspec for one path whatever characters it has.
+// Literal returns a pathspec for one path, whatever characters it has.
 func Literal(path string) string {
 	return ":(top,literal)" + strings.TrimRight(path, "/")
 }
 
-// WorktreeState is how a checkout looks: where HEAD is, and each file that is not as committed.
+// WorktreeState is the state of a checkout: its HEAD, and each file that differs from HEAD.
 type WorktreeState struct {
 	head  string
 	files map[string]string
 }
 
-// Since are the paths that look otherwise than before, sorted, and HEAD if that moved.
+// Since returns the paths whose state differs from before, sorted, with "HEAD" first if that moved.
 func (l WorktreeState) Since(before WorktreeState) (changed []string) {
 	all := maps.Clone(l.files)
 	maps.Copy(all, before.files)

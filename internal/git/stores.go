@@ -12,21 +12,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// ObjectStores are the folders of objects that a checkout reads and writes.
+// ObjectStores manages the folders of objects that a checkout reads and writes.
 type ObjectStores struct {
 	repo  *Repo
 	hooks Hooks
 }
 
 const (
-	ownStores = "trellis" // in the common directory: folders of those who may not write its objects, by worktree
-	realStore = "trellis" // in such a folder of objects: where the repository's are shown
+	ownStores = "trellis" // in the common directory: object folders of sandboxed worktrees, which may not write its objects
+	realStore = "trellis" // in such an object folder: where the repository is mounted
 )
 
-// ownObjects are the folders that are shown to who works in a worktree in the place of the repository's objects, and of those
-// of LFS: its own, in which git add can write. The repository's are an alternate of them, not to be written: git, and any
-// other program that reads objects, finds them in the usual way, in this repository alone. Nothing is ever taken out
-// of such a folder: what counts are the files of the worktree.
+// ownObjects returns the mounts that give programs in a worktree an object folder of its own, in which git add can write, instead
+// of the repository's, and the same for Git LFS. The repository's objects are a read-only alternate of that folder: git, and any
+// other program that reads objects, finds them in the usual way, in this repository only. Nothing is ever taken out of such a
+// folder: only the files of the worktree count.
 func (r ObjectStores) ownObjects(admin string) ([]Mount, error) {
 	r.sweepOwn()
 	if err := r.openOwn(admin); err != nil {
@@ -46,7 +46,7 @@ func (r ObjectStores) ownObjects(admin string) ([]Mount, error) {
 	if err := r.tellAlternates(own); err != nil {
 		return nil, err
 	}
-	lfs := filepath.Join(r.repo.Common, "lfs") // which finds what the repository has beside the alternate
+	lfs := filepath.Join(r.repo.Common, "lfs") // Git LFS finds the repository's files next to the alternate
 	if _, err := os.Stat(lfs); err != nil {
 		return list, nil
 	}
@@ -60,7 +60,7 @@ func (r ObjectStores) ownStore(kind, admin string) string {
 	return filepath.Join(r.repo.Common, ownStores, kind, filepath.Base(admin))
 }
 
-// openOwn gives back the rights to the own folders of a worktree that a program took away there.
+// openOwn restores the permissions of a worktree's own object folders that a program removed.
 func (r ObjectStores) openOwn(admin string) error {
 	for _, kind := range []string{"objects", "lfs"} {
 		own := r.ownStore(kind, admin)
@@ -74,7 +74,7 @@ func (r ObjectStores) openOwn(admin string) error {
 	return nil
 }
 
-// openFolders gives the rights to a folder and all below it to its owner.
+// openFolders gives the owner all permissions for a folder and all folders below it.
 func openFolders(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -84,10 +84,10 @@ func openFolders(dir string) error {
 	})
 }
 
-// alternatesFile names, below a folder of objects, others that git looks in as well.
+// alternatesFile lists, below a folder of objects, further folders in which git looks for objects.
 const alternatesFile = "info/alternates"
 
-// alternates are the lines in which the repository names folders that it takes objects from.
+// alternates returns the lines of the repository's alternates file, which name folders that it takes objects from.
 func (r ObjectStores) alternates() (lines []string, err error) {
 	data, err := durable.Read(filepath.Join(r.repo.Common, "objects", alternatesFile), maxPointer)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -101,8 +101,8 @@ func (r ObjectStores) alternates() (lines []string, err error) {
 	return lines, nil
 }
 
-// tellAlternates says in an own folder of objects where those of the repository are shown, and those that it borrows itself: git
-// follows no relative path from one alternate to the next.
+// tellAlternates writes the alternates file of a worktree's own object folder: where the repository's objects are mounted, and the
+// alternates of these that are relative paths, which git does not follow from one alternate to the next.
 func (r ObjectStores) tellAlternates(own string) error {
 	objects := filepath.Join(r.repo.Common, "objects")
 	lines := QuoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
@@ -122,7 +122,7 @@ func (r ObjectStores) tellAlternates(own string) error {
 	return disk.WriteFile(filepath.Join(own, alternatesFile), []byte(lines), 0o600)
 }
 
-// dropOwn removes what programs kept in their own folders for a worktree.
+// dropOwn removes the own object folders of a worktree.
 func (r ObjectStores) dropOwn(admin string) error {
 	if err := errors.Join(removeOwn(r.ownStore("objects", admin)), removeOwn(r.ownStore("lfs", admin))); err != nil {
 		return fmt.Errorf("removing the objects of a worktree: %w", err)
@@ -130,7 +130,7 @@ func (r ObjectStores) dropOwn(admin string) error {
 	return nil
 }
 
-// removeOwn removes a folder, also one to which a program took away the rights.
+// removeOwn removes a folder, also if a program removed its permissions.
 func removeOwn(dir string) error {
 	err := os.RemoveAll(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -139,9 +139,9 @@ func removeOwn(dir string) error {
 	return err
 }
 
-// sweepOwn removes the folders of worktrees that somebody else removed. One that can't be removed is tried again.
+// sweepOwn removes the own object folders of worktrees that no longer exist. A failed removal is tried again the next time.
 func (r ObjectStores) sweepOwn() {
-	list, _ := os.ReadDir(filepath.Join(r.repo.Common, ownStores, "objects")) // not there: none
+	list, _ := os.ReadDir(filepath.Join(r.repo.Common, ownStores, "objects")) // an error means that there are none
 	for _, e := range list {
 		admin := filepath.Join(r.repo.Common, "worktrees", e.Name())
 		if _, err := os.Lstat(admin); errors.Is(err, fs.ErrNotExist) {
@@ -150,12 +150,12 @@ func (r ObjectStores) sweepOwn() {
 	}
 }
 
-// ownLoose are the names of the objects that were added in the sandbox of a worktree.
+// ownLoose returns the names of the objects that were added in the sandbox of a worktree.
 func (r ObjectStores) ownLoose(gitDir string) map[string]bool {
 	names := map[string]bool{}
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
-		list, _ := os.ReadDir(filepath.Join(store, folder)) // what can't be read was not added by git
+		list, _ := os.ReadDir(filepath.Join(store, folder)) // git did not write to a folder that can't be read
 		for _, e := range list {
 			names[folder+e.Name()] = true
 		}
@@ -163,7 +163,7 @@ func (r ObjectStores) ownLoose(gitDir string) map[string]bool {
 	return names
 }
 
-// emptyOwn removes them.
+// emptyOwn removes the objects that were added in the sandbox of a worktree.
 func (r ObjectStores) emptyOwn(gitDir string) error {
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
@@ -174,9 +174,9 @@ func (r ObjectStores) emptyOwn(gitDir string) error {
 	return nil
 }
 
-// looseFolders are the folders of loose objects in a store.
+// looseFolders returns the names of the folders of loose objects in a store.
 func looseFolders(store string) (names []string) {
-	list, _ := os.ReadDir(store) // not there: none
+	list, _ := os.ReadDir(store) // an error means that there are none
 	for _, e := range list {
 		if _, err := hex.DecodeString(e.Name()); err == nil && len(e.Name()) == 2 {
 			names = append(names, e.Name())
@@ -185,25 +185,25 @@ func looseFolders(store string) (names []string) {
 	return names
 }
 
-// Store is what git keeps of a checkout outside of its files, for who may write no more than that.
+// Store describes the data that git keeps of a checkout outside of its files, for a sandbox that may write nothing else.
 type Store struct {
-	Write []string // of a worktree the folder of its index
-	// Fixed are the paths in Write and in the checkout that lead git to other folders and to programs: pointers,
-	// settings, hooks. Whoever writes them has programs run by the next git command. The repository's objects are in it, and those
-	// of LFS: git does not hash again what it reads from them.
+	Write []string // of a worktree: its git directory, with the index
+	// Fixed are the paths in Write and in the checkout that must not be written, since they lead git to other folders and to
+	// programs: pointers, settings, hooks. Whoever writes them makes the next git command run programs. They include the object
+	// folders of the repository and of Git LFS: git does not hash again what it reads from them.
 	Fixed []string
-	// Mounts are folders that are shown in the place of others, in this order.
+	// Mounts are folders to mount in place of others, in this order.
 	Mounts []Mount
 }
 
-// Mount is a folder that is shown in the place of another.
+// Mount is a folder that is mounted in place of another.
 type Mount struct {
 	From, To string
 	Write    bool
 }
 
-// Store finds it without running anything, and makes sure that Fixed has all that git would read. All paths are there, and lead
-// through no link, but those at which something is mounted. dir is the main checkout or a worktree, else ErrNoWorktree.
+// Store returns the Store of a checkout without running git, and creates what is missing of Fixed that git would read. All paths
+// exist, without symbolic links, except those where something is mounted. If dir isn't a checkout it returns ErrNoWorktree.
 func (r ObjectStores) Store(dir string) (Store, error) {
 	admin, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -215,7 +215,7 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 		return s, err
 	}
 	fixed := append(configured, filepath.Join(dir, ".git"), filepath.Join(r.repo.Common, "objects"), filepath.Join(r.repo.Common, "lfs"))
-	if admin == r.repo.Common { // its index stands beside the settings
+	if admin == r.repo.Common { // its index is next to the settings
 		s.Fixed = there(fixed...)
 		return s, nil
 	}
@@ -237,8 +237,8 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 // worktreeSettings is the file of a worktree's own settings.
 const worktreeSettings = "config.worktree"
 
-// settle makes empty what git would read if somebody else made it: the folder of submodules, and a file of settings, also
-// where it does not count yet.
+// settle creates the files that git would read if somebody else created them, empty: the folder of submodules, and the file of the
+// worktree's own settings, even where git doesn't read it yet.
 func (r ObjectStores) settle(admin string) error {
 	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
 		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
@@ -250,7 +250,7 @@ func (r ObjectStores) settle(admin string) error {
 	return f.Close()
 }
 
-// pointersOf are the .git files of the submodules whose git directories are below root.
+// pointersOf returns the .git files of the submodules whose git directories are below root.
 func pointersOf(root string) (files []string, err error) {
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +272,7 @@ func pointersOf(root string) (files []string, err error) {
 	return files, err
 }
 
-// there are the paths that are there, as they are without links.
+// there returns those of the paths that exist, with symbolic links resolved.
 func there(paths ...string) (real []string) {
 	for _, p := range paths {
 		if _, err := os.Lstat(p); err != nil {
@@ -285,7 +285,7 @@ func there(paths ...string) (real []string) {
 	return real
 }
 
-// QuoteAlternate writes a path so that it may hold the separator of the list.
+// QuoteAlternate quotes a path for a list of alternates, if it contains the separator of the list.
 func QuoteAlternate(path string) string {
 	if !strings.ContainsAny(path, ":\"\n") {
 		return path

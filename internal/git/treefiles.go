@@ -18,13 +18,13 @@ import (
 // TreeFile is a file of a commit.
 type TreeFile struct {
 	Path string // with slashes
-	Mode uint32 // as git has it: 0o100644, 0o100755, 0o120000 a link, 0o160000 a submodule
-	Blob string // "" before it is written
+	Mode uint32 // git's mode: 0o100644, 0o100755, 0o120000 a link, 0o160000 a submodule
+	Blob string // hash, "" before it is written
 	Data []byte
 }
 
-// CommitFiles makes a commit without parents of just these files, byte for byte, whatever attributes and settings say, and has
-// ref name it, wherever that was. What lies in the repository already is not written again.
+// CommitFiles creates a commit without parents that holds exactly these files, byte for byte, whatever attributes and settings
+// say, and sets ref to it, wherever ref was. Content that is in the repository already is not written again.
 func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile) (string, error) {
 	err := r.repo.Refs().change(ctx, r.repo.Refs().locks(ref), func() error {
 		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: r.importing(ref, message, at, files),
@@ -37,13 +37,13 @@ func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Tim
 	return commit, err
 }
 
-// importing is what git fast-import makes the commit of.
+// importing returns the input from which git fast-import creates the commit.
 func (r Trees) importing(ref, message string, at time.Time, files []TreeFile) io.Reader {
 	newHash, _ := r.repo.hashes()
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
 	for _, f := range files {
-		if blob := nameOf("blob", f.Data, newHash); r.holds(blob) { // git looks in its packs itself
+		if blob := nameOf("blob", f.Data, newHash); r.holds(blob) { // git checks its packs itself
 			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
 			continue
 		}
@@ -53,10 +53,10 @@ func (r Trees) importing(ref, message string, at time.Time, files []TreeFile) io
 	return &in
 }
 
-// holds reports whether the repository itself has an object in a file of its own, for as long as it takes to have a ref reach it: one
-// that is old, and which perhaps nothing reaches, git gc would take away.
+// holds reports whether the repository itself has an object as a loose file. It renews the time of an old file, so that git gc
+// doesn't remove the object, which may be unreachable, before a ref leads to it.
 func (r Trees) holds(hash []byte) bool {
-	const young = 24 * time.Hour // gc takes what is older than two weeks
+	const young = 24 * time.Hour // gc removes unreachable objects that are older than two weeks
 	file := looseFile(r.repo.Common, hash)
 	st, err := os.Lstat(file)
 	if err != nil || time.Since(st.ModTime()) < young {
@@ -66,7 +66,7 @@ func (r Trees) holds(hash []byte) bool {
 	return os.Chtimes(file, now, now) == nil
 }
 
-// importPath is a path as git fast-import reads it.
+// importPath quotes a path for git fast-import.
 func importPath(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
 }
@@ -83,8 +83,8 @@ func (r Trees) Files(ctx context.Context, commit string) (files []TreeFile, err 
 	return files, nil
 }
 
-// Fill reads the content of files. One that has more than most bytes is durable.ErrTooLarge, and so is the one with which they have
-// more than all together.
+// Fill reads the content of files. It returns durable.ErrTooLarge if a file has more than most bytes, or all files together more
+// than all bytes.
 func (r Trees) Fill(ctx context.Context, files []TreeFile, most, all int64) error {
 	if len(files) == 0 {
 		return nil
@@ -100,7 +100,8 @@ func (r Trees) Fill(ctx context.Context, files []TreeFile, most, all int64) erro
 	return err
 }
 
-// catFiles has git write the objects of names, a line each, and read read them. wrong is the error of read, err that of git.
+// catFiles has git write the objects of names, one per line, and calls read with them. wrong is the error of read, err that of
+// git.
 func (r Trees) catFiles(ctx context.Context, names string, read func(*bufio.Reader) error) (wrong, err error) {
 	in, out := io.Pipe()
 	found := make(chan error, 1)
@@ -113,7 +114,7 @@ func (r Trees) catFiles(ctx context.Context, names string, read func(*bufio.Read
 	return <-found, err
 }
 
-// blobSize reads the line before a blob, which says its size.
+// blobSize reads the line before a blob, which has its size.
 func blobSize(in *bufio.Reader) (size int64, ok bool) {
 	line, err := in.ReadString('\n')
 	var name string

@@ -33,13 +33,13 @@ type Trees struct {
 	stores ObjectStores
 }
 
-// maxLFSPointer is how long a file can be that stands for an object of Git LFS, in bytes.
+// maxLFSPointer is the maximum size of a Git LFS pointer file, in bytes.
 const maxLFSPointer = 1024
 
 var lfsOID = trellis.Pattern(`(?m)^oid sha256:([0-9a-f]{64})$`)
 
-// lfsObject is the object that a blob stands for, "" when it is no pointer. Of the format see the specification of Git LFS,
-// docs/spec.md there.
+// lfsObject returns the name of the object that a blob points to, "" if the blob is not a pointer. For the format see the
+// specification of Git LFS, docs/spec.md there.
 func lfsObject(text string) string {
 	if m := lfsOID().FindStringSubmatch(text); m != nil && strings.HasPrefix(text, "version https://git-lfs.github.com/spec/") {
 		return m[1]
@@ -47,8 +47,8 @@ func lfsObject(text string) string {
 	return ""
 }
 
-// verifyLFS makes sure that a file which was made of an object of Git LFS has its content, or else that the object has, of which
-// git then made something else: ends of lines, say. Where the object is not in the repository, nothing can be said of it.
+// verifyLFS checks that a file made from a Git LFS object has its content, or else that the object itself is undamaged: git may
+// have converted the file, its line ends for example. If the object is not in the repository, nothing can be checked.
 func (r Trees) verifyLFS(dir, path, oid string) error {
 	if _, sum, err := durable.SumBelow(dir, path, math.MaxInt64); err == nil && sum == oid {
 		return nil
@@ -66,8 +66,8 @@ func (r Trees) verifyLFS(dir, path, oid string) error {
 	return nil
 }
 
-// Objects notes how those of the repository are now. With since, those that were changed after it count as changed. With borrowed,
-// what it Borrowed at another time counts, and not what it does now.
+// Objects records the current state of the repository's object files. Files that were changed at since or later count as changed,
+// unless since is zero. If borrowed is not nil, it replaces the current alternates; see [Objects.Alternates].
 func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
 	o := &Objects{r: r, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.scan()
@@ -84,12 +84,12 @@ func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
 	return o, nil
 }
 
-// openObject opens a file below the objects, through no link and waiting for nobody.
+// openObject opens a file below the objects folder without following a link and without blocking.
 func (r Trees) openObject(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(r.repo.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
-// sumOf is the checksum at the end of a pack or its index, "" of other files and where it can't be read.
+// sumOf returns the checksum at the end of a pack or pack index, "" for other files and for those that can't be read.
 func (r Trees) sumOf(name string, size int64) string {
 	_, length := r.repo.hashes()
 	if !strings.HasSuffix(name, ".pack") && !strings.HasSuffix(name, ".idx") || size < int64(length) {
@@ -107,7 +107,7 @@ func (r Trees) sumOf(name string, size int64) string {
 	return string(sum)
 }
 
-// summed reports whether a pack or its index still is what the checksum at its end says.
+// summed reports whether a pack or pack index matches the checksum at its end.
 func (r Trees) summed(name string) bool {
 	f, err := r.openObject(name)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r Trees) summed(name string) bool {
 	return err == nil && string(h.Sum(nil)) == r.sumOf(name, st.Size())
 }
 
-// verifyObjectFile makes sure of a file that appeared or was changed.
+// verifyObjectFile checks an object file that is new or changed. asked holds the commands that ran already: each checks all files.
 func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[string]bool) error {
 	folder, file := filepath.Split(name)
 	var args []string
@@ -134,7 +134,7 @@ func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[stri
 	case strings.HasSuffix(file, ".pack"), strings.HasSuffix(file, ".idx"):
 		base := strings.TrimSuffix(strings.TrimSuffix(name, ".pack"), ".idx")
 		if _, err := os.Stat(filepath.Join(r.repo.Common, "objects", base+".idx")); err != nil {
-			return nil // git reads no pack without it
+			return nil // git ignores a pack without an index
 		}
 		args = []string{"verify-pack", "--", filepath.Join(r.repo.Common, "objects", base+".idx")}
 	case strings.HasPrefix(file, "multi-pack-index") && filepath.Ext(file) != ".rev" && filepath.Ext(file) != ".bitmap":
@@ -146,18 +146,18 @@ func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[stri
 		return nil
 	}
 	asked[strings.Join(args, " ")] = true
-	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: args, Write: true}) // which may take long
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: args, Write: true}) // for the longer time limit
 	const wrong, fatal = 1, 128
 	if failed, ok := errors.AsType[*Error](err); ok && (failed.Code == wrong || failed.Code == fatal) {
 		if _, gone := os.Stat(filepath.Join(r.repo.Common, "objects", name)); gone != nil {
 			return gone
 		}
-		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")"} // never to be removed: the history is in it
+		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")"} // without File: it must not be removed, it holds history
 	}
 	return err
 }
 
-// verifyLoose makes sure that a loose object is what its name says.
+// verifyLoose checks that the content of a loose object matches its name.
 func (r Trees) verifyLoose(name string) error {
 	newHash, _ := r.repo.hashes()
 	h, path := newHash(), filepath.Join(name[:2], name[2:])
@@ -175,7 +175,7 @@ func (r Trees) verifyLoose(name string) error {
 	return nil
 }
 
-// inflate writes what a loose object holds: its kind, its size, its content, which may have so many bytes at most.
+// inflate writes a loose object without compression: its kind, size and content, which may have at most most bytes.
 func inflate(to io.Writer, f *os.File, most int64) error {
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
@@ -209,7 +209,7 @@ func inflate(to io.Writer, f *os.File, most int64) error {
 	return errors.Join(err, fs.ErrInvalid)
 }
 
-// goneObjects says what was removed and is in no other file.
+// goneObjects describes the removed objects that are in no other file, "" if there are none.
 func (r Trees) goneObjects(ctx context.Context, gone []string) (string, error) {
 	var names []string
 	packs := 0
@@ -235,13 +235,13 @@ func (r Trees) goneObjects(ctx context.Context, gone []string) (string, error) {
 	return fmt.Sprintf("objects of git were deleted (%d: %s): `git fsck --full` says what lacks them; `git fetch --refetch` gets what a remote has", len(missing), strings.Join(missing[:min(few, len(missing))], ", ")), err
 }
 
-// DamagedError says that an object of the repository is missing, or has other content than its name says: git does not look when
-// it checks files out.
+// DamagedError means that an object of the repository is missing, or that its content doesn't match its name, which git does not
+// check at a checkout.
 type DamagedError struct {
 	Object string
-	Path   string // of which file it is the content, "" for others
-	File   string // that it stands in, "" when that is not known
-	LFS    bool   // it is one of Git LFS, whose name is its SHA-256
+	Path   string // file that has it as content, "" for other objects
+	File   string // file that stores it, "" if unknown
+	LFS    bool   // a Git LFS object, whose name is its SHA-256
 }
 
 func (e *DamagedError) Error() string {
@@ -258,7 +258,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, trellis.ShellWord(e.File), path)
 }
 
-// damaged is the error of an object.
+// damaged returns the *DamagedError for an object.
 func (r Trees) damaged(object, path string) error {
 	e := &DamagedError{Object: object, Path: path}
 	if hash, err := hex.DecodeString(object); err == nil && len(hash) > 0 && r.repo.isLoose(hash) {
@@ -267,9 +267,8 @@ func (r Trees) damaged(object, path string) error {
 	return e
 }
 
-// verifyCheckout makes sure that a checkout which was just made has the files of the commit that it is to have, by hashing them:
-// else a *DamagedError. Files that git, or a hook, made otherwise than they are kept are believed as long as what is kept is right.
-// The files are then known.
+// verifyCheckout checks that a new checkout has the files of its commit, by hashing them, and returns a *DamagedError otherwise.
+// Where git or a hook made a file differ from its blob, only the blob is checked. The stat data of the files are cached.
 func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
@@ -301,8 +300,8 @@ func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	return nil
 }
 
-// VerifyTrees makes sure that a commit and all its trees are what their names say, else a *DamagedError. Git itself does not hash
-// those below the first again, and compares by them.
+// VerifyTrees checks that a commit and all its trees match their names, and returns a *DamagedError otherwise. Git itself does not
+// hash the trees below the top one again, and compares trees by name.
 func (r Trees) VerifyTrees(ctx context.Context, commit string) error {
 	tree, err := r.treeOfCommit(ctx, commit)
 	if err == nil {
@@ -311,7 +310,7 @@ func (r Trees) VerifyTrees(ctx context.Context, commit string) error {
 	return err
 }
 
-// treeOfCommit is the tree that a commit names, of a commit that is what its name says.
+// treeOfCommit returns the tree of a commit, after checking that the commit matches its name.
 func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) {
 	if tree, _, err := r.repo.loose(commit); err == nil {
 		return tree, nil
@@ -328,7 +327,7 @@ func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) 
 	return strings.TrimPrefix(first, "tree "), nil
 }
 
-// listTree are the files of a tree, all of whose folders are what their names say.
+// listTree returns the files of a tree, after checking that the tree and all trees below it match their names.
 func (r Trees) listTree(ctx context.Context, tree string) (list []entry, err error) {
 	list, err = r.repo.lsTree(ctx, Command{Dir: r.repo.Main}, tree, []string{"-r"})
 	newHash, _ := r.repo.hashes()
@@ -338,7 +337,7 @@ func (r Trees) listTree(ctx context.Context, tree string) (list []entry, err err
 	return list, nil
 }
 
-// damagedTree finds out which of the trees below one is not what its name says.
+// damagedTree returns an error for the tree, at or below the given one, that doesn't match its name.
 func (r Trees) damagedTree(ctx context.Context, tree, path string) error {
 	text, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "tree", tree}})
 	newHash, size := r.repo.hashes()
@@ -361,7 +360,7 @@ func (r Trees) damagedTree(ctx context.Context, tree, path string) error {
 	return nil
 }
 
-// hashAll hashes the files of a checkout, notes in the entries how they look, and returns those that have other content.
+// hashAll hashes the files of a checkout, sets the stat data of the entries, and returns the entries with files of other content.
 func hashAll(ctx context.Context, dir string, list []entry, newHash func() hash.Hash) (other []entry, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -393,7 +392,7 @@ func hashAll(ctx context.Context, dir string, list []entry, newHash func() hash.
 	return other, errors.Join(err, context.Cause(ctx))
 }
 
-// verifyBlobs makes sure that the blobs of entries are what their names say.
+// verifyBlobs checks that the blobs of entries match their names.
 func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error {
 	if len(list) == 0 {
 		return nil
@@ -406,7 +405,7 @@ func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 	return cmp.Or(wrong, err)
 }
 
-// readBlobs reads what git says of the blobs of entries, whose files in dir are made of them.
+// readBlobs checks git's output of the blobs of entries, from which the files in dir were made.
 func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 	newHash, _ := r.repo.hashes()
 	for _, e := range list {
@@ -414,7 +413,7 @@ func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 		if !ok {
 			return r.damaged(hex.EncodeToString(e.hash), e.path)
 		}
-		var text bytes.Buffer // of what may be a pointer
+		var text bytes.Buffer // content of a blob that may be an LFS pointer
 		h := newHash()
 		to := io.Writer(h)
 		if size <= maxLFSPointer {

@@ -12,33 +12,33 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Worktree is a checkout of the repository besides the main one.
+// Worktree is a linked worktree of the repository.
 type Worktree struct {
 	Path   string
 	Branch string // "" when its HEAD is detached
-	Gone   bool   // registered, but its folder is not there
+	Gone   bool   // registered, but its folder doesn't exist
 
-	admin string // its folder in the common directory
+	admin string // its folder in the common directory of the repository
 }
 
-// PathError says why a worktree can't be made at a path.
+// PathError means that a worktree can't be created at a path.
 type PathError struct{ Path, Reason string }
 
 func (e *PathError) Error() string { return e.Path + " " + e.Reason }
 
-// NewWorktree is a worktree that is wanted.
+// NewWorktree describes a worktree to create.
 type NewWorktree struct {
 	Path   string // absolute
-	Branch string // that is new, and begins at Base
+	Branch string // created at Base unless it exists
 	Base   string // a commit
-	Adopt  bool   // the branch is used also when it is there, and holds what Base has not
-	Owner  string // the task that it is for
-	// Takes reports whether one that is there is Owner's although it was made for another, "" when nobody wrote down for
-	// whom. Nil: it never is.
+	Adopt  bool   // use Branch also if it exists and has commits that Base lacks
+	Owner  string // the task that the worktree is for
+	// Takes reports whether Owner may use an existing worktree that was created for owner, "" if none was recorded. Nil: it may
+	// not.
 	Takes func(owner string) bool
 }
 
-// clean is path with the symbolic links in front of its last part resolved, as git writes it down.
+// clean returns path with the symbolic links in its parent folders resolved, as git records it.
 func clean(path string) string {
 	path = filepath.Clean(path)
 	for dir, rest := filepath.Dir(path), filepath.Base(path); ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
@@ -51,11 +51,11 @@ func clean(path string) string {
 	}
 }
 
-// inTheMaking is longer than git takes to write where a worktree is.
+// inTheMaking is longer than git takes to record the location of a new worktree.
 const inTheMaking = time.Minute
 
-// unnamed reports whether the folder of a worktree says of no place, and nobody is about to write that: it is locked by who made it,
-// or there is nothing in it but the lock of an index that the end of its maker came before.
+// unnamed reports whether a worktree's folder in the common directory records no location and no process is about to write one: it
+// has been locked by its creator for longer than inTheMaking, or holds at most an index lock that a killed process left.
 func unnamed(admin string) bool {
 	if link, _ := os.ReadFile(filepath.Join(admin, "gitdir")); len(link) > 0 {
 		return false
@@ -76,7 +76,7 @@ func old(path string) bool {
 	return err == nil && time.Since(st.ModTime()) > inTheMaking
 }
 
-// vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
+// vacant returns nil if a worktree can be created at path: it doesn't exist or is an empty folder.
 func (r Worktrees) vacant(path string) error {
 	list, err := os.ReadDir(path)
 	if lost := r.Lost(path); lost != nil {
@@ -93,8 +93,8 @@ func (r Worktrees) vacant(path string) error {
 	return nil
 }
 
-// Lost is a *PathError when path was a worktree of this repository that git does not know, with the command that keeps what is in it.
-// Git may have its folder of it still: it was moved, or the repository was, without git.
+// Lost returns a *PathError, with the command that keeps its files, if path was a worktree of this repository that git no longer
+// knows. Git may still have a folder for it in the common directory: the worktree or the repository was moved without git.
 func (r Worktrees) Lost(path string) error {
 	link, err := readLink(filepath.Join(path, ".git"))
 	if err != nil {
@@ -114,25 +114,25 @@ func (r Worktrees) Lost(path string) error {
 	return &PathError{path, "is a worktree that git lost the way to: `git worktree repair " + trellis.ShellWord(path) + "` leads there again"}
 }
 
-// away names the command that makes room at path. No branch can be called as what that makes, so nothing is in its place.
+// away returns a hint with the command that makes room at path. No branch name contains a ~, so no worktree has the new name.
 func away(path string) string {
 	return "`mv " + trellis.ShellWord(path) + " " + trellis.ShellWord(path+"~kept") + "` keeps what is there"
 }
 
-// halfMade reports whether git was killed while it made the worktree: until it is done, it keeps it locked.
+// halfMade reports whether git was killed while it created the worktree: git keeps a worktree locked until it is complete.
 func halfMade(admin string) bool {
 	reason, err := os.ReadFile(filepath.Join(admin, "locked"))
 	return err == nil && strings.TrimSpace(string(reason)) == "initializing"
 }
 
-// discard removes a half-made worktree: what is in it comes from the commit.
+// discard removes a half-made worktree: all its files come from the commit.
 func discard(w *Worktree) error {
 	dot := filepath.Join(w.Path, ".git")
 	link, err := readLink(dot)
 	switch {
 	case err == nil && link == w.admin:
 		err = os.RemoveAll(w.Path)
-	case err != nil && isEmpty(dot): // made, but not written yet; it is the first in its folder
+	case err != nil && isEmpty(dot): // created but not yet written, which git does before all other files
 		err = os.Remove(dot)
 	default:
 		err = nil
@@ -145,7 +145,7 @@ func isEmpty(file string) bool {
 	return err == nil && st.Mode().IsRegular() && st.Size() == 0
 }
 
-// unlinked reports whether the file is gone by which git knows a worktree. What a link leads to is none.
+// unlinked reports whether the .git file of a worktree is gone, by which git knows it. It returns false if path is a link.
 func unlinked(path string) bool {
 	st, err := os.Lstat(path)
 	if err != nil || !st.IsDir() {
@@ -161,7 +161,7 @@ func (w Worktree) Locked() (reason string, locked bool) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), halfMade(w.admin):
 		return "", false
-	case err != nil: // git takes it for locked too
+	case err != nil: // git treats it as locked too
 		return err.Error(), true
 	}
 	return strings.TrimSpace(string(data)), true
@@ -170,7 +170,7 @@ func (w Worktree) Locked() (reason string, locked bool) {
 // HalfMade reports whether git was killed while it made the worktree: nobody worked in it.
 func (w Worktree) HalfMade() bool { return halfMade(w.admin) }
 
-// At reports whether path is the worktree's, by whatever links it leads there.
+// At reports whether path is the worktree's path, links in its parent folders resolved.
 func (w Worktree) At(path string) bool { return w.Path == clean(path) }
 
 // In reports whether the worktree lies below folder.
@@ -178,8 +178,8 @@ func (w Worktree) In(folder string) bool {
 	return inside(filepath.Dir(clean(filepath.Join(folder, "x"))), w.Path)
 }
 
-// Owner is the task that the worktree was made for, "" when nothing says so.
+// Owner returns the task that the worktree was created for, "" if none is recorded.
 func (w Worktree) Owner() string {
-	o, _ := readOwner(w.admin) // what can't be read says nothing
+	o, _ := readOwner(w.admin) // an unreadable file counts as none
 	return o.Task
 }

@@ -15,32 +15,32 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// WorktreeID tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
+// WorktreeID identifies a worktree that Trellis created, to detect a replacement. The zero value identifies none.
 type WorktreeID struct {
 	Path       string `json:"path"`
-	Admin      string `json:"admin"`  // git's folder of it
-	Common     string `json:"common"` // the repository
-	Mark       string `json:"mark"`   // in that, made anew with each worktree
+	Admin      string `json:"admin"`  // the worktree's folder in Common
+	Common     string `json:"common"` // common directory of the repository
+	Mark       string `json:"mark"`   // random, stored in Admin, different for each worktree
 	Folder     FileID `json:"folder"`
 	GitDir     FileID `json:"git_dir"`
-	Repository FileID `json:"repository"` // the common directory: while that is the same one, so are the others
+	Repository FileID `json:"repository"` // of Common; if it changed, the other FileIDs are not compared
 }
 
-// FileID tells a folder from all others that are there at the same time.
+// FileID identifies a folder among those that exist at the same time.
 type FileID struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
 }
 
-// SwappedError says that a worktree is no longer the one that was made. Nothing in it is touched.
+// SwappedError means that a worktree is no longer the one that was created. Nothing in it is touched.
 type SwappedError struct{ Path, Reason string }
 
 func (e *SwappedError) Error() string {
 	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
 }
 
-// Same is a *SwappedError unless the worktree that was made is still there: the same folder, which no link leads to, whose
-// .git leads to the same folder of git's, and that back to it. All is read through one handle of the folder.
+// Same returns a *SwappedError unless the worktree still is the one that was created: the same folder, which is not reached
+// through a link, whose .git leads to the same folder in Common, which leads back. The worktree is read through one open handle.
 func (m WorktreeID) Same() error {
 	if m.Path == "" {
 		return nil
@@ -54,7 +54,7 @@ func (m WorktreeID) Same() error {
 		return &SwappedError{m.Path, "another worktree was made in its place"}
 	}
 	common, err := idOf(m.Common)
-	if err != nil || common != m.Repository { // it was copied, or the file system counts anew: nothing can be told by that
+	if err != nil || common != m.Repository { // the repository was copied, or inodes were renumbered: FileIDs prove nothing
 		return err
 	}
 	admin, err := idOf(m.Admin)
@@ -64,8 +64,8 @@ func (m WorktreeID) Same() error {
 	return nil
 }
 
-// linked is the folder of a worktree. It and git's folder of it have to lead to each other, and no link may be on the way
-// from one to the other.
+// linked returns the FileID of a worktree's folder. It returns a *SwappedError unless the worktree and its folder in Common lead
+// to each other, without a symbolic link on the way.
 func (m WorktreeID) linked() (id FileID, err error) {
 	swapped := func(format string, args ...any) (FileID, error) {
 		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
@@ -105,7 +105,7 @@ func (m WorktreeID) linked() (id FileID, err error) {
 	return fileID(st), nil
 }
 
-// brokenLink says what is wrong with the links between an open worktree and git's folder of it, "" for nothing.
+// brokenLink describes what is wrong with the links between an open worktree and its folder in Common, "" if nothing is.
 func (m WorktreeID) brokenLink(root *os.Root) string {
 	const long = 64 << 10
 	text, err := readShort(root, ".git", long)
@@ -133,7 +133,7 @@ func (m WorktreeID) brokenLink(root *os.Root) string {
 	return ""
 }
 
-// readShort is the first line of a file below root.
+// readShort returns the content of a file below root, without line ends at its end; a file longer than long bytes is an error.
 func readShort(root *os.Root, name string, long int64) (string, error) {
 	st, err := root.Lstat(name)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > long {
@@ -161,8 +161,7 @@ func fileID(st fs.FileInfo) FileID {
 
 type worktreeKey struct{}
 
-// InWorktree is a context in which nothing is done in the folder of a worktree, or below it, unless that is still the one that was
-// made.
+// InWorktree returns a context in which git runs in a worktree, or below it, only if it still is the one that was created.
 func InWorktree(ctx context.Context, m WorktreeID) context.Context {
 	if m.Path == "" {
 		return ctx
@@ -170,7 +169,7 @@ func InWorktree(ctx context.Context, m WorktreeID) context.Context {
 	return context.WithValue(ctx, worktreeKey{}, m)
 }
 
-// CheckWorktree is the error of a call in dir that the context forbids.
+// CheckWorktree returns an error if the context forbids a call in dir; see [InWorktree].
 func CheckWorktree(ctx context.Context, dir string) error {
 	m, ok := ctx.Value(worktreeKey{}).(WorktreeID)
 	if !ok || dir == "" || dir != m.Path && !inside(m.Path, dir) {
@@ -179,19 +178,19 @@ func CheckWorktree(ctx context.Context, dir string) error {
 	return m.Same()
 }
 
-// ownerFile is where git's folder of a worktree says for whom Trellis made it. It goes when the worktree does.
+// ownerFile, in git's folder of a worktree, records the task that it was created for. Git removes it with the worktree.
 const ownerFile = "trellis.json"
 
-// owner is what stands there.
+// owner is the content of ownerFile.
 type owner struct {
 	Task string `json:"task"`
-	Mark string `json:"mark"` // made anew with each worktree: what is put in its place has another, or none
+	Mark string `json:"mark"` // different for each worktree: one put in its place has another mark, or none
 
 	Folder     FileID `json:"folder,omitzero"` // of the worktree
 	Repository FileID `json:"repository,omitzero"`
 }
 
-// readOwner is the zero owner of a worktree that Trellis did not make.
+// readOwner returns the zero owner for a worktree that Trellis did not create.
 func readOwner(admin string) (o owner, err error) {
 	const long = 1 << 10
 	data, err := durable.ReadBelow(admin, ownerFile, long)

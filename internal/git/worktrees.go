@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Worktrees are the linked checkouts.
+// Worktrees creates, lists, checks and removes linked worktrees.
 type Worktrees struct {
 	repo    *Repo
 	refs    Refs
@@ -27,7 +27,7 @@ type Worktrees struct {
 	modules Modules
 }
 
-// CheckOwn is a *SwappedError when dir is neither the main checkout nor a worktree as it was made.
+// CheckOwn returns a *SwappedError unless dir is the main checkout or a worktree in the state in which it was created.
 func (r Worktrees) CheckOwn(dir string) error {
 	if dir == r.repo.Main {
 		return nil
@@ -36,9 +36,9 @@ func (r Worktrees) CheckOwn(dir string) error {
 	return err
 }
 
-// Checkout makes a fresh checkout of a commit at path (absolute), on no branch: the files of the commit and no
-// others. What is at path already, from a call that was cut off, is replaced when it is a worktree of this
-// repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Worktrees.Remove].
+// Checkout creates a worktree of a commit at path (absolute), on no branch, with the files of the commit and no others. A worktree
+// of this repository that exists at path, from a call that was cut off, is replaced. No hook runs. It returns a *DamagedError if
+// the files are not those of the commit. The caller removes the worktree with [Worktrees.Remove].
 func (r Worktrees) Checkout(ctx context.Context, path, commit string) error {
 	path = clean(path)
 	err := Retry(ctx, func() error { return r.checkout(ctx, path, commit) })
@@ -67,8 +67,8 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 	})
 }
 
-// Identify is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
-// by a link, or is another folder than was written down when it was made.
+// Identify returns the identity of the worktree at path as it is now. It returns a *SwappedError if there is no worktree of this
+// repository at path, if it only seems to be one because of a link, or if the folder isn't the one recorded when it was created.
 func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	m := WorktreeID{Path: clean(path), Common: r.repo.Common}
 	admin, err := r.repo.gitDir(m.Path)
@@ -94,7 +94,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	return m, err
 }
 
-// Check is a *SwappedError when something else is in the place of a worktree that is there. See Made.
+// Check returns a *SwappedError if an existing worktree was replaced by something else. See Identify.
 func (r Worktrees) Check(w Worktree) error {
 	if _, err := (WorktreeID{Path: w.Path, Admin: w.admin, Common: r.repo.Common}).linked(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r Worktrees) Check(w Worktree) error {
 	return err
 }
 
-// claimFor writes down whose worktree it is, unless that is written already.
+// claimFor records the task that the worktree was created for, unless that is recorded already.
 func (r Worktrees) claimFor(task, path, admin string) error {
 	if task == "" {
 		return nil
@@ -136,7 +136,7 @@ func (r Worktrees) writeOwner(o owner, admin string) (err error) {
 	return new(durable.Disk).WriteFile(filepath.Join(admin, ownerFile), data, 0o644)
 }
 
-// verifyHead makes sure of a checkout that was just made, and removes one that is not as its commit.
+// verifyHead checks that a new checkout matches its commit, and removes one that doesn't.
 func (r Worktrees) verifyHead(ctx context.Context, path string) error {
 	head, err := r.refs.Head(ctx, path)
 	if err == nil {
@@ -148,14 +148,14 @@ func (r Worktrees) verifyHead(ctx context.Context, path string) error {
 	return err
 }
 
-// Add makes a worktree with a new branch. Worktrees of one repository are made one after the other. It is done
-// at once where all is as it should be, and what a cut-off call left half-made is put right: a branch without a worktree,
-// a worktree without its folder, a folder that is not filled.
+// Add creates a worktree with a new branch. Worktrees of one repository are created one at a time. Add returns at once if the
+// worktree already exists as wanted, and repairs the leftovers of a call that was cut off: a branch without a worktree, a worktree
+// without its folder, a folder without its files.
 //
-// A branch that is there already is used when it holds nothing that the base has not, or when that was adopted;
-// else, and when it is checked out elsewhere, the error is a *BranchError. So it is when a worktree is there that was not
-// made for the owner. A path where something else stands is a *PathError; nothing there is touched. A failing
-// post-checkout hook is a *HookError; the worktree is there then.
+// An existing branch is used if it has no commits that the base lacks, or if n.Adopt is set; otherwise, and if it is checked out
+// elsewhere, the error is a *BranchError. So it is if the worktree exists but was created for another owner. The error is a
+// *PathError if something else exists at the path, which is not touched, and a *HookError if the post-checkout hook fails; the
+// worktree exists then.
 func (r Worktrees) Add(ctx context.Context, n NewWorktree) error {
 	err := CheckBranchName(n.Branch)
 	if err == nil {
@@ -193,7 +193,7 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	return r.made(ctx, n, err)
 }
 
-// Only is a *BranchError when a branch is checked out in another place than path, or with "" anywhere.
+// Only returns a *BranchError if a branch is checked out anywhere else than at path, or anywhere at all if path is "".
 func (r Worktrees) Only(ctx context.Context, branch, path string) error {
 	all, err := r.List(ctx)
 	if err != nil {
@@ -215,11 +215,11 @@ func (r Worktrees) only(ctx context.Context, all []Worktree, branch, path string
 	return nil
 }
 
-// tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names it, and git keeps it until
-// somebody types git worktree prune.
+// tidy removes worktree entries in the common directory that git left when it was killed before it recorded the location of the
+// worktree. Nothing refers to them, and git keeps them until somebody types git worktree prune.
 func (r Worktrees) tidy() {
 	folder := filepath.Join(r.repo.Common, "worktrees")
-	list, _ := os.ReadDir(folder) // not there: none
+	list, _ := os.ReadDir(folder) // an error means that there are none
 	for _, e := range list {
 		if admin := filepath.Join(folder, e.Name()); e.IsDir() && unnamed(admin) {
 			os.RemoveAll(admin)
@@ -227,7 +227,7 @@ func (r Worktrees) tidy() {
 	}
 }
 
-// clear makes room for a worktree. It reports true when it is there already, and its owner's.
+// clear makes room for a worktree. It reports true if the worktree exists already and belongs to the owner.
 func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
 	path := n.Path
 	var here *Worktree
@@ -259,7 +259,7 @@ func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (do
 	return true, r.claimFor(n.Owner, path, here.admin)
 }
 
-// branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.
+// branchArgs returns the arguments of git worktree add, for a new branch or an existing one.
 func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
 	path, branch, base := n.Path, n.Branch, n.Base
 	tip, err := r.refs.Branch(ctx, branch)
@@ -281,7 +281,7 @@ func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, err
 	return []string{"--no-track", "-B", branch, "--", path, base}, nil
 }
 
-// made notes whose worktree it is, once git has made it; also when a hook, which runs then, failed.
+// made records the owner of a worktree that git has created, also if the post-checkout hook failed, which runs after that.
 func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
 	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
 		return err
@@ -296,7 +296,7 @@ func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
 	return errors.Join(err, dirErr)
 }
 
-// orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
+// orHook returns a *HookError if the worktree was created and only its post-checkout hook failed, and err otherwise.
 func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) || len(r.hooks.hooks(ctx, r.repo.Main, "post-checkout")) == 0 {
@@ -314,8 +314,8 @@ func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
 	return err
 }
 
-// Remove removes the worktree at path with all that is in it; it is no error when there is none.
-// Save it first, with [Backups.Backup]. The branch stays.
+// Remove removes the worktree at path with everything in it; if there is none, it returns nil. The branch stays. Back it up first
+// with snapshot.Backups.Backup.
 func (r Worktrees) Remove(ctx context.Context, path string) error {
 	path = clean(path)
 	err := r.modules.removeInner(ctx, path)
@@ -370,8 +370,8 @@ func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
 	return r.unregister(ctx, w.Path)
 }
 
-// Relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
-// while it removed the worktree.
+// Relink recreates the .git file of a worktree, by which git knows it, if that is gone: removed by an agent, or by a git that was
+// killed while it removed the worktree.
 func (r Worktrees) Relink(w Worktree) error {
 	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
 		return nil
@@ -385,7 +385,7 @@ func (r Worktrees) Relink(w Worktree) error {
 	return nil
 }
 
-// unlinkedSame is a *SwappedError when a worktree without that file is another folder than the one that was made.
+// unlinkedSame returns a *SwappedError if a worktree without its .git file is not the folder that was created.
 func (r Worktrees) unlinkedSame(w Worktree) error {
 	o, err := readOwner(w.admin)
 	if err != nil || o.Folder == (FileID{}) {
@@ -405,7 +405,7 @@ func (r Worktrees) unregister(ctx context.Context, path string) error {
 	return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
 }
 
-// List gives the linked worktrees, in the order of their names in the common directory.
+// List returns the linked worktrees, sorted by the names of their folders in the common directory.
 func (r Worktrees) List(ctx context.Context) ([]Worktree, error) {
 	folder := filepath.Join(r.repo.Common, "worktrees")
 	list, err := os.ReadDir(folder)
@@ -430,8 +430,8 @@ func (r Worktrees) List(ctx context.Context) ([]Worktree, error) {
 	return all, nil
 }
 
-// worktree is the one that a folder in the common directory tells of; nil when it is being made, was never finished, or
-// is removed at this moment.
+// worktree returns the worktree that a folder in the common directory describes; nil if it is being created or removed at this
+// moment, or was never finished.
 func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Worktree, error) {
 	w := &Worktree{admin: admin}
 	st, err := os.Lstat(admin)
@@ -455,8 +455,8 @@ func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Wor
 	return w, err
 }
 
-// Of is the worktree that was made for a task: the one that has its branch, or else the one at a place, whatever an agent has
-// checked out there. Nil when there is none.
+// Of returns the worktree that was created for a task: the one on its branch, or else the one at a path, whatever an agent has
+// checked out there. It returns nil if there is none.
 func (r Worktrees) Of(ctx context.Context, task, branch, at string) (found *Worktree, err error) {
 	all, err := r.List(ctx)
 	for _, w := range all {
@@ -471,8 +471,8 @@ func (r Worktrees) Of(ctx context.Context, task, branch, at string) (found *Work
 	return found, err
 }
 
-// Resumable reports whether a worktree is at path in which work can go on. What is there instead is a *SwappedError or a *PathError, which
-// says what to do about it; nothing, and an empty folder, is none.
+// Resumable reports whether there is a worktree at path in which work can go on. If something else is there, it returns a
+// *SwappedError or a *PathError, which says what to do about it; a missing or empty folder is not an error.
 func (r Worktrees) Resumable(ctx context.Context, path string) (bool, error) {
 	all, err := r.List(ctx)
 	if err != nil {
@@ -494,8 +494,7 @@ func (r Worktrees) Resumable(ctx context.Context, path string) (bool, error) {
 	return false, r.vacant(clean(path))
 }
 
-// branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds
-// of worktrees.
+// branchIn is branchOf, but mostly reads only HEAD in a plain repository: there may be hundreds of worktrees.
 func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
@@ -507,7 +506,7 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 	return r.refs.branchOf(ctx, gitDir)
 }
 
-// Unlinked is a *PathError when the worktree at path has lost the file by which git knows it, with the command that makes it again.
+// Unlinked returns a *PathError, which names the repair command, if the worktree at path has lost its .git file.
 func (r Worktrees) Unlinked(ctx context.Context, path string) error {
 	if !unlinked(path) {
 		return nil
@@ -519,7 +518,7 @@ func (r Worktrees) Unlinked(ctx context.Context, path string) error {
 	return err
 }
 
-// Mend links a worktree to the repository again that has lost the file which does.
+// Mend recreates the .git file of a worktree that has lost it.
 func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	if !unlinked(dir) {
 		return nil
@@ -533,13 +532,14 @@ func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	return err
 }
 
-// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that did not come from a remote, that
-// none of its remotes had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
+// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has something that would be lost with the
+// worktree: commits that did not come from a remote and that none of its remotes had when last fetched, or files but no commit
+// yet. Nothing that its configuration names is run.
 func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
 	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
 		if common, err := commonDir(link); err == nil && !inside(dir, common) && !r.goesWithOne(common) {
-			return false, nil // its objects are elsewhere
+			return false, nil // its objects stay, since they are stored elsewhere
 		}
 	}
 	first := func(tips ...string) (string, error) {
@@ -550,7 +550,7 @@ func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error)
 	}
 	if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 		tagged, err := r.repo.Line(ctx, Command{Dir: inner, Args: []string{"rev-list", "--max-count=1", "--tags", "--not", "--remotes"}, Env: unfetched})
-		if err != nil || tagged != "" { // there is no log that tells more
+		if err != nil || tagged != "" { // there is no reflog of HEAD to check
 			return tagged != "", err
 		}
 		return hasFiles(inner)
@@ -562,7 +562,7 @@ func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error)
 	return r.madeHere(ctx, inner, head)
 }
 
-// goesWithOne reports whether a folder of the repository is below git's of a worktree, be it that of a submodule.
+// goesWithOne reports whether dir lies in the git directory of a worktree, or of a submodule's worktree, and is removed with it.
 func (r Worktrees) goesWithOne(dir string) bool {
 	for inside(r.repo.Common, dir) && dir != r.repo.Common {
 		if _, err := os.Lstat(filepath.Join(dir, "commondir")); err == nil {
@@ -573,8 +573,9 @@ func (r Worktrees) goesWithOne(dir string) bool {
 	return false
 }
 
-// madeHere reports whether commits that only tags name, or that only HEAD is at, were made here. Those of tags came with a clone unless the
-// log of HEAD says otherwise. head, that nothing names, was fetched when that log says that it was checked out, and of nothing made.
+// madeHere reports whether commits that only tags or HEAD lead to were made here. Those of tags count as cloned unless the reflog
+// of HEAD says otherwise. head, the commit of HEAD if no ref leads to it, counts as fetched if that log has its checkout and
+// nothing made.
 func (r Worktrees) madeHere(ctx context.Context, inner, head string) (bool, error) {
 	list, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "HEAD", "--not", "--remotes"}, Env: unfetched})
 	if err != nil || list == "" {
@@ -594,7 +595,7 @@ func (r Worktrees) madeHere(ctx context.Context, inner, head string) (bool, erro
 	return !fetched, err
 }
 
-// hasFiles reports whether there is anything in the folder of a repository.
+// hasFiles reports whether the folder of a repository contains anything besides .git.
 func hasFiles(inner string) (bool, error) {
 	entries, err := os.ReadDir(inner)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ".git" }), err

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// saveBeforeUndo makes a backup of a checkout as ref, unless that is "", before a part of it is undone. Unlike [Backups.Backup] it does
-// not mind repositories within the work tree: nothing in those is undone.
+// saveBeforeUndo backs up a checkout as ref, unless ref is "", before a part of it is undone. Unlike [Backups.Backup] it accepts
+// repositories within the work tree: nothing in those is undone.
 func (r Snapshots) saveBeforeUndo(ctx context.Context, dir, ref string) error {
 	if ref == "" {
 		return nil
@@ -50,15 +50,15 @@ func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, may
 	return sha, nil
 }
 
-// state is what a backup is made of.
+// state is the state of a checkout to be saved.
 type state struct {
 	head, tree string // HEAD and its tree, "" when unborn
-	staged     string // tree of the index, "" when it has conflicts (what is in them is in the work tree)
+	staged     string // tree of the index, "" if it has conflicts (these are in the work tree as well)
 	work       string // tree of the work tree
-	old, saved string // what the ref names, and its tree, ""
+	old, saved string // commit that the ref names, and its tree; "" if there is none
 }
 
-// known is a tree if a commit has it, so that git need not write it, else "".
+// known returns a tree if a commit has it, so that git need not write it, else "".
 func (st state) known(tree string) string {
 	if tree == st.tree || tree == st.saved {
 		return tree
@@ -66,7 +66,7 @@ func (st state) known(tree string) string {
 	return ""
 }
 
-// commitState commits the state of the checkout as ref, unless that holds it already, and returns the commit that ref names then.
+// commitState commits the state of the checkout as ref, unless ref holds it already, and returns the commit that ref then names.
 func (s *Snapshot) commitState(ctx context.Context, ref, message string) (string, error) {
 	st, err := s.state(ctx, ref)
 	if err != nil {
@@ -154,12 +154,12 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	return sha, s.r.refs.MoveRef(ctx, ref, sha, old)
 }
 
-// backupSubmodules makes a backup named ref of each submodule that is a worktree, in the repository of that, and returns their paths.
+// backupSubmodules backs up each submodule that is a worktree as ref, in the submodule's repository, and returns their paths.
 func (r Snapshots) backupSubmodules(ctx context.Context, dir, ref, message string) (paths []string, err error) {
 	list, err := r.modules.Inner(ctx, dir)
 	for _, m := range list {
 		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
-			continue // taken away already
+			continue // removed already
 		}
 		paths = append(paths, m.Path)
 		_, err = NewBackups(m.Repo).Backup(ctx, m.Dir(dir), ref, message)

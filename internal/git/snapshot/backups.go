@@ -25,21 +25,21 @@ type Backups struct {
 	snapshots Snapshots
 }
 
-// NewBackups are the backups of a repository.
+// NewBackups returns the Backups of a repository.
 func NewBackups(r *git.Repo) Backups {
 	return Backups{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), New(r)}
 }
 
-// Backup saves all of a checkout, what is staged, what is not, and untracked files, as a commit that ref
-// names, and touches nothing else. Of excluded paths it has what is staged. It returns the commit, which is HEAD itself when all is committed. What
-// ref named before is in the history of the new commit, so that a backup is never lost to another one.
-// A submodule that is a worktree (see [git.Module]) is saved under the same name in its own repository. Other
-// repositories within the work tree, and submodules that changed, can't be saved and are an *EmbeddedRepoError; ignored files are not saved.
+// Backup saves all of a checkout, staged and unstaged changes and untracked files, as a commit, points ref at it, and touches
+// nothing else. Of excluded paths it saves the staged content. It returns the commit, which is HEAD itself if everything is
+// committed. The former commit of ref is in the history of the new one, so that no backup is lost to another. A submodule that is
+// a worktree (see [git.Module]) is saved under the same name in its own repository. If there are other repositories within the
+// work tree, or changed submodules, which can't be saved, it returns an *EmbeddedRepoError; ignored files are not saved.
 func (r Backups) Backup(ctx context.Context, dir, ref, message string, exclude ...string) (string, error) {
 	return r.snapshots.makeBackup(ctx, dir, ref, message, (*Snapshot).checkSaveable, exclude...)
 }
 
-// saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
+// saveCommit makes ref have a commit in its history, unless a branch other than except, a remote-tracking branch or a tag has it.
 func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error {
 	if sha == "" || ref == "" {
 		return nil
@@ -73,9 +73,9 @@ func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error 
 	return r.refs.MoveRef(ctx, ref, both, old)
 }
 
-// Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
-// untracked. Paths are relative to the root. It reports whether there was anything: all of the checkout is then saved as
-// ref first, unless that is "". A repository within is an *EmbeddedRepoError, and nothing is taken back.
+// Discard undoes everything that is not committed at or below the paths of a checkout, relative to its root: staged, unstaged and
+// untracked. It reports whether there was anything; all of the checkout is then saved as ref first, unless ref is "". If there is
+// a repository within the paths, it returns an *EmbeddedRepoError and undoes nothing.
 func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
 	entries, err := r.index.StatusOf(ctx, dir, below(paths))
 	if err != nil {
@@ -86,7 +86,7 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 			return false, err
 		}
 	}
-	root, err := os.OpenRoot(dir) // a link that an agent made leads nowhere
+	root, err := os.OpenRoot(dir) // a link that an agent made can't lead out of it
 	if err != nil {
 		return false, fmt.Errorf("discarding changes: %w", err)
 	}
@@ -98,7 +98,7 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 	found := false
 	for _, e := range entries {
 		inside, own := overlap(paths, e.Path)
-		for _, p := range own { // within an untracked folder, which git names alone
+		for _, p := range own { // within an untracked folder: git lists only the folder
 			gone, err := remove(root, p)
 			if found = found || gone; err != nil {
 				return found, err
@@ -123,7 +123,7 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 		Stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 }
 
-// below is everything at or below the paths; all there is when they are too many for an argument list.
+// below returns a pathspec for everything at or below the paths; nil, for all files, if they are too many for an argument list.
 func below(paths []string) (list []string) {
 	const most = 500
 	if len(paths) > most {
@@ -147,7 +147,7 @@ func (r Backups) drop(ctx context.Context, root *os.Root, e git.Entry) error {
 	return err
 }
 
-// remove deletes a path with all below it, and reports whether it was there.
+// remove deletes a path with everything below it, and reports whether it existed.
 func remove(root *os.Root, path string) (bool, error) {
 	path = strings.TrimSuffix(path, "/")
 	if _, err := root.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +159,7 @@ func remove(root *os.Root, path string) (bool, error) {
 	return true, nil
 }
 
-// repositoriesAt returns an *EmbeddedRepoError if there are repositories at or below the paths: nothing saves what is in them.
+// repositoriesAt returns an *EmbeddedRepoError if there are repositories at or below the paths: their content is not saved.
 func (r Backups) repositoriesAt(ctx context.Context, dir string, paths []string) error {
 	all, err := r.index.EmbeddedRepos(ctx, dir, nil, nil)
 	if err != nil {
@@ -191,12 +191,12 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 	return inside, own
 }
 
-// BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit that ref
-// names; without what stands below except, paths within the folder. What ref named before is in its history.
+// BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit, and points ref at it.
+// It leaves out the paths except, relative to the folder. The former commit of ref is in the history of the new one.
 func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
 	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err = s.prepare(ctx, true); err == nil { // with an index of the folder alone
+	if err = s.prepare(ctx, true); err == nil { // with an empty index, for the folder alone
 		sha, err = s.saveFolder(ctx, folder, ref, message, except)
 	}
 	if err != nil {
@@ -205,7 +205,7 @@ func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, 
 	return sha, nil
 }
 
-// ExportFolder writes the files of a backup at and below folder, a path within the repository, into a folder anywhere.
+// ExportFolder writes the files of a backup at and below folder, a path within the repository, to the folder into, anywhere.
 func (r Backups) ExportFolder(ctx context.Context, commit, folder, into string) (err error) {
 	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -237,8 +237,8 @@ func (s *Snapshot) exportFolder(ctx context.Context, commit, folder, into string
 	return err
 }
 
-// RestoreInto gives the work tree of the checkout at dir the files of a backup and removes others that git tracks there. The index stays as
-// it is: what was staged when the backup was made is not staged.
+// RestoreInto writes the files of a backup to the work tree of the checkout at dir and removes other files that git tracks there.
+// The index stays as it is: changes that were staged when the backup was made are not staged again.
 func (r Backups) RestoreInto(ctx context.Context, dir, commit string) error {
 	err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"restore", "--source=" + commit, "--worktree", "--no-overlay", "--", "."}})
 	if err != nil {
@@ -247,10 +247,9 @@ func (r Backups) RestoreInto(ctx context.Context, dir, commit string) error {
 	return nil
 }
 
-// Forward takes a branch, and the checkout at dir that it is checked out in, from a commit to one that has it in its
-// history, and reports whether they are there. They are left alone when the branch is elsewhere, the checkout is not on
-// it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.
-// Without a dir it is the branch alone, unless some checkout is on that.
+// Forward moves a branch, and the checkout at dir, which is on it, from a commit to a descendant, and reports whether they are
+// there. They are left alone if the branch is elsewhere, the checkout is not on it, or has uncommitted changes outside of exclude.
+// It may be called again after it was cut off. Without a dir it moves the branch alone, unless some checkout is on it.
 func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
 	if dir != "" {
 		if err := r.worktrees.CheckOwn(dir); err != nil {
@@ -292,7 +291,7 @@ func (r Backups) nowhere(ctx context.Context, branch string) (bool, error) {
 	return !slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == branch && !w.Gone }), err
 }
 
-// forwardFiles takes the files of a checkout from a commit to one that has it in its history, and reports whether they are there.
+// forwardFiles moves the files of a checkout from a commit to a descendant, and reports whether they are there.
 func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude []string) (bool, error) {
 	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
 		return false, err
@@ -310,8 +309,8 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 	return true, nil
 }
 
-// Holds reports whether a backup that [Backups.Backup] made has all that a checkout holds now. Files that are only missing
-// there, because its removal was cut off, are nothing.
+// Holds reports whether a backup made by [Backups.Backup] has everything that a checkout holds now. Files that are only missing in
+// the checkout, because its removal was cut off, don't matter.
 func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err error) {
 	s := &Snapshot{r: r.snapshots, dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -347,19 +346,19 @@ func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err 
 	return false, err
 }
 
-// BackupRefs is where Trellis keeps what it takes away, below it by task.
+// BackupRefs is the prefix of the refs that save removed files and commits; the task follows.
 const BackupRefs = "refs/trellis/backup/"
 
-// DirectoryBackup begins the last part of the name of a backup of a task directory.
+// DirectoryBackup begins the last part of the ref of a backup of a task directory.
 const DirectoryBackup = "directory-"
 
 // Saved is a backup.
 type Saved struct {
 	Ref, Commit, Subject string
-	At                   time.Time // not before it was made
+	At                   time.Time // when it was made, or later
 }
 
-// List gives all backups, or those of one task, sorted by name.
+// List returns all backups, or those of one task, sorted by ref.
 func (r Backups) List(ctx context.Context, task string) (list []Saved, err error) {
 	under := BackupRefs
 	if task != "" {
@@ -375,7 +374,7 @@ func (r Backups) List(ctx context.Context, task string) (list []Saved, err error
 		if len(f) != fields {
 			return nil, fmt.Errorf("listing backups: unexpected %q", line)
 		}
-		seconds, _ := strconv.ParseInt(f[2], 10, 64) // none for what is no commit
+		seconds, _ := strconv.ParseInt(f[2], 10, 64) // 0 if the ref names something other than a commit
 		s := Saved{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
 		if f[3] != "<trellis@localhost>" { // a commit of the work itself, older than its backup
 			s.At = r.touched(s.Ref, s.At)
@@ -385,7 +384,7 @@ func (r Backups) List(ctx context.Context, task string) (list []Saved, err error
 	return list, nil
 }
 
-// touched is when a ref was last written, or later, where git keeps several in one file.
+// touched returns when a ref was last written, or a later time where git keeps several refs in one file; never before least.
 func (r Backups) touched(ref string, least time.Time) time.Time {
 	for _, name := range []string{ref, "packed-refs", "reftable/tables.list"} {
 		if st, err := os.Stat(filepath.Join(r.repo.Common, filepath.FromSlash(name))); err == nil {
@@ -398,7 +397,7 @@ func (r Backups) touched(ref string, least time.Time) time.Time {
 	return time.Now()
 }
 
-// DropBackup deletes a backup, if it still is what it was.
+// DropBackup deletes a backup, unless its ref has changed.
 func (r Backups) DropBackup(ctx context.Context, s Saved) error {
 	if !strings.HasPrefix(s.Ref, BackupRefs) {
 		return fmt.Errorf("%s is not a backup; next: trellis cleanup --backups", s.Ref)
@@ -406,10 +405,9 @@ func (r Backups) DropBackup(ctx context.Context, s Saved) error {
 	return r.refs.DeleteRef(ctx, s.Ref, s.Commit)
 }
 
-// Reattach puts the HEAD of a checkout back on a branch that holds base, when someone switched to another
-// branch or took commits away from below it. Files and index stay as they are: what they hold against base is
-// still to be committed. Commits that nothing else names then are saved as ref, unless that is "". It reports whether it
-// had to.
+// Reattach puts the HEAD of a checkout back on a branch that has base, if someone switched to another branch or moved the branch
+// so that it lacks base. Files and index stay as they are: their differences to base are still to be committed. Commits that would
+// become unreachable are saved as ref, unless ref is "". It reports whether it changed anything.
 func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
 	if err := git.CheckWorktree(ctx, dir); err != nil {
 		return false, err
@@ -451,7 +449,7 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 	return true, r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
 }
 
-// Rewind is Reattach that takes away what came on top of commit, too: the branch ends in it then. It reports whether it had to.
+// Rewind is Reattach, and also removes the commits after commit from the branch. It reports whether it changed anything.
 func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (bool, error) {
 	moved, err := r.Reattach(ctx, dir, branch, commit, ref)
 	if err != nil {
@@ -470,8 +468,8 @@ func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (b
 	return true, nil
 }
 
-// PinBranch points ref at the tip of a branch, so that git keeps its commits, and returns the tip; "" when there is no such branch. A
-// ref that is there already must name the same.
+// PinBranch points ref at the tip of a branch, so that git keeps its commits, and returns the tip; "" if there is no such branch.
+// If ref exists already, it must point at the same commit.
 func (r Backups) PinBranch(ctx context.Context, branch, ref string) (string, error) {
 	tip, err := r.refs.Branch(ctx, branch)
 	if err != nil || tip == "" {
@@ -483,7 +481,7 @@ func (r Backups) PinBranch(ctx context.Context, branch, ref string) (string, err
 	return tip, r.refs.MoveRef(ctx, ref, tip, "")
 }
 
-// around reports whether git names an untracked folder for nothing but what is excluded in it.
+// around reports whether e is an untracked folder with an excluded path in it, which may be the only reason why git lists it.
 func around(e git.Entry, exclude []string) bool {
 	return e.Untracked() && slices.ContainsFunc(exclude, func(path string) bool { return strings.HasPrefix(path, e.Path) })
 }

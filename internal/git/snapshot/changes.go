@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// Changes are the paths at which the snapshot differs from a commit, sorted.
+// Changes returns the paths at which the snapshot differs from a commit, sorted.
 func (s *Snapshot) Changes(ctx context.Context, base string) ([]git.Change, error) {
 	return s.r.repo.ChangesOnce(base, s.Tree, func() (string, error) { return s.against(ctx, base, nil, "-z", "--raw", "--numstat") })
 }
@@ -30,7 +30,7 @@ func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, opti
 	return text, err
 }
 
-// DiffStat is the difference to a commit as text for people, one file a line and the sum.
+// DiffStat returns the difference to a commit as text for people: a line per file and the sum.
 func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
 	return s.against(ctx, base, nil, "--stat=100")
 }

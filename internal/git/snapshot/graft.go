@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// graft puts what a submodule holds into the private index, in the place of the commit that stands for it.
+// graft replaces the commit of a submodule, in the private index, by the files that the submodule holds.
 func (s *Snapshot) graft(ctx context.Context, i int) error {
 	m := s.inner[i]
 	dir := m.Dir(s.dir)
@@ -27,7 +27,7 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 	return s.replant(ctx, s.env, m.Path, tree)
 }
 
-// replant has an index hold a tree at path, whatever it held there.
+// replant replaces whatever an index has at path by a tree.
 func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
 	err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", git.Literal(path)}})
 	if err == nil {
@@ -36,8 +36,8 @@ func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string)
 	return err
 }
 
-// whole is what base stands for in a comparison with the snapshot: base itself, or with submodules a tree that has in
-// their places what they held.
+// whole returns the tree that stands for base in a comparison with the snapshot: base itself, or with submodules a tree that has
+// their files in their places.
 func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
 	if len(s.inner) == 0 {
 		return base, nil
@@ -51,7 +51,7 @@ func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
 	}
 	for _, m := range s.inner {
 		commit, err := s.r.modules.GitlinkIn(ctx, git.Command{Dir: s.dir, Env: s.env}, base, m.Path)
-		if err == nil && commit != "" { // else it was none then
+		if err == nil && commit != "" { // otherwise it was not a submodule in base
 			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
 		}
 		if err != nil {

@@ -1,5 +1,4 @@
-// Package snapshot takes the files of a checkout as they are at one moment, puts them back, and keeps what would be lost as
-// commits that a ref names.
+// Package snapshot records the files of a checkout at one moment, restores them, and saves files that would be lost as commits.
 package snapshot
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Snapshots takes the files of a checkout as they are.
+// Snapshots takes snapshots of checkouts.
 type Snapshots struct {
 	repo      *git.Repo
 	refs      git.Refs
@@ -28,30 +27,30 @@ type Snapshots struct {
 	modules   git.Modules
 }
 
-// New takes snapshots of the checkouts of a repository.
+// New returns the Snapshots of a repository.
 func New(r *git.Repo) Snapshots {
 	return Snapshots{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), r.Modules()}
 }
 
-// Snapshot is what the work tree of a checkout held at one moment: tracked and untracked files, without
-// ignored ones and the excluded paths (of which it has what the index has). Index and repository of the
-// user are not touched; its objects live in a folder of its own until Close. Not for concurrent use.
+// Snapshot is the content of a checkout's work tree at one moment: tracked and untracked files, without ignored files, and
+// excluded paths as they are in the index. The user's index and repository are not touched; the objects of the snapshot are in a
+// separate folder until Close. Not for concurrent use.
 type Snapshot struct {
-	Tree string // hash of the whole: the same exactly when nothing changed
+	Tree string // hash of the whole: the same exactly if nothing changed
 
 	r       Snapshots
 	dir     string
 	exclude []string
 	temp    string
-	remove  func() error // temp
+	remove  func() error // removes temp
 	env     []string
-	inner   []git.Module      // submodules that are worktrees: what they hold stands in Tree as if it were the superproject's
-	bases   map[string]string // trees of what it is compared with, their submodules too
-	held    string            // tree of the private index: Tree, until the work tree is looked at again
-	written bool              // Tree is there as an object
+	inner   []git.Module      // submodules that are worktrees: Tree has their files as if they were the superproject's
+	bases   map[string]string // by commit or tree to compare with: its tree with the files of submodules
+	held    string            // tree of the private index: Tree, until the work tree is read again
+	written bool              // Tree exists as an object
 }
 
-// TreeOf is the hash of the whole work tree; it tells whether anything changed.
+// TreeOf returns the hash of the whole work tree, which tells whether anything changed.
 func (r Snapshots) TreeOf(ctx context.Context, dir string, exclude ...string) (string, error) {
 	s, err := r.Snapshot(ctx, dir, exclude...)
 	if err != nil {
@@ -60,13 +59,13 @@ func (r Snapshots) TreeOf(ctx context.Context, dir string, exclude ...string) (s
 	return s.Tree, s.Close()
 }
 
-// Snapshot takes one of the checkout at dir. The caller closes it.
+// Snapshot takes a snapshot of the checkout at dir. The caller closes it.
 func (r Snapshots) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
 	return r.SnapshotIn(ctx, "", dir, exclude...)
 }
 
-// SnapshotIn is [Snapshots.Snapshot] with its objects in a folder of the caller's, made where it is missing, which Close
-// leaves there: a later snapshot in the same folder can be compared with the Tree of an earlier one.
+// SnapshotIn is [Snapshots.Snapshot] with the objects in a folder of the caller, created if missing, which Close keeps: a later
+// snapshot in the same folder can be compared with the Tree of an earlier one.
 func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude ...string) (*Snapshot, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare(ctx, false)
@@ -90,8 +89,9 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 	return s, nil
 }
 
-// Commit makes a commit of the work tree of dir, without ignored files and the excluded paths, on top of its HEAD. No ref names
-// it: it is there for as long as a checkout of it, and git removes it some weeks later. The checkout, its index and its branch stay as they are.
+// Commit creates a commit of the work tree of dir, without ignored files and the excluded paths, on top of its HEAD. No ref names
+// it: it exists as long as a checkout of it, and git removes it some weeks later. The checkout, its index and its branch do not
+// change.
 func (r Snapshots) Commit(ctx context.Context, dir, message string, exclude ...string) (commit, tree string, err error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer func() {
@@ -116,7 +116,7 @@ func (r Snapshots) Commit(ctx context.Context, dir, message string, exclude ...s
 	return commit, tree, err
 }
 
-// Close removes what the snapshot keeps on disk.
+// Close removes the files of the snapshot.
 func (s *Snapshot) Close() error {
 	if s.remove == nil {
 		return nil
@@ -124,8 +124,8 @@ func (s *Snapshot) Close() error {
 	return s.remove()
 }
 
-// prepare makes the folder, and in it, unless that is to begin empty, the private index: that of the checkout, without what its
-// writer could lie about.
+// prepare creates the temporary folder and, unless empty is set, the private index in it: the index of the checkout without
+// anything that its writer could have forged.
 func (s *Snapshot) prepare(ctx context.Context, empty bool) (err error) {
 	if s.temp, s.remove, err = s.r.repo.Scratch(); err != nil {
 		return err
@@ -139,10 +139,10 @@ func (s *Snapshot) prepare(ctx context.Context, empty bool) (err error) {
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
 
-// seen is the private index as it was for Tree, once that has moved on.
+// seen is the path of the private index as it was for Tree, once the private index itself has changed.
 func (s *Snapshot) seen() string { return filepath.Join(s.temp, "seen") }
 
-// copyIndex keeps the time of the file: by it git knows which entries are too young to be trusted.
+// copyIndex copies an index with its modification time, by which git knows which entries are too young to be trusted.
 func copyIndex(from, to string) error {
 	st, err := os.Stat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +161,7 @@ func copyIndex(from, to string) error {
 	return os.Chtimes(to, st.ModTime(), st.ModTime())
 }
 
-// refresh brings the private index up to date and returns its tree, which is no object yet.
+// refresh updates the private index and returns its tree, which need not exist as an object yet.
 func (s *Snapshot) refresh(ctx context.Context) (tree string, err error) {
 	s.held = ""
 	if err := s.add(ctx, false); err != nil {
@@ -176,13 +176,13 @@ func (s *Snapshot) refresh(ctx context.Context) (tree string, err error) {
 	return tree, err
 }
 
-// treeIn writes the tree of an index.
+// treeIn writes the tree of an index as an object.
 func (s *Snapshot) treeIn(ctx context.Context, index string, durable bool) (string, error) {
 	env := append(slices.Clone(s.env), "GIT_INDEX_FILE="+index)
 	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: env, Write: durable, Args: []string{"write-tree"}})
 }
 
-// store makes Tree an object.
+// store writes Tree as an object.
 func (s *Snapshot) store(ctx context.Context) error {
 	if s.written {
 		return nil
@@ -199,8 +199,8 @@ func (s *Snapshot) store(ctx context.Context) error {
 	return err
 }
 
-// add brings the private index up to date. Repositories within the work tree are taken as git does, by their HEAD; those
-// without a commit are left out.
+// add updates the private index. Repositories within the work tree are added as git does, by their HEAD; those without a commit
+// are left out.
 func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	exclude := slices.Clone(s.exclude)
 	for _, m := range s.inner {
@@ -227,7 +227,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	return err
 }
 
-// Drift is what changed in the work tree since the snapshot was taken.
+// Drift returns the changes in the work tree since the snapshot was taken.
 func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
 	if s.held == s.Tree && !s.written {
 		err = copyIndex(s.index(), s.seen())
@@ -246,7 +246,7 @@ func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
 	return list, nil
 }
 
-// moved is what the private index has of other content than Tree.
+// moved returns the paths at which the private index differs from Tree.
 func (s *Snapshot) moved(ctx context.Context) ([]git.Change, error) {
 	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, git.Plain, []string{s.Tree})
 	out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args})
@@ -256,8 +256,8 @@ func (s *Snapshot) moved(ctx context.Context) ([]git.Change, error) {
 	return git.ParseChanges(out)
 }
 
-// Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was: all of the
-// checkout is then saved as ref first, unless that is "". Repositories within the work tree stay as they are.
+// Restore undoes the changes in the work tree since the snapshot was taken, and returns them. All of the checkout is saved as ref
+// first, unless ref is "". Repositories within the work tree stay as they are.
 func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error) {
 	drift, err := s.Drift(ctx)
 	if err != nil || len(drift) == 0 {
@@ -289,14 +289,14 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error
 	return drift, nil
 }
 
-// Back puts the work tree back to what an earlier snapshot in the same folder of objects held, whose Tree is given, and
-// returns what was not so. From then on this snapshot is that one. Nothing is saved.
+// Back restores the work tree to an earlier snapshot in the same folder of objects, given by its Tree, and returns the changes
+// undone. From then on this snapshot is that one. Nothing is saved.
 func (s *Snapshot) Back(ctx context.Context, tree string) ([]git.Change, error) {
 	s.Tree = tree
 	return s.Restore(ctx, "")
 }
 
-// removeWithin removes a file and the folders that it leaves empty, and follows no link out of dir.
+// removeWithin removes a file and the folders that become empty, and follows no link out of dir.
 func removeWithin(dir, path string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -339,7 +339,7 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 	return st, err
 }
 
-// head is HEAD and its tree, "" when unborn.
+// head returns HEAD and its tree, "" if HEAD is unborn.
 func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
 	if commit, err = s.r.refs.Head(ctx, s.dir); err == nil {
 		tree, err = s.r.refs.TreeAt(ctx, commit)
@@ -350,7 +350,7 @@ func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
 	return commit, tree, err
 }
 
-// staged is the tree of the index, "" when it has conflicts.
+// staged returns the tree of the index, "" if it has conflicts.
 func (s *Snapshot) staged(ctx context.Context, st state) (string, error) {
 	if tree := st.known(s.r.index.Tree(s.index())); tree != "" {
 		return tree, nil
@@ -366,7 +366,7 @@ func (s *Snapshot) staged(ctx context.Context, st state) (string, error) {
 	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true})
 }
 
-// keep makes the commit: the work tree, on top of HEAD, the index and the backup before.
+// keep creates the backup commit: the work tree, on top of HEAD, the index if it differs, and the previous backup.
 func (s *Snapshot) keep(ctx context.Context, st state, message string) (string, error) {
 	parents := []string{st.head}
 	if st.differs() {
@@ -379,7 +379,7 @@ func (s *Snapshot) keep(ctx context.Context, st state, message string) (string, 
 	return s.r.repo.CommitTree(ctx, st.work, message, append(parents, st.old)...)
 }
 
-// Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
+// Diff returns the difference to a commit as a patch, cut in the middle if it is longer than limit bytes.
 func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
 	var out *proc.Capped
 	err := git.Retry(ctx, func() error {
@@ -390,7 +390,7 @@ func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, er
 	return out.String(), err
 }
 
-// alternates are where a snapshot finds objects besides its own.
+// alternates lists where a snapshot finds objects besides its own.
 func (s *Snapshot) alternates() string {
 	list := []string{git.QuoteAlternate(filepath.Join(s.r.repo.Common, "objects"))}
 	for _, m := range s.inner {

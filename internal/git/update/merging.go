@@ -13,35 +13,35 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// ConflictError says that two commits change the same thing in a way of which no file can show both sides.
+// ConflictError means that two commits change the same thing in a way that can't be shown as both sides in a file.
 type ConflictError struct {
 	Files []string
-	Said  []string // what git said of each
+	Said  []string // a description of each, mostly git's
 }
 
 func (e *ConflictError) Error() string { return strings.Join(e.Said, "; ") }
 
-// ErrOldGit says that the git command can't merge without a checkout.
+// ErrOldGit means that the git command is too old to merge without a checkout.
 var ErrOldGit = errors.New("git " + mergesSince + " or newer is needed to merge without a checkout")
 
 const mergesSince = "2.38"
 
-// merging is what git makes of two commits.
+// merging is the result of merging two commits.
 type merging struct {
 	tree    string
-	clashes []clash  // files of which both sides can be shown
-	files   []string // that conflict in another way
-	said    []string // in which, of those; the two commits stand in it as git or we call them
+	clashes []clash  // files in which both sides can be shown
+	files   []string // files that conflict in another way
+	said    []string // descriptions of these conflicts; the commits are named by hash, or oneSide and otherSide
 
 	one, other string // the commits
 }
 
 func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
 
-// mostClashes is how many files with both sides anybody can be asked to mend.
+// mostClashes is the maximum number of files with both sides that anybody is asked to resolve.
 const mostClashes = 100
 
-// refuse is the conflict that nobody can be shown in files, if there is one. The names are what people call the two commits.
+// refuse returns a *ConflictError if files can't show all conflicts, or too many files have some. one and other name the commits.
 func (m merging) refuse(one, other string) error {
 	if len(m.files) > 0 {
 		m.clashes = nil
@@ -68,13 +68,13 @@ func (m merging) conflict(one, other string) *ConflictError {
 	return e
 }
 
-// clash is a file of which two commits changed the same lines.
+// clash is a file in which two commits changed the same lines.
 type clash struct {
 	path, mode string
-	blobs      [3]string // of both before, of one, of the other; the first is "" when both added it
+	blobs      [3]string // of the common ancestor, of one, of the other; the first is "" if both added the file
 }
 
-// Conflicts are the files in which two commits can't be merged. ErrOldGit when git can't tell.
+// Conflicts returns the files in which two commits can't be merged, sorted. It returns ErrOldGit if git is too old.
 func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 	m, err := r.merging(ctx, a, b)
 	files := m.files
@@ -85,8 +85,8 @@ func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 	return slices.Compact(files), err
 }
 
-// parseMerging reads the tree, the files that conflict by stages, an empty field, and for each message the number of its
-// paths, these, its kind and itself.
+// parseMerging parses the output of git merge-tree: the tree, the conflicting files by stage, an empty field, and for each message
+// the number of its paths, the paths, its kind and its text.
 func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
 	m.tree, f = f[0], f[1:]
 	if clean {
@@ -142,7 +142,7 @@ func (c *clash) shown() bool {
 	return strings.HasPrefix(c.mode, "100") && c.blobs[1] != "" && c.blobs[2] != ""
 }
 
-// messages takes in what git says of conflicts of which no file can show both sides, and returns the paths of those.
+// messages collects git's messages about conflicts that can't be shown in a file, and returns the paths of those files.
 func (m *merging) messages(f []string, stages map[string]*clash) (paths []string) {
 	for len(f) > 0 && f[0] == "" {
 		f = f[1:]
@@ -162,13 +162,13 @@ func (m *merging) messages(f []string, stages map[string]*clash) (paths []string
 	return paths
 }
 
-// oneSide and otherSide stand for the names of two commits that are merged.
+// oneSide and otherSide are placeholders for the names of two commits.
 const (
 	oneSide   = "\x01"
 	otherSide = "\x02"
 )
 
-// inWords is what git says of a conflict in short, and for people who see no commits of ours.
+// inWords returns a short description of a conflict for people, who don't see our commits, or else git's text.
 func inWords(kind string, of []string, text string, stages map[string]*clash) string {
 	kind = strings.TrimSuffix(strings.TrimPrefix(kind, "CONFLICT ("), ")")
 	if len(of) == 0 {
@@ -193,7 +193,7 @@ func inWords(kind string, of []string, text string, stages map[string]*clash) st
 
 // isText reports whether git would merge a file line by line.
 func (r Updater) isText(ctx context.Context, c clash) bool {
-	const looked = 8000 // as far as git looks
+	const looked = 8000 // bytes that git checks
 	for _, blob := range c.blobs {
 		if blob == "" {
 			continue
@@ -206,10 +206,10 @@ func (r Updater) isText(ctx context.Context, c clash) bool {
 	return true
 }
 
-// sides are what the marks in a file call its parts: the one, what was before, the other.
+// sides are the labels of conflict markers: of the one side, of the common ancestor, of the other side.
 type sides [3]string
 
-// withMarks is the tree of a merge in which the files that clash hold both sides and what was before them.
+// withMarks returns the tree of a merge in which the files that clash hold both sides and their common ancestor.
 func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
 	temp, remove, err := r.repo.Scratch()
 	if err != nil {
@@ -234,7 +234,7 @@ func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree st
 	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"write-tree"}, Write: true})
 }
 
-// both is the blob of a file with both sides in it.
+// both returns the blob of a file with both sides in it.
 func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
 	var files [3]string
 	for i, blob := range c.blobs {
@@ -250,7 +250,7 @@ func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (s
 			return "", err
 		}
 	}
-	var found []int // the number of conflicts
+	var found []int // exit codes: the number of conflicts
 	for n := range 127 {
 		found = append(found, n+1)
 	}

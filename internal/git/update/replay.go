@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// begin works out what the branch is to become, and notes it before anything is touched.
+// begin computes the update of the branch, and records it before anything is changed.
 func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 	tip, err := r.refs.Branch(ctx, o.Branch)
 	if err != nil {
@@ -48,8 +48,8 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 	return u, err
 }
 
-// mergingOwn merges what the branch has of its own. A base that was rewritten, or that has what the branch began on in
-// other commits (a squash), is taken for one that went on from there: else both would have changed that.
+// mergingOwn merges the branch's own changes. A base that was rewritten, or that has the commits before the branch as other
+// commits (a squash), is treated as if it continued from where the branch began: otherwise both sides would have changed the same.
 func (r Updater) mergingOwn(ctx context.Context, o Options, tip string) (m merging, err error) {
 	theirs := o.Base
 	grew, err := r.history.IsAncestor(ctx, o.From, o.Base)
@@ -66,7 +66,7 @@ func (r Updater) mergingOwn(ctx context.Context, o Options, tip string) (m mergi
 	return r.merging(ctx, theirs, tip)
 }
 
-// standIn is a commit that no branch gets: what is in one, with another one before it.
+// standIn creates a commit that is on no branch: the tree of one commit, with another one as parent.
 func (r Updater) standIn(ctx context.Context, commit, parent string) (string, error) {
 	tree, err := r.refs.TreeAt(ctx, commit)
 	if err != nil {
@@ -77,9 +77,9 @@ func (r Updater) standIn(ctx context.Context, commit, parent string) (string, er
 
 func shortName(name, commit string) string { return name + " " + commit[:min(12, len(commit))] }
 
-// replay makes the commits of the branch anew on the base, one after the other, and drops those that change nothing there.
-// The first that conflicts ends it: that one and all after it become what is merged, not committed. A history with merges,
-// or one that as a whole does not conflict, is left to a merge.
+// replay replays the commits of the branch on the base, one after the other, and drops those that change nothing there. It ends at
+// the first one that conflicts: that one and all later ones are merged then, not committed. A history with merges, or one that
+// conflicts in single commits but not as a whole, is left to a merge.
 func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, err error) {
 	list, straight, err := r.ownLine(ctx, o, u.Ours)
 	if err != nil || !straight {
@@ -101,12 +101,12 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, e
 		if err != nil {
 			return m, err
 		}
-		here, err := r.standIn(ctx, at, c.parent) // so that both have the same commit before them
+		here, err := r.standIn(ctx, at, c.parent) // so that both have the same parent
 		if err != nil {
 			return m, err
 		}
 		if m, err = r.merging(ctx, here, c.sha); err == nil && m.conflicts() {
-			if m, err = r.merging(ctx, here, u.Ours); err == nil && !m.conflicts() { // a later one took that back
+			if m, err = r.merging(ctx, here, u.Ours); err == nil && !m.conflicts() { // a later commit undid the conflict
 				u.Merge = true
 				return m, nil
 			}
@@ -128,7 +128,7 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, e
 
 type link struct{ sha, parent string }
 
-// ownLine are the commits of the branch alone, oldest first, unless one of them has several parents, or none.
+// ownLine returns the commits of the branch alone, oldest first; straight is false if one of them has several parents, or none.
 func (r Updater) ownLine(ctx context.Context, o Options, tip string) (list []link, straight bool, err error) {
 	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
 	if err != nil {
@@ -144,7 +144,7 @@ func (r Updater) ownLine(ctx context.Context, o Options, tip string) (list []lin
 	return list, true, nil
 }
 
-// named keeps git from making up an identity out of user and host name.
+// named keeps git from making up an identity from user and host name.
 var named = []string{"-c", "user.useConfigOnly=true"}
 
 // signs reports whether the user wants commits signed.
@@ -153,7 +153,7 @@ func (r Updater) signs(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(out) == "true", err
 }
 
-// remake makes a commit anew with another tree on another parent: author and message stay.
+// remake creates a commit again, with another tree and parent; author and message stay.
 func (r Updater) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
 	raw, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"cat-file", "commit", old}})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package update brings a branch up to a commit: by a merge, or by its own commits made anew there. It merges without a
-// checkout, and what it began is gone on with after a crash.
+// Package update brings a branch up to a commit: by a merge, or by replaying the branch's own commits there. It merges without a
+// checkout, and continues an unfinished update after a crash.
 package update
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
-// Updater brings a branch onto its base, or a base into it.
+// Updater rebases a branch onto its base, or merges a base into it.
 type Updater struct {
 	repo    *git.Repo
 	refs    git.Refs
@@ -22,48 +22,48 @@ type Updater struct {
 	backups snapshot.Backups
 }
 
-// New is an updater of the branches of a repository.
+// New returns an Updater for the branches of a repository.
 func New(repo *git.Repo) Updater {
 	return Updater{repo, repo.Refs(), repo.History(), snapshot.NewBackups(repo)}
 }
 
-// Update is a branch on its way to another base. As long as it is under way a ref below refs/trellis/update/ names it, so
-// that whoever comes after a crash can go on.
+// Update is an update of a branch that is under way. Until it ends, a ref below refs/trellis/update/ records it, so that it can be
+// continued after a crash.
 type Update struct {
-	Base  string   `json:"base"`            // commit that the branch comes up to
-	Ours  string   `json:"ours"`            // commit that it ended in before
-	Onto  string   `json:"onto"`            // commit that it ends in until the next one is made: Ours when Base is merged, else one on Base
+	Base  string   `json:"base"`            // commit that the branch is brought up to
+	Ours  string   `json:"ours"`            // tip of the branch before
+	Onto  string   `json:"onto"`            // tip of the branch until the next commit: Ours if Base is merged, else one on Base
 	Merge bool     `json:"merge,omitempty"` // the next commit must have Base as its second parent
-	Files []string `json:"files,omitempty"` // those that hold both sides between marks
-	About string   `json:"about,omitempty"` // what the caller wants to know again
+	Files []string `json:"files,omitempty"` // files that hold both sides between conflict markers
+	About string   `json:"about,omitempty"` // data of the caller, stored with the update
 
-	Moving bool `json:"moving,omitempty"` // files or branch have not been moved yet
+	Moving bool `json:"moving,omitempty"` // files or branch may not have been moved yet
 
 	sha, tree string
 }
 
-// Tree has the files as the update makes them.
+// Tree returns the tree with the files as the update makes them.
 func (u *Update) Tree() string { return u.tree }
 
-// Options say which branch is to be brought up to what.
+// Options describe an update.
 type Options struct {
-	Dir, Branch string // the checkout, all of which is committed, and its branch
-	Whose       string // names the ref that remembers the update
-	From, Base  string // the commit that the branch began at, and the one it comes up to
-	Called      string // what people call that one
-	Merge       bool   // one commit with both as parents; else the branch's own commits are made anew on Base
+	Dir, Branch string // the checkout, which must have nothing uncommitted, and its branch
+	Whose       string // names the ref that records the update
+	From, Base  string // commit at which the branch began, and the one that it is brought up to
+	Called      string // name of Base for people
+	Merge       bool   // one commit with both as parents; else the branch's own commits are replayed on Base
 	About       string
-	// Backup is the ref under which is kept what is replaced: the old end of the branch, and files that are not as a
-	// call left them which was cut off.
+	// Backup is the ref that keeps what the update replaces: the old tip of the branch, and files that differ from those that a
+	// cut-off call wrote.
 	Backup string
 }
 
 const updateRefs = "refs/trellis/update/"
 
-// Update brings a branch up to a commit, or goes on with what an earlier call began. It returns nil when nothing is left to do.
-// Where both sides change the same lines, the branch ends where [Update].Onto says, and the files hold both sides, not
-// committed. So do they when a merge is to be committed yet: the caller does that, see [git.CommitOptions].Merge, and then
-// calls [Updater.EndUpdate]. Errors that callers tell apart: *ConflictError (nothing was changed), ErrOldGit.
+// Update brings a branch up to a commit, or continues what an earlier call began. It returns nil if nothing is left to do. Where
+// both sides change the same lines, the branch ends at [Update].Onto, and the files hold both sides, not committed. The same holds
+// if a merge still has to be committed: the caller does that, see [git.CommitOptions].Merge, and then calls [Updater.EndUpdate].
+// Errors that callers distinguish: *ConflictError (nothing was changed), ErrOldGit.
 func (r Updater) Update(ctx context.Context, o Options) (*Update, error) {
 	u, err := r.Updating(ctx, o.Whose)
 	again := u != nil
@@ -79,7 +79,7 @@ func (r Updater) Update(ctx context.Context, o Options) (*Update, error) {
 	return u, nil
 }
 
-// Updating is the update that is under way, nil when none is.
+// Updating returns the update that is under way, nil if there is none.
 func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 	ref := updateRefs + whose
 	sha, err := r.refs.Resolve(ctx, ref)
@@ -103,13 +103,13 @@ func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 	return u, nil
 }
 
-// Redo makes an update put its files into the checkout again, which was made anew.
+// Redo makes an update write its files again, into a checkout that was created anew.
 func (r Updater) Redo(ctx context.Context, whose string, u *Update) error {
 	u.Moving = true
 	return r.note(ctx, whose, u)
 }
 
-// EndUpdate forgets the update: it is done, or given up.
+// EndUpdate removes the record of an update that is done, or given up.
 func (r Updater) EndUpdate(ctx context.Context, whose string) error {
 	ref := updateRefs + whose
 	if _, err := r.refs.Resolve(ctx, ref); errors.Is(err, git.ErrNotFound) {
@@ -121,7 +121,7 @@ func (r Updater) EndUpdate(ctx context.Context, whose string) error {
 	return nil
 }
 
-// note makes the ref name the update as it stands.
+// note records the current state of the update in its ref.
 func (r Updater) note(ctx context.Context, whose string, u *Update) error {
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r Updater) note(ctx context.Context, whose string, u *Update) error {
 	return err
 }
 
-// carryOn moves the files, then the branch. late: an earlier call may have come some way.
+// carryOn moves the files, then the branch. late means that an earlier call may have done part of it.
 func (r Updater) carryOn(ctx context.Context, o Options, u *Update, late bool) (*Update, error) {
 	tip, err := r.refs.Branch(ctx, o.Branch)
 	if err != nil {
@@ -169,16 +169,16 @@ func (r Updater) carryOn(ctx context.Context, o Options, u *Update, late bool) (
 	return u, r.note(ctx, o.Whose, u)
 }
 
-// shallow keeps git from going into submodules.
+// shallow keeps git from recursing into submodules.
 var shallow = []string{"-c", "submodule.recurse=false"}
 
-// fill makes files and index be those of the update, unless that would write over something.
+// fill sets files and index to those of the update, unless that would overwrite something.
 func (r Updater) fill(ctx context.Context, o Options, u *Update, also ...string) error {
 	args := slices.Concat(shallow, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
 	return r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 }
 
-// fits is nil when files and index can become those of the update.
+// fits returns an error if fill would overwrite something.
 func (r Updater) fits(ctx context.Context, o Options, u *Update) error {
 	err := r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
@@ -187,7 +187,7 @@ func (r Updater) fits(ctx context.Context, o Options, u *Update) error {
 	return err
 }
 
-// refill makes files and index be those of the update, whatever is there. What is neither is saved first.
+// refill sets files and index to those of the update, whatever they are. If files differ from the update, all are backed up first.
 func (r Updater) refill(ctx context.Context, o Options, u *Update) error {
 	if err := r.repo.Unlock(ctx, o.Dir); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (r Updater) refill(ctx context.Context, o Options, u *Update) error {
 	return err
 }
 
-// Joined is a commit that has two others in its history: that of them which has the other one, else a merge of both, by the
-// user's identity, which no branch has. What both change in different ways is a *ConflictError. ErrOldGit when git can't tell.
+// Joined returns a commit that has two others in its history: the one that has the other, else a merge of both, by the user's
+// identity, that is on no branch. Conflicting changes are a *ConflictError. It returns ErrOldGit if git is too old.
 func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (string, error) {
 	for _, two := range [][2]string{{ours, theirs}, {theirs, ours}} {
 		if within, err := r.history.IsAncestor(ctx, two[0], two[1]); err != nil || within {
@@ -233,7 +233,7 @@ func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (stri
 	return sha, nil
 }
 
-// merging merges two commits and touches nothing but the objects.
+// merging merges two commits; it writes objects and nothing else.
 func (r Updater) merging(ctx context.Context, one, other string) (m merging, err error) {
 	out, code, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, Write: true, Accept: []int{1}})
 	if err == nil && code == 1 && out == "" {
