@@ -17,14 +17,13 @@ import (
 // appendWait bounds how long Append waits for other appenders, which need milliseconds.
 const appendWait = 10 * time.Second
 
-// Append adds one line to the JSON-lines file path, which it makes with permission perm (before
-// umask) when there is none. A newline is added if line has none. Appenders of several processes
-// wait for each other; a writer that replaces the file meanwhile (WriteFile) needs a lock that both take.
+// Append adds one line to the JSON-lines file path, which it creates with permission perm (before umask) if it doesn't exist. A
+// newline is added if line has none. Appenders of several processes wait for each other; a writer that replaces the file
+// (WriteFile) needs a further lock that the appenders take, too.
 //
-// A last line without a newline never gets glued to the new one: a whole JSON value, as an editor may
-// leave it, is ended first; anything else is the rest of a write that was cut off and never
-// reported as written, and is cut. After an error the file has its old lines as far as the disk allows,
-// or the new one too when only the folder could not be synced.
+// A last line without a newline is never joined with the new one: if it is a whole JSON value, as an editor may leave it, it is
+// ended first; anything else is the rest of a write that was cut off and never reported as written, and is removed. After an error
+// the file has its old lines as far as the disk allows, or the new one too if only the folder could not be synced.
 func (d *Disk) Append(path string, line []byte, perm os.FileMode) error {
 	if err := d.append(path, line, perm); err != nil {
 		return fmt.Errorf("appending to %s: %w", path, err)
@@ -64,7 +63,7 @@ func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error
 	return d.Sync(f, path)
 }
 
-// openForAppend opens and locks the file, so that no two appenders see each other's halves.
+// openForAppend opens and locks the file, so that no appender sees another's half-written line.
 func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 	for wait := patience.New(appendWait); ; time.Sleep(time.Millisecond) {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
@@ -85,8 +84,7 @@ func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 	}
 }
 
-// mendTail cuts a torn last line. It returns the size of the file and whether its last line still
-// lacks the newline.
+// mendTail removes a torn last line. It returns the size of the file and whether its last line still lacks the newline.
 func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err error) {
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 {
@@ -111,7 +109,7 @@ func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err err
 	return begin, false, f.Truncate(begin)
 }
 
-// lastLine is what follows the last newline of a file. One that is longer than any record is ErrTooLarge.
+// lastLine returns the text after the last newline of a file, and ErrTooLarge if that is longer than any record.
 func lastLine(f *os.File, size int64) ([]byte, error) {
 	from := max(0, size-MaxRecords)
 	data := make([]byte, size-from)
@@ -125,7 +123,7 @@ func lastLine(f *os.File, size int64) ([]byte, error) {
 	return data[begin:], nil
 }
 
-// wholeRecord reports whether line is a JSON object or array; no part of one is one, unlike 12 of 123.
+// wholeRecord reports whether line is a JSON object or array; a part of one never is, unlike 12, which is a part of 123.
 func wholeRecord(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line)

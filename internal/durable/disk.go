@@ -17,21 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempPrefix begins the name of a file that is being written. Whoever watches or lists a folder
-// passes over such names.
+// TempPrefix begins the name of a file that is being written. Whoever watches or lists a folder ignores such names.
 const TempPrefix = ".tmp-"
 
-// Disk writes files. Its zero value and a nil *Disk are ready for use, by any number of goroutines
-// and processes at once; of several writers of one file the last one wins.
+// Disk writes files. The zero value and a nil *Disk are ready for use. It is safe for concurrent use by goroutines and processes;
+// of several writers of one file the last one wins.
 type Disk struct {
-	// Fault, if set, is asked before every step, and its error becomes the step's. Steps are mkdir,
-	// create, truncate, write, sync, rename, look and syncdir; path is the file that the caller named, or the
-	// folder for mkdir and syncdir. Data is then written in two halves with a question before each, so
-	// that a write can be torn.
+	// Fault, if set, is called before every step, and its error becomes the step's. Steps are mkdir, create, truncate, write,
+	// sync, rename, remove, look and syncdir; path is the file that the caller named, or the folder for mkdir and syncdir. Data is
+	// then written in two halves with a call before each, so that a write can be torn.
 	Fault func(step, path string) error
 }
 
-// Step asks Fault about a step that the caller is going to do by itself.
+// Step calls Fault for a step that the caller is going to do itself.
 func (d *Disk) Step(step, path string) error {
 	if d == nil || d.Fault == nil {
 		return nil
@@ -65,7 +63,8 @@ func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
 	return d.SyncDir(filepath.Dir(path))
 }
 
-// place writes and syncs a file beside path, which create makes, and lets move bring it there. What it could not move it removes.
+// place writes and syncs a file beside path, which create makes, and calls move to bring it to path. If that fails, it removes the
+// file.
 func (d *Disk) place(path string, data []byte, perm os.FileMode, create func(string, os.FileMode) (*os.File, error), move func(temp *os.File) error) error {
 	if err := d.Step("create", path); err != nil {
 		return err
@@ -101,16 +100,15 @@ func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
 	return d.Sync(f, path)
 }
 
-// createTemp makes the file that is going to become path, and locks it. It has a fixed name, so that
-// what a killed writer left behind goes with the next write; only while another writer is at
-// work on the same path the name is a random one.
+// createTemp creates the file that is going to become path, and locks it. It has a fixed name, so that the next write removes the
+// file of a killed writer; only while another writer is at work on the same path is the name random.
 func createTemp(path string, perm os.FileMode) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
 	removeAbandoned(name)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err == nil {
 		if lockErr := Flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(lockErr, unix.EWOULDBLOCK) && sameFile(f, name) {
-			return f, nil // where there are no locks, nobody takes it for abandoned either
+			return f, nil // without lock support, nobody else takes it for abandoned either
 		}
 		f.Close() // another writer took it for abandoned before it was locked, and removes it
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -119,12 +117,12 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 	return createUnique(path, perm)
 }
 
-// createUnique makes a file that is going to become path, under a name that no other writer uses.
+// createUnique creates a file that is going to become path, under a name that no other writer uses.
 func createUnique(path string, perm os.FileMode) (*os.File, error) {
 	return os.OpenFile(uniqueName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 }
 
-// uniqueName is a name beside path that nobody else uses.
+// uniqueName returns a name beside path that nobody else uses.
 func uniqueName(path string) string {
 	return fmt.Sprintf("%s-%d-%x", filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path)), os.Getpid(), rand.Uint64())
 }
@@ -142,7 +140,7 @@ func removeAbandoned(name string) {
 	}
 }
 
-// Write writes data to a file that the caller has opened, by the steps of Fault.
+// Write writes data to a file that the caller has opened, and calls Fault before each step.
 func (d *Disk) Write(f *os.File, path string, data []byte) error {
 	parts := [][]byte{data}
 	if d != nil && d.Fault != nil {
@@ -187,7 +185,7 @@ func (d *Disk) SyncDir(dir string) error {
 	return nil
 }
 
-// Mkdir makes the folder dir. One that is there already is an error (fs.ErrExist).
+// Mkdir creates the folder dir. If it exists already, the error is fs.ErrExist.
 func (d *Disk) Mkdir(dir string, perm os.FileMode) error {
 	if err := d.Step("mkdir", dir); err != nil {
 		return fmt.Errorf("making folder %s: %w", dir, err)
@@ -198,7 +196,7 @@ func (d *Disk) Mkdir(dir string, perm os.FileMode) error {
 	return d.SyncDir(filepath.Dir(dir))
 }
 
-// MkdirAll makes the folder dir and those above it that are missing.
+// MkdirAll creates the folder dir and the missing folders above it.
 func (d *Disk) MkdirAll(dir string, perm os.FileMode) error {
 	st, err := os.Stat(dir)
 	switch {
@@ -215,7 +213,7 @@ func (d *Disk) MkdirAll(dir string, perm os.FileMode) error {
 		}
 	}
 	err = d.Mkdir(dir, perm)
-	if errors.Is(err, fs.ErrExist) { // made by another process since we looked
+	if errors.Is(err, fs.ErrExist) { // another process has created it meanwhile
 		if st, statErr := os.Stat(dir); statErr == nil && st.IsDir() {
 			return d.SyncDir(filepath.Dir(dir))
 		}
@@ -242,7 +240,7 @@ func (d *Disk) Rename(from, to string) error {
 	return d.SyncDir(filepath.Dir(from))
 }
 
-// renameFree renames, with EEXIST when the new name is taken.
+// renameFree renames, and fails with EEXIST if the new name is taken.
 func renameFree(from, to string) error {
 	err := renameExclusive(from, to)
 	if noExchange(err) {
@@ -251,8 +249,8 @@ func renameFree(from, to string) error {
 	return err
 }
 
-// renameChecked is for file systems that can't refuse to replace by themselves. What appears at the
-// new name between look and rename would be replaced, if it is a file or an empty folder.
+// renameChecked is for file systems that can't refuse to replace by themselves. A file or an empty folder that appears at the new
+// name between check and rename is replaced.
 func renameChecked(from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return fs.ErrExist

@@ -20,13 +20,13 @@ const (
 	editTries  = 200              // times that a file may change under an edit
 )
 
-// ErrChanged says that a file is not what its writer took it for.
+// ErrChanged means that a file does not have the content that its writer expected.
 var ErrChanged = errors.New("it was changed meanwhile")
 
-// Edit changes a file that people edit too. change is given its content, nil when there is no file, and returns what it
-// is to be; the same leaves it alone, and so does nil where there is none. It is called again with what somebody else
-// saved meanwhile, so that both changes are in the file in the end. See Replace for what is promised. A change that
-// takes the file away by Remove is called again in the same way.
+// Edit changes a file that people edit too. It calls change with the content of the file, nil if there is none, and writes the
+// content that change returns, unless that is the same, or nil where there is no file. If somebody else saves the file meanwhile,
+// change is called again with the saved content, so that the file ends up with both changes. See Replace for the guarantees. A
+// change that removes the file with Remove is called again in the same way.
 func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error {
 	for range editTries {
 		old, err := ReadSettled(path)
@@ -44,18 +44,18 @@ func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error 
 	return fmt.Errorf("editing %s: %w, %d times", path, ErrChanged, editTries)
 }
 
-// Replace is WriteFile for a file that people edit: it is replaced only where it still has the content old, and made, with
-// permission 0644 before umask, only where there is none when old is nil. Else nothing is written and the error matches
-// ErrChanged. One that another program keeps open for writing for ten seconds is a *HeldError, and one that is no
-// regular file an error.
+// Replace is WriteFile for a file that people edit: it replaces the file only if that still has the content old. If old is nil, it
+// creates the file, with permission 0644 before umask, only if there is none. Otherwise nothing is written and the error matches
+// ErrChanged. If another program keeps the file open for writing for ten seconds, the error is a *HeldError; a file that is not a
+// regular one is an error, too.
 //
-// The new file is swapped with the old one, and what came out is looked at before it goes: a save that came in
-// between is swapped in again, and so is a file that somebody still has open for writing. Of several saves of other programs
-// within those microseconds the last one stands; those that replace files by this function do it one after the other. Two things are not known everywhere: who has a file open for writing (on Linux, in
-// files of one's own on a local disk, the kernel tells), so that elsewhere an editor that writes in place can lose
-// what it writes after the swap; and swapping (Linux and macOS, on the usual file systems): where it is missing, what is saved between
-// the last look and the rename, some microseconds, is lost. So is a save in the instant of the swap whose look a
-// SIGKILL prevents.
+// The new file is swapped with the old one, which is checked before it is removed: if somebody saved it in between, or still has
+// it open for writing, it is swapped back. Of several saves of other programs within those microseconds the last one wins; calls
+// of Replace in several processes wait for each other. Two things do not work everywhere. Whether somebody has a file open for
+// writing is known on Linux, for one's own files on a local disk; elsewhere, an editor that writes in place can lose what it
+// writes after the swap. Swapping works on Linux and macOS, on the usual file systems; elsewhere, what is saved in the few
+// microseconds between the last check and the rename is lost. So is a save in the instant of a swap whose check a SIGKILL
+// prevents.
 func (d *Disk) Replace(path string, old, data []byte) error {
 	if err := d.replace(path, old, data); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -73,8 +73,8 @@ func (d *Disk) replace(path string, old, data []byte) error {
 	return d.place(path, data, 0o644, createUnique, func(temp *os.File) error { return d.swap(temp, path, old, data) })
 }
 
-// Remove is Replace with nothing: the file goes only where it still has the content old. It is moved aside and looked at there, so
-// that a save that came in between is moved back.
+// Remove is Replace with nothing: it removes the file only if that still has the content old. The file is moved aside and checked
+// there, so that a save that came in between is moved back.
 func (d *Disk) Remove(path string, old []byte) error {
 	if err := d.remove(path, old); err != nil {
 		return fmt.Errorf("removing %s: %w", path, err)
@@ -111,7 +111,7 @@ func (d *Disk) remove(path string, old []byte) error {
 	return errors.Join(os.Remove(aside), d.SyncDir(filepath.Dir(path)))
 }
 
-// moveBack gives a file that was moved aside its name again. What has that name since then was saved later: that stays.
+// moveBack gives a file that was moved aside its name back. A file that has got this name since was saved later, and stays.
 func moveBack(aside, path string) error {
 	err := renameFree(aside, path)
 	if errors.Is(err, fs.ErrExist) {
@@ -123,7 +123,7 @@ func moveBack(aside, path string) error {
 	return nil
 }
 
-// moveNew gives the file temp the name path, if nothing has it.
+// moveNew renames the file temp to path, unless something exists there.
 func (d *Disk) moveNew(temp *os.File, path string) error {
 	err := d.Rename(temp.Name(), path)
 	if errors.Is(err, fs.ErrExist) {
@@ -132,8 +132,8 @@ func (d *Disk) moveNew(temp *os.File, path string) error {
 	return err
 }
 
-// swap puts the file temp, which has the content data, in the place of path, if what comes out has the content old and
-// nobody is writing it. Else all is as before.
+// swap replaces path by the file temp, which has the content data, if the replaced file has the content old and nobody is writing
+// it. Otherwise all stays as before.
 func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 	if err := waitUnchanged(path, old); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 		return err
 	}
 	name := temp.Name()
-	temp.Close() // so that whoever has it open for writing from now on is somebody else
+	temp.Close() // so that from now on only others can have it open for writing
 	unlock, err := lockSwaps(path)
 	if err != nil {
 		return err
@@ -160,9 +160,9 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 	return d.settle(name, path, old, data)
 }
 
-// lockSwaps lets one process at a time swap files of path's folder, for ten seconds at most: of two that swap the same file, each
-// with a third's save in between, one would take the other's for an older save. The lock is flock(2) on the folder, which
-// leaves no file behind; where folders can't be locked (NFS), nothing is.
+// lockSwaps lets one process at a time swap files in path's folder, for ten seconds at most: of two that swap the same file, each
+// with a third's save in between, one would take the other's for an older save. The lock is flock(2) on the folder, which leaves
+// no file behind; where folders can't be locked (NFS), there is no lock.
 func lockSwaps(path string) (unlock func(), err error) {
 	folder, err := os.Open(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,8 +183,8 @@ func lockSwaps(path string) (unlock func(), err error) {
 	return func() { folder.Close() }, nil // which unlocks it
 }
 
-// settle looks at what was swapped out of path and has the name out now: at once, and again after the folder is synced,
-// for a writer whom the kernel was just letting in.
+// settle checks the file that was swapped out of path and is now named out: at once, and again after the folder is synced, in case
+// the kernel was just letting a writer in.
 func (d *Disk) settle(out, path string, old, data []byte) error {
 	err := d.Step("look", path)
 	if err == nil {
@@ -200,8 +200,8 @@ func (d *Disk) settle(out, path string, old, data []byte) error {
 	return errors.Join(syncErr, os.Remove(out))
 }
 
-// putBack undoes the exchange after which out is the name of what somebody saved, and path that of our file with the content data.
-// What came to path since then was saved later: that stays, and what was saved before it goes.
+// putBack undoes the exchange after which out is the file that somebody saved, and path our file with the content data. A file
+// that has got to path since was saved later: it stays, and the earlier save is removed.
 func putBack(out, path string, data []byte) error {
 	ours := func() bool { return unchanged(out, data) == nil }
 	for {
@@ -223,7 +223,7 @@ func putBack(out, path string, data []byte) error {
 	}
 }
 
-// renameUnchanged is for file systems that can't exchange two names.
+// renameUnchanged renames from to path, unless path changed, on file systems that can't exchange two names.
 func (d *Disk) renameUnchanged(from, path string, old []byte) error {
 	if err := unchanged(path, old); err != nil {
 		return asChanged(err)
@@ -238,10 +238,10 @@ func noExchange(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP)
 }
 
-// errWriting says that a program has a file open for writing.
+// errWriting means that a program has a file open for writing.
 var errWriting = errors.New("another program has it open for writing")
 
-// asChanged is ErrChanged for a file that is being changed or was replaced by something else.
+// asChanged adds ErrChanged to an error that means that a file is being written, or was replaced by something other than a file.
 func asChanged(err error) error {
 	if errors.Is(err, errWriting) || errors.As(err, new(*FileError)) {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
@@ -249,7 +249,7 @@ func asChanged(err error) error {
 	return err
 }
 
-// unchanged says why the file path is not one with the content old that nobody writes.
+// unchanged returns an error unless the file path has the content old and nobody is writing it.
 func unchanged(path string, old []byte) error {
 	now, err := readOnce(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(now, old) {
@@ -262,8 +262,8 @@ func waitUnchanged(path string, old []byte) error {
 	return waitWriter(path, func() error { return unchanged(path, old) })
 }
 
-// ReadSettled reads a regular file that nobody is writing at that moment, as far as the system tells (see Replace). It
-// waits for whoever does: after ten seconds that is a *HeldError.
+// ReadSettled reads a regular file that nobody is writing at that moment, as far as the system tells (see Replace). It waits for a
+// writer, but returns a *HeldError after ten seconds.
 func ReadSettled(path string) (data []byte, err error) {
 	err = waitWriter(path, func() (err error) {
 		data, err = readOnce(path)
@@ -272,7 +272,8 @@ func ReadSettled(path string) (data []byte, err error) {
 	return data, err
 }
 
-// waitWriter does something again while somebody writes the file that it is about.
+// waitWriter calls do again while that returns errWriting, since somebody is writing path; after ten seconds it returns a
+// *HeldError.
 func waitWriter(path string, do func() error) error {
 	for wait := patience.New(writerWait); ; time.Sleep(time.Millisecond) {
 		err := do()
@@ -285,8 +286,7 @@ func waitWriter(path string, do func() error) error {
 	}
 }
 
-// readOnce reads a file whole. The error is errWriting when somebody writes it meanwhile, and a *FileError where it is not one
-// that can be replaced.
+// readOnce reads a whole file. It returns errWriting if somebody is writing the file, and a *FileError if it can't be replaced.
 func readOnce(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -313,7 +313,7 @@ func readOnce(path string) ([]byte, error) {
 	if beingWritten(f) {
 		return nil, errWriting
 	}
-	after, err := f.Stat() // last, so that what was written and closed until then shows
+	after, err := f.Stat() // last, to notice what was written and closed until then
 	if err == nil && (after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime())) {
 		err = errWriting
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Exchange gives each of two files or folders the name of the other, in one step where the file system can. Where it can't, who
-// is killed in between leaves nothing at b, and what stood there beside it, with TempPrefix before its name.
+// Exchange swaps the names of two files or folders, atomically where the file system can. Where it can't, a kill in between leaves
+// nothing at b, and the former b next to it, with TempPrefix before its name.
 func (d *Disk) Exchange(a, b string) error {
 	if err := d.Step("rename", b); err != nil {
 		return fmt.Errorf("exchanging %s and %s: %w", a, b, err)

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Glob are the files and folders of folder that match; its own name is no pattern.
+// Glob returns the files and folders in folder whose names match pattern; the name of folder itself is not a pattern.
 func Glob(folder, pattern string) (paths []string) {
 	entries, _ := os.ReadDir(folder) // none, if there is no such folder
 	for _, e := range entries {

@@ -18,37 +18,37 @@ import (
 	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
-// maxHolder is the most that a lock file says.
+// maxHolder is the maximum size of a lock file.
 const maxHolder = 64 << 10
 
 // ErrHeld matches a *HeldError with errors.Is.
 var ErrHeld = errors.New("held by another process")
 
-// Holder is what a lock file says about who took the lock last. It is for messages, and for
-// finding what a dead holder left running; who owns the lock is decided by the kernel alone.
+// Holder is the content of a lock file: who took the lock last. It is for messages, and for finding processes that a dead holder
+// left running; only the kernel decides who owns the lock.
 type Holder struct {
 	Claim      int       `json:"claim,omitempty"`
 	Host       string    `json:"host,omitempty"`
 	BootID     string    `json:"boot_id,omitempty"`
 	PID        int       `json:"pid"`
-	Start      string    `json:"start,omitempty"` // the process's start time; tells it from a later one of that pid
+	Start      string    `json:"start,omitempty"` // start time of the process, which tells it from a later one with its pid
 	Guard      int       `json:"guard,omitempty"` // pid of the guard
 	GuardStart string    `json:"guard_start,omitempty"`
-	Marker     string    `json:"marker,omitempty"`  // of the processes it started
-	Cgroups    string    `json:"cgroups,omitempty"` // folder of the control groups that these are in
+	Marker     string    `json:"marker,omitempty"`  // marks the processes that it started
+	Cgroups    string    `json:"cgroups,omitempty"` // folder with the control groups of these processes
 	For        string    `json:"for,omitempty"`     // the task for which it is held
 	Since      time.Time `json:"since,omitzero"`
 }
 
-// HeldError says who has a lock that was asked for.
+// HeldError means that a lock is held by somebody else.
 type HeldError struct {
 	Path   string
-	Holder Holder // zero when the file does not tell
+	Holder Holder // zero if the file does not tell
 }
 
 func (e *HeldError) Error() string { return e.Path + " is held by " + e.By() }
 
-// By says who has it.
+// By describes the holder.
 func (e *HeldError) By() string {
 	if e.Holder.PID == 0 {
 		return "another process"
@@ -67,7 +67,7 @@ func (e *HeldError) By() string {
 // Is makes errors.Is(err, ErrHeld) true.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Lock is a lock that this process holds. Its methods may be called by several goroutines at once.
+// Lock is a lock that this process holds. Its methods are safe for concurrent use.
 type Lock struct {
 	path     string
 	previous Holder
@@ -76,18 +76,18 @@ type Lock struct {
 	f  *os.File // nil after Unlock
 }
 
-// TryLock takes the lock whose file is path, without waiting, and makes the file when there is none;
-// its folder must be there. h is written into it for others to read. A lock that is taken, by
-// another handle of this process too, is a *HeldError. Children of the process do not inherit it.
+// TryLock takes the lock whose file is path, without waiting, and creates the file if it doesn't exist; its folder must exist. h
+// is written into the file for others to read. If the lock is taken, also by another handle of this process, the error is a
+// *HeldError. Children of the process do not inherit the lock.
 func TryLock(path string, h Holder) (*Lock, error) {
 	return tryLock(path, func(Holder) Holder { return h })
 }
 
-// TakeOver is TryLock for a lock whose holders start processes that may outlive them. clear is told of the former holder, and
-// ends what is left of it; its error is returned, and nothing taken.
+// TakeOver is TryLock for a lock whose holders start processes that may outlive them. It calls clear with the former holder, to
+// end processes that it left; if clear fails, TakeOver returns its error and does not take the lock.
 //
-// Guard and marker of the former holder stay in the file until clear has been successful. Were they written over
-// at once, then whoever comes after a clear that failed, or after a crash, could not find those processes.
+// Guard and marker of the former holder stay in the file until clear has succeeded. If they were overwritten at once, nobody could
+// find those processes after a failed clear or a crash.
 func TakeOver(path string, h Holder, clear func(former Holder) error) (*Lock, error) {
 	l, err := tryLock(path, func(former Holder) Holder {
 		first := h
@@ -110,7 +110,7 @@ func TakeOver(path string, h Holder, clear func(former Holder) error) (*Lock, er
 	return l, nil
 }
 
-// say writes h into the file of a lock that is held.
+// say writes h into the file of a held lock.
 func (l *Lock) say(h Holder) error {
 	st, err := l.f.Stat()
 	if err == nil {
@@ -122,7 +122,7 @@ func (l *Lock) say(h Holder) error {
 	return nil
 }
 
-// tryLock takes the lock and writes into its file what first makes of the former holder.
+// tryLock takes the lock, calls first with the former holder, and writes the result into the file.
 func tryLock(path string, first func(former Holder) Holder) (*Lock, error) {
 	for {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -140,8 +140,8 @@ func tryLock(path string, first func(former Holder) Holder) (*Lock, error) {
 	}
 }
 
-// lockOrProbe takes the exclusive lock. A probe of Held holds it shared for an instant, which is
-// not the same as being held: then it tries again.
+// lockOrProbe takes the exclusive lock. It tries again if it only meets a probe of Held, which holds the lock shared for an
+// instant.
 func lockOrProbe(f *os.File) error {
 	const tries = 200
 	var err error
@@ -164,13 +164,13 @@ func lockError(path string, err error) error {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("locking %s: %w", path, err)
 	}
-	h, _ := ReadHolder(path) // a file that can't be read only makes the message poorer
+	h, _ := ReadHolder(path) // an unreadable file only makes the message less precise
 	return &HeldError{path, h}
 }
 
 func newLock(f *os.File, path string, first func(former Holder) Holder) (*Lock, error) {
 	old, err := readAll(f, maxHolder)
-	if errors.Is(err, ErrTooLarge) { // no holder wrote that
+	if errors.Is(err, ErrTooLarge) { // no holder wrote so much
 		old, err = nil, f.Truncate(0)
 	}
 	l := &Lock{path: path, f: f}
@@ -185,8 +185,7 @@ func newLock(f *os.File, path string, first func(former Holder) Holder) (*Lock, 
 	return l, nil
 }
 
-// writeHolder writes over the file in one call, padded to the length it had, so that no moment
-// exists at which a kill leaves it empty.
+// writeHolder overwrites the file in one call, padded to its previous length, so that a kill never leaves it empty.
 func writeHolder(f *os.File, h Holder, length int) error {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -199,12 +198,11 @@ func writeHolder(f *os.File, h Holder, length int) error {
 	return err
 }
 
-// lockEvery is how often a lock is looked at that somebody has.
+// lockEvery is the pause between two attempts to take a lock that somebody holds.
 const lockEvery = 3 * time.Millisecond
 
-// WaitLock is TryLock that waits for the lock until ctx ends. It looks again every few
-// milliseconds and is for locks that are held about as long. When ctx ends, the error matches both
-// ErrHeld and the cause.
+// WaitLock is TryLock, except that it waits for the lock until ctx ends. It tries every few milliseconds and is for locks that are
+// held about as long. When ctx ends, the error matches both ErrHeld and the cause.
 func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 	for {
 		l, err := TryLock(path, h)
@@ -217,7 +215,7 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 	}
 }
 
-// WaitLockFor is WaitLock for a time. When that is over the error matches ErrHeld and says who has the lock.
+// WaitLockFor is WaitLock with a time limit. When that is over, the error matches ErrHeld and names the holder.
 func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
 	for end := patience.New(wait); ; time.Sleep(lockEvery) {
 		l, err := TryLock(path, h)
@@ -229,27 +227,27 @@ func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
 	}
 }
 
-// Owned reports whether the lock is still what everyone else would find at its path. It is not when
-// the file was removed or replaced, by git clean say: then another process can take a lock there.
+// Owned reports whether the lock file is still the one that everyone else finds at its path. It is not if the file was removed or
+// replaced, by git clean for example: then another process can take a lock there.
 func (l *Lock) Owned() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.f != nil && sameFile(l.f, l.path)
 }
 
-// Previous is what the file said before this lock was taken: the former holder, gone by now but
-// maybe survived by processes of its own. Zero when there was none.
+// Previous returns the former content of the lock file: the holder before this one, which is gone, while processes that it started
+// may have survived. It is zero if there was none.
 func (l *Lock) Previous() Holder { return l.previous }
 
-// Unlock frees the lock and leaves its file in place, as it must be: whoever removed it would let two
-// processes lock two files of one name. It may be called again, to no effect.
+// Unlock frees the lock. Its file stays, since removing it would let two processes lock two files of one name. Further calls have
+// no effect.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
 		return nil
 	}
-	// Freed by hand, since a child between fork and exec shares the handle that close would free it with.
+	// Unlocked explicitly: a child between fork and exec shares the handle, so that closing it would not free the lock.
 	err := errors.Join(Flock(l.f, unix.LOCK_UN), l.f.Close())
 	l.f = nil
 	if err != nil {
@@ -258,7 +256,7 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// ReadHolder reads who took the lock at path last. Whether it is held now is what Held tells.
+// ReadHolder returns who took the lock at path last. Held tells whether it is held now.
 func ReadHolder(path string) (Holder, error) {
 	data, err := Read(path, maxHolder)
 	if err != nil {
@@ -281,9 +279,8 @@ func parseHolder(data []byte) (h Holder, err error) {
 	return h, nil
 }
 
-// Held reports whether someone holds the lock at path, this process included. It never makes the
-// file, and does not get into the way of TryLock. A lock that can't be looked at counts as held; where no file stands
-// that could be one, as TryLock says, nobody holds it.
+// Held reports whether somebody, possibly this process, holds the lock at path. It never creates the file, and does not interfere
+// with TryLock. A lock that can't be checked counts as held; if path is not a file that TryLock could lock, nobody holds it.
 func Held(path string) bool {
 	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -298,7 +295,7 @@ func Held(path string) bool {
 
 var noLock = []error{fs.ErrNotExist, ErrLink, ErrIrregular, unix.EISDIR, unix.ENOTDIR}
 
-// Flock is flock(2), also when a signal cuts it off.
+// Flock is flock(2), repeated if a signal interrupts it.
 func Flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// RealFolder says why dir is not a folder to write into: a link would lead what is written elsewhere. One that is not there
-// yet is fs.ErrNotExist.
+// RealFolder returns an error unless dir is a folder to write into: a link would lead writes elsewhere. If dir doesn't exist yet,
+// the error is fs.ErrNotExist.
 func RealFolder(dir string) error {
 	st, err := os.Lstat(dir)
 	switch {
@@ -23,7 +23,7 @@ func RealFolder(dir string) error {
 	return nil
 }
 
-// CheckOwn says why a file is none that OpenOwn opens.
+// CheckOwn returns an error unless OpenOwn opens the file.
 func CheckOwn(path string) error {
 	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err == nil {
@@ -32,8 +32,8 @@ func CheckOwn(path string) error {
 	return err
 }
 
-// OpenOwn opens a file that is written in its place, a lock or a log, in a folder where others can write: the file is no
-// link, nor is its folder, and it is a regular one. Flags are those of os.OpenFile.
+// OpenOwn opens a file that is written in place, such as a lock or a log, in a folder where others can write. It returns an error
+// if the file or its folder is a link, or if the file is not a regular one. Flags are those of os.OpenFile.
 func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	if err := RealFolder(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// WriteOwn writes a file in its place, for who can do without it after a crash; OpenOwn says which.
+// WriteOwn writes a file in place, for callers that can do without the file after a crash; see OpenOwn for the files that it
+// accepts.
 func WriteOwn(path string, data []byte, perm os.FileMode) error {
 	f, err := OpenOwn(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -58,8 +59,8 @@ func WriteOwn(path string, data []byte, perm os.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// WriteBelow writes a file below a folder in which others write: through no link that leads out of it, and into nothing that
-// is no file, a pipe that nobody reads.
+// WriteBelow writes a file below a folder in which others write. It follows no link out of that folder, and writes only to regular
+// files, not to a pipe that nobody reads.
 func WriteBelow(dir, name string, data []byte, perm os.FileMode) error {
 	name = filepath.FromSlash(name)
 	f, err := createBelow(dir, name, perm)

@@ -20,43 +20,44 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Whoever can write into a checkout can put anything in the place of a file: a pipe that nobody writes to, a device that
-// never ends, a link to a key. Below a checkout, a worktree or a task's directory files are read by this and by nothing else.
+// Whoever can write into a checkout can replace a file by anything: a pipe that nobody writes to, a device that never ends, a link
+// to a key. Files below a checkout, a worktree or a task directory are read with the functions of this file only.
 
-// The most that is read of a file, by its kind. docs/reference/formats.md lists them.
+// Maximum sizes of files to be read, by kind. docs/reference/formats.md lists them.
 const (
 	MaxDocument = 1 << 20 // settings, and texts that people and agents write
 	MaxRecords  = 8 << 20 // files of JSON lines, plans, task.json
 	MaxJournal  = 64 << 20
-	AnySize     = math.MaxInt64 - 1 // for who reads the beginning alone
-	MaxLines    = 20_000            // of a file of JSON lines: each may become a problem that is told
+	AnySize     = math.MaxInt64 - 1 // for callers that only read the beginning
+	MaxLines    = 20_000            // in a file of JSON lines: each may become a reported problem
 )
 
 var (
-	// ErrIrregular says that a path is no file with content: a pipe, a socket, a device. A folder is EISDIR.
+	// ErrIrregular means that a path is not a file with content: it is a pipe, a socket or a device. For a folder the error is
+	// EISDIR.
 	ErrIrregular = errors.New("is a pipe, a socket or a device, not a file")
-	// ErrTooLarge says that a file is larger than whoever reads it wants to have in memory.
+	// ErrTooLarge means that a file is larger than the caller's limit.
 	ErrTooLarge = errors.New("is too large")
-	// ErrTooManyLines says that a file of JSON lines has more of them than MaxLines.
+	// ErrTooManyLines means that a file of JSON lines has more than MaxLines lines.
 	ErrTooManyLines = fmt.Errorf("has more than %d lines", MaxLines)
-	// ErrOutside says that a link on the way leads out of the folder, or into git's own.
+	// ErrOutside means that a link on the way leads out of the folder, or into a .git.
 	ErrOutside = errors.New("leads elsewhere: out of the folder that Trellis reads here, or into .git")
-	// ErrLink says that a link stands where only the thing itself may: what is written follows none.
+	// ErrLink means that a path is a symbolic link where that is not allowed: nothing is written through links.
 	ErrLink = errors.New("is a symbolic link")
 )
 
-// FileError says why a file is not read or written, and how to mend that. Its causes are ErrIrregular, ErrTooLarge,
-// ErrOutside, ErrLink and those of the file system.
+// FileError is the reason why a file is not read or written, and how to fix that. Its causes are ErrIrregular, ErrTooLarge,
+// ErrTooManyLines, ErrOutside, ErrLink and errors of the file system.
 type FileError struct {
 	Path string
 	Err  error
-	Max  int64 // that is read of such a file; with ErrTooLarge
+	Max  int64 // maximum size of such a file, for ErrTooLarge
 }
 
 func (e *FileError) Error() string { return e.Path + ": " + e.Reason() }
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Reason is what is wrong, as what follows the file's name.
+// Reason describes the error, in words that follow the file's name.
 func (e *FileError) Reason() string {
 	var errno syscall.Errno
 	switch {
@@ -74,7 +75,7 @@ func (e *FileError) Reason() string {
 	return e.Err.Error()
 }
 
-// Mend says what to do about it.
+// Mend returns advice on how to fix the error.
 func (e *FileError) Mend() string {
 	switch {
 	case errors.Is(e.Err, ErrTooLarge):
@@ -93,8 +94,9 @@ func (e *FileError) Mend() string {
 	return "put a file in its place, or take it away"
 }
 
-// MakeYours says how to mend that the system refused a path: by what stands in the way there, or in the folder that it is
-// in. What belongs to somebody else, as what a container made does to root, only root gives away: a file, or what is Trellis' own.
+// MakeYours returns advice for a path to which the system refused access: how to change the path, or its folder. Only root can
+// give away the files of another user, such as those that a container created as root; this is advised only for files, and for
+// what belongs to Trellis.
 func MakeYours(path string) string {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		info, err := os.Lstat(p)
@@ -124,9 +126,9 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KB", n>>10)
 }
 
-// OpenBelow opens a regular file of at most max bytes below a folder in which others write. It follows no link that leads
-// out of the folder or into a .git, and waits for nobody at the other end of a pipe. What is not there is fs.ErrNotExist,
-// everything else a *FileError. The file may grow: who reads it stops at what they want.
+// OpenBelow opens a regular file of at most max bytes below a folder in which others write. It follows no link that leads out of
+// the folder or into a .git, and does not block on a pipe. If nothing exists there, the error is fs.ErrNotExist, otherwise it is a
+// *FileError. The file may grow: callers have to limit what they read.
 func OpenBelow(dir, name string, max int64) (*os.File, error) {
 	name = filepath.FromSlash(name)
 	f, err := openBelow(dir, name, max)
@@ -155,7 +157,7 @@ func openIn(root *os.Root, name string, max int64) (*os.File, error) {
 	return ifRegular(f, max, err)
 }
 
-// Exists reports whether something is at a path, a link that leads nowhere too.
+// Exists reports whether something exists at a path, including a link that leads nowhere.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -171,7 +173,7 @@ func Goes(path string) bool {
 	return true
 }
 
-// ReadIn is ReadBelow in a folder that is open, for who has looked that it is the right one.
+// ReadIn is ReadBelow in an open folder, for callers that checked that it is the right one.
 func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	path := filepath.Join(root.Name(), name)
 	f, err := openIn(root, name, max)
@@ -182,8 +184,8 @@ func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	return ReadOpen(f, path, max)
 }
 
-// ReadBelow is OpenBelow and what is in the file: it takes no more memory than max. A file that grows beyond that while it is
-// read is ErrTooLarge.
+// ReadBelow reads a file that it opens as OpenBelow does, with no more memory than max. If the file grows beyond max while it is
+// read, the error is ErrTooLarge.
 func ReadBelow(dir, name string, max int64) ([]byte, error) {
 	f, err := OpenBelow(dir, name, max)
 	if err != nil {
@@ -193,7 +195,7 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 	return ReadOpen(f, filepath.Join(dir, filepath.FromSlash(name)), max)
 }
 
-// ReadHead is the beginning of a regular file below dir, however large the whole is.
+// ReadHead returns the first most bytes of a regular file below dir, however large the file is.
 func ReadHead(dir, name string, most int64) ([]byte, error) {
 	f, err := OpenBelow(dir, name, AnySize)
 	if err != nil {
@@ -203,7 +205,8 @@ func ReadHead(dir, name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// SumBelow is the size and the SHA-256, in hex, of a file that OpenBelow opens; of one that grows meanwhile, up to max.
+// SumBelow returns the size and the SHA-256, in hex, of a file that OpenBelow opens; if the file grows meanwhile, those of up to
+// max bytes.
 func SumBelow(dir, name string, max int64) (size int64, sum string, err error) {
 	f, err := OpenBelow(dir, name, max)
 	if err != nil {
@@ -217,7 +220,7 @@ func SumBelow(dir, name string, max int64) (size int64, sum string, err error) {
 	return size, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// ReadRecords is ReadBelow of a file of JSON lines.
+// ReadRecords is ReadBelow for a file of JSON lines.
 func ReadRecords(dir, name string) ([]byte, error) {
 	data, err := ReadBelow(dir, name, MaxRecords)
 	if err == nil && bytes.Count(data, []byte("\n")) > MaxLines {
@@ -226,7 +229,7 @@ func ReadRecords(dir, name string) ([]byte, error) {
 	return data, err
 }
 
-// ReadOwn is Read of a file that Trellis replaces, and so may be no link at all.
+// ReadOwn is Read for a file that Trellis replaces, and that therefore must not be a link.
 func ReadOwn(path string, max int64) ([]byte, error) {
 	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -236,7 +239,7 @@ func ReadOwn(path string, max int64) ([]byte, error) {
 	return ReadOpen(f, path, max)
 }
 
-// ReadOpen is what a file has that OpenOwn opened at path, at most max bytes.
+// ReadOpen returns the content of a file that OpenOwn opened at path, at most max bytes.
 func ReadOpen(f *os.File, path string, max int64) ([]byte, error) {
 	data, err := readAll(f, max)
 	if err != nil {
@@ -245,12 +248,12 @@ func ReadOpen(f *os.File, path string, max int64) ([]byte, error) {
 	return data, nil
 }
 
-// Read is ReadBelow of a file in its folder.
+// Read is ReadBelow for a file in its own folder.
 func Read(path string, max int64) ([]byte, error) {
 	return ReadBelow(filepath.Dir(path), filepath.Base(path), max)
 }
 
-// ReadDirBelow lists a folder below another as OpenBelow opens a file there.
+// ReadDirBelow lists a folder below another one, which it opens as OpenBelow opens a file.
 func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {
@@ -265,7 +268,7 @@ func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// FolderBelow says why a folder below another is not one that ReadDirBelow lists.
+// FolderBelow returns an error unless ReadDirBelow can list the folder.
 func FolderBelow(dir, name string) error {
 	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {
@@ -274,7 +277,7 @@ func FolderBelow(dir, name string) error {
 	return f.Close()
 }
 
-// Below is a folder of which each file is read as ReadBelow reads it.
+// Below returns a file system of a folder, each file of which is read as by ReadBelow.
 func Below(dir string, max int64) fs.FS { return below{dir, max} }
 
 type below struct {
@@ -307,7 +310,7 @@ func openFolder(dir, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 }
 
-// openRoot does not wait for a pipe that stands in the place of the folder.
+// openRoot opens a folder, without blocking if there is a pipe in its place.
 func openRoot(dir string) (*os.Root, error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, err
@@ -342,7 +345,8 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 	}
 }
 
-// ifRegular is a file that was opened with err, unless regular says why not: then it is closed.
+// ifRegular returns a file that was opened with err. If it is not a regular file of at most max bytes, it is closed and the error
+// says why.
 func ifRegular(f *os.File, max int64, err error) (*os.File, error) {
 	if err == nil {
 		if err = regular(f, max); err != nil {
@@ -352,7 +356,7 @@ func ifRegular(f *os.File, max int64, err error) (*os.File, error) {
 	return f, err
 }
 
-// regular says why an open file is not one to read: it has no content that ends, or more than max bytes of it.
+// regular returns an error unless an open file is a regular one of at most max bytes.
 func regular(f *os.File, max int64) error {
 	st, err := f.Stat()
 	switch {
@@ -368,7 +372,7 @@ func regular(f *os.File, max int64) error {
 	return nil
 }
 
-// linked reports whether a link stands on the way to name.
+// linked reports whether there is a link on the way to name.
 func linked(root *os.Root, name string) bool {
 	for at := filepath.Clean(name); at != "."; at = filepath.Dir(at) {
 		if st, err := root.Lstat(at); err != nil || st.Mode()&fs.ModeSymlink != 0 {
@@ -378,7 +382,7 @@ func linked(root *os.Root, name string) bool {
 	return false
 }
 
-// throughGit reports whether links lead to what git keeps for itself, its settings and credentials.
+// throughGit reports whether links lead into a .git, with its settings and credentials.
 func throughGit(dir, name string) bool {
 	base, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -392,7 +396,8 @@ func throughGit(dir, name string) bool {
 	return err != nil || slices.Contains(strings.Split(strings.ToLower(rel), string(filepath.Separator)), ".git")
 }
 
-// unfitFile is why the file at path is not read. An os.Root says that a link leads out with an error of no number.
+// unfitFile returns the error for a file at path that can't be opened. For a link that leads out, an os.Root returns an error
+// without an errno.
 func unfitFile(path string, max int64, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}

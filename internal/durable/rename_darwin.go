@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameExclusive renames, with EEXIST when the new name is taken.
+// renameExclusive renames a file, and fails with EEXIST if the new name is taken.
 func renameExclusive(from, to string) error { return unix.RenamexNp(from, to, unix.RENAME_EXCL) }
 
-// exchange gives each of two files the name of the other, in one step.
+// exchange swaps the names of two files atomically.
 func exchange(a, b string) error { return unix.RenamexNp(a, b, unix.RENAME_SWAP) }
 
-// beingWritten is not known here.
+// beingWritten always returns false: the system doesn't tell.
 func beingWritten(*os.File) bool { return false }

@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameExclusive renames, with EEXIST when the new name is taken.
+// renameExclusive renames a file, and fails with EEXIST if the new name is taken.
 func renameExclusive(from, to string) error {
 	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 }
 
-// exchange gives each of two files the name of the other, in one step.
+// exchange swaps the names of two files atomically.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// remote are file systems that refuse leases because the server has not granted one, whoever writes.
+// remote lists file systems that refuse leases because the server has not granted one, whether or not somebody writes.
 var remote = []int64{unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC}
 
-// beingWritten reports whether anybody has the file f open for writing: then the kernel gives no read lease. It is false where
-// that can't be known.
+// beingWritten reports whether anybody has the file f open for writing: the kernel then refuses a read lease. It returns false
+// where that can't be known.
 func beingWritten(f *os.File) bool {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == nil {

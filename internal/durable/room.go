@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfit are the errors of a disk that can't take anything now: it is full, over its quota, broken or read-only.
+// unfit lists the errors of a disk that can't store anything now: it is full, over its quota, broken or read-only.
 var unfit = []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS}
 
-// Unfit reports whether err says that the disk, and not what was asked of it, is at fault.
+// Unfit reports whether err means that the disk is at fault, and not the operation.
 func Unfit(err error) bool {
 	return slices.ContainsFunc(unfit, func(cause error) bool { return errors.Is(err, cause) })
 }
 
-// room is how much Room writes: more than most files of ours have.
+// room is the number of bytes that Room writes, more than most files of Trellis have.
 const room = 64 << 10
 
-// Room says what keeps the folder dir from taking more files; nil when nothing does. It writes one that has no name any
-// more, so that nothing is left. Programs tell of a full disk in their own words; this tells whether it was the disk.
+// Room returns an error if the folder dir can't take more files. It writes to a file that it has already removed, so that nothing
+// is left. Programs report a full disk in their own words; Room tells whether it was the disk.
 func (d *Disk) Room(dir string) error {
 	path := filepath.Join(dir, TempPrefix+"room")
 	if err := d.Step("create", path); err != nil {

@@ -2,13 +2,13 @@ package durable
 
 import "syscall"
 
-// sharedKinds are file systems on which a lock of this machine says nothing about others, or locks or events
-// don't work as they must.
+// sharedKinds lists the file systems on which a lock says nothing about other machines, or on which locks or file events don't
+// work as required.
 var sharedKinds = map[string]string{
 	"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV", "macfuse": "FUSE", "osxfuse": "FUSE",
 }
 
-// SharedFS names the kind of file system that path is on when it is one that several machines may use, "" when not.
+// SharedFS returns the kind of file system that path is on if several machines may use it, "" otherwise.
 func SharedFS(path string) (string, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(path, &st); err != nil {

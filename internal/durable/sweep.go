@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abandonedAfter is how long nothing happened to a temporary file that nobody writes any more, its renaming included.
+// abandonedAfter is how long a temporary file must not have changed, or been renamed, to count as abandoned.
 const abandonedAfter = time.Hour
 
-// Sweep removes the temporary files in the folder dir whose writers were killed: those that nobody has locked, and to which
-// nothing happened for an hour. What can't be looked at or removed stays.
+// Sweep removes the temporary files in the folder dir whose writers were killed: those that nobody has locked and that did not
+// change for an hour. Files that can't be inspected or removed stay.
 func Sweep(dir string, now time.Time) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
