@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// atWork are the calls of this process that have not ended, with their tags.
+// atWork holds the calls of this process that have not ended, with their tags.
 var atWork sync.Map
 
-// left matches what a program left: what carries the marks of its call, and what went astray.
+// left matches the processes that a program left: those with the marks of its call, and those that went astray.
 func (p *Process) left() func(info) bool {
 	reaper, guarded := Guarded()
 	return func(i info) bool {
@@ -17,9 +17,9 @@ func (p *Process) left() func(info) bool {
 	}
 }
 
-// astray reports whether an orphan, which the reaper has adopted, carries the marks of nobody who is at work here. Whoever
-// drops them all hides, and has nobody left for whose end it could wait. What git leaves to itself, the repacking of a
-// repository say, does not hide.
+// astray reports whether an orphan, which the reaper has adopted, carries the marks of no call that is at work here. A process
+// that drops them all hides, and there is no call left whose end it could wait for. What git leaves running by itself, to repack a
+// repository for example, does not hide.
 func astray(pid int) bool {
 	if pid == os.Getpid() {
 		return false

@@ -55,8 +55,7 @@ func (c *Capped) Cut() bool {
 	return c.total > int64(len(c.head)+len(c.tail))
 }
 
-// String is what was kept. Where something was left out it says how much, on a line of its own; no
-// character is cut in two there.
+// String returns what was kept. If something was left out, a separate line says how much; no character is cut in two there.
 func (c *Capped) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +68,7 @@ func (c *Capped) String() string {
 	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", head, c.total-int64(len(head)+len(tail)), tail)
 }
 
-// CutEnd drops the beginning of a character at the end of s.
+// CutEnd drops an incomplete character at the end of s.
 func CutEnd(s string) string {
 	for i := len(s) - 1; i >= 0 && i >= len(s)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
@@ -82,7 +81,7 @@ func CutEnd(s string) string {
 	return s
 }
 
-// cutStart drops the end of a character at the beginning of s.
+// cutStart drops an incomplete character at the beginning of s.
 func cutStart(s string) string {
 	for i := 0; i < len(s) && i < utf8.UTFMax; i++ {
 		if utf8.RuneStart(s[i]) {

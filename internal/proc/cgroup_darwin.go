@@ -8,7 +8,7 @@ import (
 // cgroup is always nil here.
 type cgroup struct{}
 
-// CgroupFolder is an error here: there are no control groups.
+// CgroupFolder returns an error: there are no control groups.
 func CgroupFolder() (string, error) { return "", errors.New("macOS has no control groups") }
 
 func newCgroup(string) *cgroup { return nil }

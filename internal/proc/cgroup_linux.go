@@ -20,15 +20,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
-// cgroup is the control group of a call: all of its processes are in it from their first instant on, and are killed as one.
-// Nil is none.
+// cgroup is the control group of a call: all its processes are in it from their first instant on, and are killed as one. Nil means
+// that there is none.
 type cgroup struct {
 	path   string
 	folder *os.File
 }
 
-// CgroupFolder is the folder in which this process makes a control group for each call: its own one, of version 2. Where it may
-// make none there, or can't end them, that is an error, and what a call leaves is found in other ways.
+// CgroupFolder returns the folder in which this process creates a control group for each call: its own one, of version 2. It
+// returns an error if no groups can be created there or killed; the processes of a call are then found in other ways.
 func CgroupFolder() (string, error) { return cgroupFolder() }
 
 var cgroupFolder = sync.OnceValues(func() (string, error) {
@@ -47,16 +47,17 @@ var cgroupFolder = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// cgroupName is how the names of the control groups of a run begin.
+// cgroupName returns the beginning of the names of a run's control groups.
 func cgroupName(marker string) string {
 	sum := sha256.Sum256([]byte(marker))
 	return "trellis-" + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// cgroupOwner goes on with who ends them: the reaper, or the process itself where there is none.
+// cgroupOwner returns the next part of the names, which says who ends the groups: the reaper, or the process itself if there is
+// none.
 func cgroupOwner(id ID) string { return fmt.Sprintf("%d.%s-", id.PID, id.Start) }
 
-// newCgroup is one for a call of the run, nil where there is none.
+// newCgroup creates a control group for a call of the run, nil if that is not possible.
 func newCgroup(marker string) *cgroup {
 	folder, err := cgroupFolder()
 	if err != nil {
@@ -83,8 +84,8 @@ func makeCgroup(folder, marker string, owner ID) (*cgroup, error) {
 	return &cgroup{path, f}, nil
 }
 
-// startIn starts a program in a control group, and without one where the system refuses that, which it says in many ways. The
-// group that it is in is returned.
+// startIn starts a program in a control group, or without one if the system refuses that, which it says in many ways. It returns
+// the group that the program is in.
 func startIn(g *cgroup, path string, argv []string, attr *os.ProcAttr) (*os.Process, *cgroup, error) {
 	if g != nil {
 		sys := *attr.Sys
@@ -100,7 +101,7 @@ func startIn(g *cgroup, path string, argv []string, attr *os.ProcAttr) (*os.Proc
 	return p, nil, err
 }
 
-// end kills what is in the group, removes it, and returns what stays alive.
+// end kills the processes in the group, removes it, and returns those that stay alive.
 func (g *cgroup) end() []int {
 	if g == nil {
 		return nil
@@ -109,8 +110,8 @@ func (g *cgroup) end() []int {
 	return endCgroup(g.path)
 }
 
-// endCgroup kills what is in a group and in those below it, removes them, and returns what stays alive. One that
-// was waited for may still be in its group for a moment, while the kernel can't remove it.
+// endCgroup kills the processes in a group and in those below it, removes the groups, and returns the processes that stay alive. A
+// process that was waited for may still be in its group for a moment, in which the kernel can't remove the group.
 func endCgroup(path string) []int {
 	if populated(path) {
 		os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0) //nolint:errcheck // what is not ours stays
@@ -123,13 +124,13 @@ func endCgroup(path string) []int {
 	return nil
 }
 
-// populated reports whether something lives in a group or below it.
+// populated reports whether a process lives in a group or below it.
 func populated(path string) bool {
 	data, err := os.ReadFile(filepath.Join(path, "cgroup.events"))
 	return err == nil && bytes.Contains(data, []byte("populated 1"))
 }
 
-// cgroupMembers are the processes in a group and below it.
+// cgroupMembers returns the processes in a group and below it.
 func cgroupMembers(path string) (pids []int) {
 	for _, i := range processes() {
 		if isBelow(cgroupOf(i.id.PID), path) {
@@ -139,7 +140,7 @@ func cgroupMembers(path string) (pids []int) {
 	return pids
 }
 
-// removeCgroups removes an empty group, those below it first.
+// removeCgroups removes an empty group, after those below it.
 func removeCgroups(path string) error {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
@@ -150,7 +151,7 @@ func removeCgroups(path string) error {
 	return os.Remove(path)
 }
 
-// endCgroups ends the groups in a folder whose names match, without those that one of the spared is in, and returns what stays alive.
+// endCgroups ends the groups in a folder whose names match, except those with one of the spared, and returns the survivors.
 func endCgroups(folder string, match func(name string) bool, spared []int) (left []int) {
 	var st unix.Statfs_t
 	if unix.Statfs(folder, &st) != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
@@ -166,7 +167,7 @@ func endCgroups(folder string, match func(name string) bool, spared []int) (left
 	return left
 }
 
-// sweepCgroups ends the groups of a run in the folders that are given, and in this process's own.
+// sweepCgroups ends the groups of a run in the given folders, and in this process's own.
 func sweepCgroups(marker string, folders ...string) (left []int) {
 	spared := append(ancestors(os.Getpid()), os.Getpid())
 	folders = append(folders, cgroupOf(os.Getpid()))
@@ -177,14 +178,14 @@ func sweepCgroups(marker string, folders ...string) (left []int) {
 	return left
 }
 
-// endCgroupsOf ends the groups that a reaper is to end.
+// endCgroupsOf ends the groups that a reaper has to end.
 func endCgroupsOf(reaper ID) {
 	endCgroups(cgroupOf(os.Getpid()), func(name string) bool {
 		return strings.HasPrefix(name, "trellis-") && strings.Contains(name, "-"+cgroupOwner(reaper))
 	}, nil)
 }
 
-// cgroupOf is the folder of the control group of version 2 that a process is in, "" when there is none.
+// cgroupOf returns the folder of the version 2 control group that a process is in, "" if there is none.
 func cgroupOf(pid int) string {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	for line := range strings.Lines(string(data)) {
@@ -195,10 +196,10 @@ func cgroupOf(pid int) string {
 	return ""
 }
 
-// mount is where a file system is to be seen, and what of it.
+// mount is where a file system is mounted, and which folder of it.
 type mount struct{ point, root string }
 
-// folder is where a path of the file system is to be seen, "" when it is not.
+// folder returns where a path of the file system can be seen, "" if it can't.
 func (m mount) folder(path string) string {
 	if m.point == "" || !isBelow(path, m.root) {
 		return ""

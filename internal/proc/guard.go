@@ -16,24 +16,25 @@ import (
 )
 
 const (
-	guardVar  = "TRELLIS_GUARD"  // names the reaper in the environment of its worker
-	reaperVar = "TRELLIS_REAPER" // names the guard in the environment of its reaper
+	guardVar  = "TRELLIS_GUARD"  // ID of the reaper, in the environment of its worker
+	reaperVar = "TRELLIS_REAPER" // ID of the guard, in the environment of its reaper
 )
 
-// Guard runs the rest of the command in a process of its own, so that someone is left to clean up however
-// that one ends. It is called first thing in main by commands that start agents.
+// Guard runs the rest of the command in a separate process, so that somebody is left to clean up however that process ends.
+// Commands that start agents call it first thing in main.
 //
-// The first time it starts this program again with the same arguments, streams and environment (the reaper), which
-// does the same (the worker). Both pass SIGINT, SIGTERM, SIGHUP and SIGQUIT on, and return when what they started has
-// ended and every process that came from it is killed: worker is false, and code is to be the exit code (128+n
-// after signal n). One that was killed could not say so: the error is then a [SignalError], in whoever saw it alone. In the worker it returns at once with worker true. Of the three any one or two may be killed: the
-// worker goes with its reaper, the reaper ends everything with its guard, and whoever is left ends the rest. On Linux they
-// adopt orphans, so that nothing of it has to say where it came from.
+// In the first process (the guard) it starts this program again with the same arguments, streams and environment (the reaper),
+// which does the same (the worker). Both pass SIGINT, SIGTERM, SIGHUP and SIGQUIT on, and return when the process that they
+// started has ended and every process that came from it is killed: worker is then false, and code is the exit code to use (128+n
+// after signal n). A process that was killed by SIGKILL could not report that: err is then a [SignalError], only in the process
+// that saw it. In the worker Guard returns at once with worker true. Any one or two of the three may be killed: the worker is
+// killed with its reaper, the reaper ends everything with its guard, and whoever is left ends the rest. On Linux they adopt
+// orphans, so that no descendant has to carry a mark.
 //
-// From a terminal guard and worker get the signal, and so does a worker whose whole group or control group is
-// signalled: it then comes twice. SignalContext takes this into account.
+// A terminal sends its signals to guard and worker, and a signal to a whole group or control group reaches the worker, too: it
+// then comes twice. SignalContext takes this into account.
 //
-// None of them shows other programs of the same person its environment, in which accounts of agents stand, or its memory.
+// None of them shows its environment, which has accounts of agents in it, or its memory to other programs of the same user.
 func Guard() (worker bool, code int, err error) {
 	seclude()
 	if reaper, ok := Guarded(); ok {
@@ -50,13 +51,13 @@ func Guard() (worker bool, code int, err error) {
 	return false, code, err
 }
 
-// Guarded is the process that ends what this one leaves, if this is a worker.
+// Guarded returns the reaper of this process, which ends the processes that it leaves, if this process is a worker.
 func Guarded() (ID, bool) {
 	id, ok := parseID(os.Getenv(guardVar))
 	return id, ok && id.PID == os.Getppid() && id.Alive()
 }
 
-// guard watches over a reaper, which hears of its end by a pipe whose other end only it holds.
+// guard runs a reaper, which learns of the guard's end by a pipe whose other end only the guard holds.
 func guard() (code int, err error) {
 	life, held, err := os.Pipe()
 	if err != nil {
@@ -65,12 +66,12 @@ func guard() (code int, err error) {
 	defer held.Close()
 	return watchOver(func() (*os.Process, error) {
 		defer life.Close()
-		// In a group of its own: who kills the group that people see leaves it to end the rest.
+		// In a separate group: whoever kills the group that people see leaves the reaper to end the rest.
 		return startAgain(environWith(reaperVar, Self()), &syscall.SysProcAttr{Setpgid: true}, life)
 	})
 }
 
-// reap watches over a worker. It kills it when the guard is gone.
+// reap runs a worker, and kills it when the guard is gone.
 func reap() (code int, err error) {
 	guard, _ := parseID(os.Getenv(reaperVar))
 	group, err := unix.Getpgid(guard.PID)
@@ -81,10 +82,10 @@ func reap() (code int, err error) {
 	unix.CloseOnExec(3)
 	return watchOver(func() (*os.Process, error) {
 		attr := workerAttr()
-		attr.Setpgid, attr.Pgid = true, group // where a terminal's signals go
+		attr.Setpgid, attr.Pgid = true, group // the group that gets a terminal's signals
 		p, err := startAgain(environWith(guardVar, Self()), attr)
 		if err == nil {
-			go func() { // as long as this process
+			go func() { // runs as long as this process
 				io.Copy(io.Discard, life) //nolint:errcheck // an end is an end
 				p.Kill()
 			}()
@@ -93,9 +94,9 @@ func reap() (code int, err error) {
 	})
 }
 
-// watchOver starts a process, sees it to its end, and ends what it left.
+// watchOver starts a process, waits for its end, and ends its remaining descendants.
 func watchOver(start func() (*os.Process, error)) (code int, err error) {
-	runtime.LockOSThread() // the worker is told of the end of the thread that started it
+	runtime.LockOSThread() // the worker is signalled when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	if err := adoptOrphans(); err != nil {
 		return 0, err
@@ -107,7 +108,7 @@ func watchOver(start func() (*os.Process, error)) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	i, _ := inspect(p.Pid) // it has not been waited for
+	i, _ := inspect(p.Pid) // it exists, since nobody has waited for it
 	var forwarding sync.WaitGroup
 	ended := make(chan struct{})
 	forwarding.Go(func() { forward(signals, p, ended) })
@@ -125,7 +126,7 @@ func watchOver(start func() (*os.Process, error)) (code int, err error) {
 	return code, err
 }
 
-// startAgain starts this program once more, with the same arguments and streams.
+// startAgain starts this program again, with the same arguments and streams.
 func startAgain(env []string, attr *syscall.SysProcAttr, files ...*os.File) (*os.Process, error) {
 	path, err := ownPath()
 	if err != nil {
@@ -136,7 +137,7 @@ func startAgain(env []string, attr *syscall.SysProcAttr, files ...*os.File) (*os
 	})
 }
 
-// environWith is this process's environment with the one variable that tells the next what it is.
+// environWith returns this process's environment with the one variable that tells the next process its role.
 func environWith(name string, id ID) []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return strings.HasPrefix(entry, guardVar+"=") || strings.HasPrefix(entry, reaperVar+"=")
@@ -144,8 +145,7 @@ func environWith(name string, id ID) []string {
 	return append(env, name+"="+id.String())
 }
 
-// forward passes signals on until the process has ended. The handle of p never means another
-// process of the same pid.
+// forward passes signals on until the process has ended. The handle of p never refers to another process with the same pid.
 func forward(signals <-chan os.Signal, p *os.Process, ended <-chan struct{}) {
 	for {
 		select {
@@ -158,7 +158,7 @@ func forward(signals <-chan os.Signal, p *os.Process, ended <-chan struct{}) {
 	}
 }
 
-// reapUntil waits for a child, and on the way for every orphan that came to us.
+// reapUntil waits for a child, and meanwhile for every orphan that this process adopts.
 func reapUntil(child int) (status syscall.WaitStatus, err error) {
 	for {
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -171,7 +171,7 @@ func reapUntil(child int) (status syscall.WaitStatus, err error) {
 	}
 }
 
-// reapDead waits for the children that are dead and reports whether none are left.
+// reapDead waits for the children that are dead and reports whether no children are left.
 func reapDead() (none bool) {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

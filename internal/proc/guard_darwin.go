@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans is not possible here: what loses its parent goes to launchd.
+// adoptOrphans does nothing: the system gives orphans to launchd.
 func adoptOrphans() error { return nil }
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
@@ -40,8 +40,8 @@ func followGuard(g ID) error {
 
 func ownPath() (string, error) { return os.Executable() }
 
-// endDescendants kills what comes from a process that was started and has ended, and what that started: a worker by the
-// name of its reaper, and its commands by the markers that it gave them.
+// endDescendants kills the remaining descendants of a process that was started and has ended: a worker is found by the ID of its
+// reaper, and its commands by the markers that it gave them.
 func endDescendants(from ID) {
 	reapers := []ID{from, Self()}
 	sweep(nil, func(i info) bool {

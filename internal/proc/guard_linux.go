@@ -15,11 +15,10 @@ func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0,
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// followGuard has nothing to do: the kernel kills us with the reaper.
+// followGuard does nothing: the kernel kills this process with the reaper.
 func followGuard(ID) error { return nil }
 
-// ownPath is the file of this program. If that was replaced or removed since it was started, it is
-// the one that runs.
+// ownPath returns the file of this program. If that was replaced or removed since the program started, it is the running file.
 func ownPath() (string, error) {
 	const running = "/proc/self/exe"
 	a, err := os.Stat(running)
@@ -36,9 +35,9 @@ func ownPath() (string, error) {
 	return path, nil
 }
 
-// endDescendants kills everything that came from this process, until it has no children: the
-// orphans of what is killed become children in turn. Before, it ends the control groups of a worker as one: those that are
-// this process's to end, or those of the reaper that it outlived.
+// endDescendants kills everything that came from this process, until it has no children: orphans of killed processes become
+// children in turn. First, it kills the control groups of a worker as one: those that this process has to end, or those of the
+// reaper that it outlived.
 func endDescendants(from ID) {
 	endCgroupsOf(Self())
 	endCgroupsOf(from)

@@ -7,33 +7,32 @@ import (
 	"strings"
 )
 
-// ID names a process for good: pids are used again, a pid with a start time is not (until the next
-// boot, see BootID).
+// ID identifies a process for good: pids are reused, a pid with a start time is not (until the next boot, see BootID).
 type ID struct {
 	PID   int
-	Start string // the system's own notation, only to be compared
+	Start string // in the system's notation, only for comparison
 }
 
-// Self is the ID of this process.
+// Self returns the ID of this process.
 func Self() ID {
 	i, _ := inspect(os.Getpid())
 	return ID{os.Getpid(), i.id.Start}
 }
 
-// Alive reports whether the process runs. One that is dead and was not waited for does not. With
-// an empty Start any process of that pid counts.
+// Alive reports whether the process is running. A dead one that nobody has waited for is not. With an empty Start any process with
+// that pid counts.
 func (id ID) Alive() bool {
 	i, ok := inspect(id.PID)
 	return ok && !i.dead && (id.Start == "" || id.Start == i.id.Start)
 }
 
-// Kill sends SIGKILL to the process, if it is there. Another process that got its pid since is never hit; without a
-// Start nothing is.
+// Kill sends SIGKILL to the process, if it exists. It never hits another process that got the pid since; without a Start it does
+// nothing.
 func (id ID) Kill() {
 	if id.Start == "" || !id.Alive() {
 		return
 	}
-	p, err := os.FindProcess(id.PID) // on Linux a handle: what it means stays the same
+	p, err := os.FindProcess(id.PID) // on Linux a handle, which never refers to another process
 	if err != nil {
 		return
 	}
@@ -43,11 +42,11 @@ func (id ID) Kill() {
 	}
 }
 
-// String is pid:start.
+// String returns pid:start.
 func (id ID) String() string { return fmt.Sprintf("%d:%s", id.PID, id.Start) }
 
-// notBefore reports whether the process began when the other did or later, as far as the clock of start times
-// tells. Of an ID without a start time nothing is known, and it holds.
+// notBefore reports whether the process started when the other did or later, as far as the clock of start times tells. It returns
+// true if an ID has no start time.
 func (id ID) notBefore(other ID) bool {
 	if a, b := len(id.Start), len(other.Start); a != b {
 		return a > b || a == 0 // numbers without leading zeros
@@ -61,7 +60,7 @@ func parseID(s string) (ID, bool) {
 	return ID{n, start}, ok && err == nil && n > 0
 }
 
-// info is what the system tells about a process.
+// info is what the system reports about a process.
 type info struct {
 	id     ID
 	parent int
@@ -69,9 +68,9 @@ type info struct {
 	dead   bool // ended, and nobody has waited for it
 }
 
-// ancestors are the pids from the parent of pid up, of those that can be looked at.
+// ancestors returns the pids of the ancestors of pid, from its parent up, as far as they can be inspected.
 func ancestors(pid int) (pids []int) {
-	for range 1000 { // more generations than that are a loop made by pids in reuse
+	for range 1000 { // more generations are a loop caused by reused pids
 		i, ok := inspect(pid)
 		if !ok || i.parent <= 0 {
 			break
@@ -82,7 +81,7 @@ func ancestors(pid int) (pids []int) {
 	return pids
 }
 
-// descendants are the processes of all that come from one of roots, roots excluded.
+// descendants returns the processes of all that descend from one of roots, without roots.
 func descendants(all []info, roots map[int]bool) (found []info) {
 	in := map[int]bool{}
 	for grown := true; grown; {

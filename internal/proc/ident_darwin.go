@@ -11,13 +11,13 @@ import (
 
 const zombie = 5 // SZOMB of sys/proc.h
 
-// BootID changes with every boot of the machine. Empty when the system does not tell.
+// BootID returns a value that changes with every boot of the machine, "" if the system does not tell.
 func BootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
 	return id
 }
 
-// processes are all processes that can be seen.
+// processes returns all processes that can be seen.
 func processes() (list []info) {
 	all, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
 	for i := range all {
@@ -26,7 +26,7 @@ func processes() (list []info) {
 	return list
 }
 
-// after can't be told: pids are given away in no order.
+// after always returns false: pids are not assigned in order.
 func after(int) (list []info, ok bool) { return nil, false }
 
 func inspect(pid int) (info, bool) {
@@ -46,8 +46,8 @@ func toInfo(k *unix.KinfoProc) info {
 	return info{ID{int(k.Proc.P_pid), start}, int(k.Eproc.Ppid), int(k.Eproc.Pgid), k.Proc.P_stat == zombie}
 }
 
-// environ is the environment that a process began with; nil when it may not be read. The kernel
-// gives the number of arguments, the program's path, zeros, the arguments and then the environment.
+// environ returns the environment that a process was started with, nil if it may not be read. The kernel returns the number of
+// arguments, the program's path, zeros, the arguments and then the environment.
 func environ(pid int) []string {
 	data, err := unix.SysctlRaw("kern.procargs2", pid)
 	if err != nil || len(data) < 4 {

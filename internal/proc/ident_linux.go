@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootID changes with every boot of the machine. Empty when the system does not tell.
+// BootID returns a value that changes with every boot of the machine, "" if the system does not tell.
 func BootID() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data))
 }
 
-// processes are all processes that can be seen.
+// processes returns all processes that can be seen.
 func processes() (list []info) { return inspectAll(pids()) }
 
-// pids are those of all processes that can be seen.
+// pids returns the pids of all processes that can be seen.
 func pids() (list []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -46,15 +46,15 @@ func inspectAll(pids []int) (list []info) {
 	return list
 }
 
-// after are the processes that were started after pid, which was started moments ago. Pids are given away in
-// order: unless the last one is below pid, all these are above it. ok is false when that can't be told.
+// after returns the processes that were started after pid, which was started moments ago. Pids are assigned in ascending order:
+// unless the last one assigned is below pid, all these are above it. ok is false if that can't be told.
 func after(pid int) (list []info, ok bool) {
 	if !manyPIDs() {
 		return nil, false
 	}
 	found := slices.DeleteFunc(pids(), func(p int) bool { return p <= pid })
 	var buf [128]byte
-	load := bytes.Fields(buf[:readOnce("/proc/loadavg", buf[:])]) // its last field is the pid that was given away last
+	load := bytes.Fields(buf[:readOnce("/proc/loadavg", buf[:])]) // its last field is the pid assigned last
 	if len(load) != 5 {
 		return nil, false
 	}
@@ -64,7 +64,7 @@ func after(pid int) (list []info, ok bool) {
 	return inspectAll(found), true
 }
 
-// manyPIDs reports whether there are too many pids to give all of them away within moments.
+// manyPIDs reports whether there are too many pids to assign all of them within moments.
 var manyPIDs = sync.OnceValue(func() bool {
 	data, _ := os.ReadFile("/proc/sys/kernel/pid_max")
 	n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
@@ -78,7 +78,7 @@ func inspect(pid int) (info, bool) {
 	}
 	var buf [1024]byte // on the stack: a sweep reads hundreds of these, and os.ReadFile costs more than the kernel does
 	n := readOnce("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
-	rest := bytes.TrimSpace(buf[bytes.LastIndexByte(buf[:n], ')')+1 : n]) // from field 3 on: names may hold anything
+	rest := bytes.TrimSpace(buf[bytes.LastIndexByte(buf[:n], ')')+1 : n]) // from field 3 on, since a name may contain anything
 	fields := bytes.SplitN(rest, []byte(" "), 20+1)
 	if len(fields) < 20 {
 		return info{}, false
@@ -89,7 +89,7 @@ func inspect(pid int) (info, bool) {
 	return info{ID{pid, string(fields[19])}, parent, group, dead}, true
 }
 
-// readOnce reads a file that the kernel gives whole in one call, and returns how much it was; 0 for none.
+// readOnce reads a file that the kernel returns whole in one call, and returns its length, 0 on errors.
 func readOnce(path string, buf []byte) int {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func readOnce(path string, buf []byte) int {
 	}
 }
 
-// environ is the environment that a process began with; nil when it may not be read.
+// environ returns the environment that a process was started with, nil if it may not be read.
 func environ(pid int) []string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFiles sees to it that what this process inherited besides its three streams goes no further: an open folder
-// leads out of a sandbox. Go itself opens nothing that is handed on.
+// keepFiles keeps the files that this process inherited, besides its three streams, from being passed on: an open folder leads out
+// of a sandbox. Go itself opens no file that children inherit.
 func keepFiles() {
-	entries, _ := os.ReadDir("/dev/fd") // not there: nothing can be told apart
+	entries, _ := os.ReadDir("/dev/fd") // without it nothing can be done
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)

@@ -12,10 +12,10 @@ import (
 // hangs outlives SIGKILL.
 const sweepTime = 3 * time.Second
 
-// Sweep kills every process that carries the marker of a run, with all that descend from it, and returns those
-// that stay alive. It spares this process and its ancestors. On Linux the marker is more than a variable: a process
-// that was given another environment and left its parents is found too, and one that was in a control group of the run, in this
-// process's folder of those or one of the others, whatever it did.
+// Sweep kills every process that carries the marker of a run, with all its descendants, and returns those that stay alive. It
+// spares this process and its ancestors. On Linux the marker is more than a variable: a process that was given another environment
+// and left its parents is found too, and so is one in a control group of the run, whatever it did, in this process's folder of
+// control groups or one of cgroups.
 func Sweep(marker string, cgroups ...string) []int {
 	if marker == "" {
 		return nil
@@ -25,20 +25,20 @@ func Sweep(marker string, cgroups ...string) []int {
 	return append(left, sweep(nil, func(i info) bool { return tagOf(i.id.PID).of(run) || carries(i.id.PID, MarkerVar, marker) })...)
 }
 
-// carries reports whether a process began with a variable of that value.
+// carries reports whether a process was started with this value of a variable.
 func carries(pid int, name, value string) bool {
 	got, ok := Getenv(environ(pid), name)
 	return ok && got == value
 }
 
-// moments is a time in which no system starts as many processes as it has pids.
+// moments is too short for any system to start as many processes as it has pids.
 const moments = 20 * time.Millisecond
 
-// sweep kills what matches, with its descendants, and waits until they are dead. With from these are to come from it,
-// so that what was started earlier is not looked into.
+// sweep kills the processes that match, with their descendants, and waits until they are dead. If from is set, they have to come
+// from it, and processes that were started earlier are not inspected.
 func sweep(from *Process, match func(info) bool) []int {
 	var spared []int
-	var dying []ID // a descendant carries no mark, and may take longer to die than what did
+	var dying []ID // descendants carry no mark, and may take longer to die than the process that did
 	for end := patience.New(sweepTime); ; time.Sleep(pollGroup) {
 		dying = slices.DeleteFunc(dying, func(id ID) bool { return !id.Alive() })
 		all, first := candidates(from)
@@ -66,7 +66,7 @@ func pidsOf(ids []ID) (pids []int) {
 	return pids
 }
 
-// candidates are the processes that may come from p, and maybe others that began before first.
+// candidates returns the processes that may come from p, and maybe others that started before first.
 func candidates(p *Process) (list []info, first ID) {
 	if p == nil {
 		return processes(), ID{}
@@ -79,7 +79,7 @@ func candidates(p *Process) (list []info, first ID) {
 	return processes(), p.id
 }
 
-// marked are the living processes that match.
+// marked returns the living processes that match, and that did not start before first.
 func marked(all []info, first ID, match func(info) bool) map[int]bool {
 	roots := map[int]bool{}
 	for _, i := range all {
@@ -90,7 +90,7 @@ func marked(all []info, first ID, match func(info) bool) map[int]bool {
 	return roots
 }
 
-// living are roots and all that descends from them, without the dead and the spared.
+// living returns roots and all their descendants, without the dead and the spared.
 func living(all []info, roots map[int]bool, spared []int) (ids []ID) {
 	for _, pid := range spared {
 		delete(roots, pid)
@@ -112,8 +112,8 @@ func among(all []info, pids map[int]bool) (list []info) {
 	return list
 }
 
-// InsideRun reports whether this process, whose environment is env, was started by a run: it or one
-// of its ancestors carries a marker. Whoever clears the environment and leaves its parents gets past it.
+// InsideRun reports whether this process, whose environment is env, was started by a run: it or one of its ancestors carries a
+// marker. A process that clears its environment and leaves its parents is not recognized.
 func InsideRun(env []string) bool {
 	marked := func(env []string) bool {
 		marker, _ := Getenv(env, MarkerVar)

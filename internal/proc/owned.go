@@ -1,12 +1,13 @@
 package proc
 
-// Owned is what short-lived commands of the process p carry in their environment, with all that they start: those of git.
+// Owned returns the variable that short-lived commands of the process p, those of git, have in their environment, with all that
+// they start.
 func Owned(p ID) string { return MarkerVar + "=" + ownedBy + p.String() }
 
 const ownedBy = "git-"
 
-// EndOwned ends what is left of the commands of a process that is gone. Killed together with its guard, it left
-// them to go on with the repository, while somebody else takes its work up. Those that stay alive are returned.
+// EndOwned ends the remaining commands of a process that is gone. If that was killed together with its guard, its commands go on
+// with the repository while another process takes over its work. It returns those that stay alive.
 func EndOwned(p ID) []int {
 	if p.PID == 0 || p.Alive() {
 		return nil

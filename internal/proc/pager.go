@@ -11,9 +11,10 @@ import (
 	"syscall"
 )
 
-// Page has a program show on the terminal what write writes, as git does with its pager, and returns when the person has
-// left it. It begins with the first byte. That people leave before everything was written, or press Ctrl-C in it, is no
-// error: while it runs, Ctrl-C is its affair. Whatever else ends ctx ends it too. cmd lacks only its input.
+// Page shows the output of write on the terminal in a pager, as git does, and returns when the person has left the pager. The
+// pager is started with the first byte. If the person leaves it before everything was written, or presses Ctrl-C in it, that is
+// not an error: while it runs, Ctrl-C is for the pager. Whatever else ends ctx ends the pager, too. cmd has to be complete except
+// for its input.
 func Page(ctx context.Context, cmd *exec.Cmd, write func(io.Writer) error) error {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, syscall.SIGINT)
@@ -32,7 +33,7 @@ func Page(ctx context.Context, cmd *exec.Cmd, write func(io.Writer) error) error
 	defer stop()
 	var exit *exec.ExitError
 	switch ended := cmd.Wait(); {
-	case errors.As(ended, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127): // what sh can't run
+	case errors.As(ended, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127): // sh can't run it
 		return fmt.Errorf("running the pager: %w", ended)
 	case p.left, interrupted(ctx):
 		return nil
@@ -40,7 +41,7 @@ func Page(ctx context.Context, cmd *exec.Cmd, write func(io.Writer) error) error
 	return err
 }
 
-// interrupted reports whether it was Ctrl-C that ended a context.
+// interrupted reports whether Ctrl-C ended a context.
 func interrupted(ctx context.Context) bool {
 	var by *SignalError
 	return ctx.Err() != nil && errors.As(context.Cause(ctx), &by) && by.Signal == syscall.SIGINT
@@ -50,8 +51,8 @@ func interrupted(ctx context.Context) bool {
 type page struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	failed error // it could not be begun
-	left   bool  // nobody reads any more
+	failed error // the program could not be started
+	left   bool  // the program no longer reads
 }
 
 func (p *page) Write(b []byte) (int, error) {

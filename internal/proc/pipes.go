@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drainWait is how long output is waited for after the program's end. Only a process that escaped
-// group and marker can still hold the pipe then.
+// drainWait is how long to wait for output after the program's end. Only a process that escaped group and marker can still hold
+// the pipe then.
 const drainWait = 500 * time.Millisecond
 
 // pipes connect a program with the reader and the writers of its Command.
 type pipes struct {
 	child  [3]*os.File // what the program gets
 	ours   []*os.File  // those of child that we opened
-	stdin  *os.File    // our end; nil when there is none
+	stdin  *os.File    // our end; nil if there is none
 	from   io.Reader
-	fed    chan struct{} // closed when stdin has got all of from
+	fed    chan struct{} // closed once all of from was copied to stdin
 	drains []*drain
 }
 
@@ -84,7 +84,7 @@ func (p *pipes) openOutput(w io.Writer) (*os.File, error) {
 	return p.own(end, nil)
 }
 
-// own remembers a file that is to be closed once the program has it.
+// own records a file that is to be closed once the program has it.
 func (p *pipes) own(f *os.File, err error) (*os.File, error) {
 	if err == nil {
 		p.ours = append(p.ours, f)
@@ -92,7 +92,7 @@ func (p *pipes) own(f *os.File, err error) (*os.File, error) {
 	return f, err
 }
 
-// same reports whether both outputs are one, which then get one pipe and keep their order.
+// same reports whether both outputs are the same writer; they then get one pipe and keep their order.
 func same(a, b io.Writer) bool {
 	return b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
@@ -105,7 +105,7 @@ func (p *pipes) closeChildFiles() {
 	}
 }
 
-// abandon closes our ends when no program got the others.
+// abandon closes our ends if no program got the others.
 func (p *pipes) abandon() {
 	if p.stdin != nil {
 		p.stdin.Close()
@@ -115,7 +115,7 @@ func (p *pipes) abandon() {
 	}
 }
 
-// pump begins to copy.
+// pump starts copying.
 func (p *pipes) pump() {
 	if p.stdin != nil {
 		go func() {
@@ -131,8 +131,8 @@ func (p *pipes) pump() {
 	}
 }
 
-// finish waits for the copying to end after the program has, and no longer than drainWait for
-// pipes that someone else holds. After it no writer is written to.
+// finish waits for the copying to end after the program has, but no longer than drainWait for pipes that another process holds.
+// After finish no writer is written to.
 func (p *pipes) finish() error {
 	if p.stdin != nil {
 		p.stdin.Close()
@@ -148,7 +148,7 @@ func (p *pipes) finish() error {
 	}
 	select {
 	case <-p.fed:
-	case <-time.After(time.Until(end)): // its reader blocks; the goroutine ends when that does
+	case <-time.After(time.Until(end)): // its reader blocks; the goroutine ends when the reader returns
 	}
 	return errors.Join(errs...)
 }
@@ -172,8 +172,8 @@ func (d *drain) copy() {
 	}
 }
 
-// rest takes what is in the pipe already, at most what a pipe holds: a writer that is slow
-// must not lose what the program wrote in time.
+// rest copies the remaining content of the pipe, at most what a pipe holds: a slow writer must not lose output that the program
+// wrote in time.
 func (d *drain) rest(buf []byte) {
 	const pipeSize = 1 << 20
 	d.r.SetReadDeadline(time.Time{})
@@ -197,7 +197,7 @@ func (d *drain) rest(buf []byte) {
 	}
 }
 
-// write reports whether the writer took data.
+// write writes data and reports whether the writer took it.
 func (d *drain) write(data []byte) bool {
 	if len(data) == 0 {
 		return true

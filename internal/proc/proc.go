@@ -28,14 +28,14 @@ const (
 	// MarkerVar is the environment variable that every process of a run carries.
 	MarkerVar = "TRELLIS_RUN_MARKER"
 
-	callVar      = "TRELLIS_CALL_MARKER" // tells the processes of one Command from others of the same run
+	callVar      = "TRELLIS_CALL_MARKER" // distinguishes the processes of one Command from others of the same run
 	defaultGrace = 10 * time.Second
 )
 
 // Exit codes that do not come from the program.
 const (
 	CodeTimeout  = 124
-	CodeNoExec   = 126 // the program is there but can't be run
+	CodeNoExec   = 126 // the program exists but can't be run
 	CodeNotFound = 127
 	codeSignal   = 128 // plus the number of the signal
 )
@@ -48,41 +48,38 @@ type Command struct {
 	Dir  string // "" is the current one
 	// Env is the whole environment; nothing is inherited. PWD is added when Dir is set.
 	Env []string
-	// Stdin is nil for /dev/null. A reader that blocks is not waited for once the program has ended.
+	// Stdin is nil for /dev/null. Once the program has ended, a reader that blocks is not waited for.
 	Stdin io.Reader
 	// Stdout and Stderr are written to as output comes, from one goroutine each, or from one for
 	// both when they are the same; never after the end. Nil drops the output. An error of Write closes the pipe.
 	Stdout, Stderr io.Writer
-	// Marker is the value of MarkerVar, the same for everything of a run. With it, descendants
-	// outside of the process group are found and killed at the end; on Linux also those that were given another
-	// environment and left their parents.
+	// Marker is the value of MarkerVar, the same for all commands of a run. With it, descendants outside of the process group are
+	// found and killed at the end; on Linux also those that were given another environment and left their parents.
 	Marker    string
 	Wall      time.Duration // from start to stop; 0 is no limit
 	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 10 s
 	Interrupt bool          // stop begins with SIGINT and a quarter of Grace
-	// Launcher is a program and arguments that Argv is started through, behind them, such as a sandbox. It is the
-	// program's grandparent or parent, hands on the exit code, and 128+n after signal n, and ends all of it when it is
-	// killed. A stop's first signals go past it. Open files that this process inherited are not handed on to it.
+	// Launcher is a program with arguments that starts Argv, which follows them, such as a sandbox. It has to be the program's
+	// parent or grandparent, to return its exit code, and 128+n after signal n, and to end all of it when it is killed itself. The
+	// first signals of a stop go to the program only. Open files that this process inherited are not passed on to the launcher.
 	Launcher []string
-	// Files are open files that the program, or its launcher, gets as 3, 4, and so on, besides its three streams. They
-	// stay the caller's to close.
+	// Files are open files that the program, or its launcher, gets as descriptors 3, 4, and so on. The caller closes them.
 	Files []*os.File
 }
 
 // Result is how a program ended.
 type Result struct {
-	Code     int     // its exit code; 128+n after signal n; CodeTimeout when Wall passed
-	Signal   string  // the signal that ended it, like SIGKILL; else ""
+	Code     int     // exit code; 128+n after signal n; CodeTimeout if Wall passed
+	Signal   string  // signal that ended it, like SIGKILL; else ""
 	TimedOut bool    // Wall passed
 	Seconds  float64 // from start to end
 }
 
-// Run runs a program to its end. When it returns, nothing of the process group, and nothing with the
-// marker of this call, is left.
+// Run runs a program to its end. When it returns, no process of its process group, and none with the marker of this call, is left.
 //
-// An exit code is no error. Errors are: the program could not be started (CodeNotFound with
-// exec.ErrNotFound or fs.ErrNotExist, CodeNoExec), ctx ended (its cause, as it is; the Result says how the
-// program took it), output could not be written, or a process can't be killed.
+// An exit code is not an error. Errors are: the program could not be started (CodeNotFound with exec.ErrNotFound or
+// fs.ErrNotExist, CodeNoExec), ctx ended (its cause, unchanged; the Result says how the program ended), output could not be
+// written, or a process can't be killed.
 func Run(ctx context.Context, c Command) (Result, error) {
 	p, err := Start(ctx, c)
 	if err != nil {
@@ -159,15 +156,15 @@ func start(c Command) (*Process, error) {
 	}
 	if p.call != "" {
 		setTag(p.os.Pid, p.tag)
-		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it is there even if it has ended
+		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it exists even if it has ended
 		p.id = i.id
 	}
 	p.pipes.pump()
 	return p, nil
 }
 
-// startProcess tries again for a moment when the program's file is still open for writing, maybe in a
-// child that another goroutine forks right now.
+// startProcess starts a program. It retries for a moment if the program's file is still open for writing, maybe in a child that
+// another goroutine is forking right now.
 func startProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	for wait := time.Millisecond; ; wait *= 2 {
 		p, err := os.StartProcess(path, argv, attr)
@@ -178,7 +175,7 @@ func startProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, e
 	}
 }
 
-// environ is the environment of the program, and gives the call its own marker.
+// environ returns the environment of the program, and gives the call its own marker.
 func (p *Process) environ() []string {
 	extra := []string{}
 	if p.c.Dir != "" {
@@ -192,7 +189,7 @@ func (p *Process) environ() []string {
 	return merge(p.c.Env, extra)
 }
 
-// callPrefix names the guard in call markers, by which it finds them where the system has no subreaper.
+// callPrefix returns the ID of the reaper for call markers, by which it finds processes where the system has no subreaper.
 func callPrefix() string {
 	if g, ok := Guarded(); ok {
 		return g.String() + "/"
@@ -214,7 +211,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// checkProgram finds what starting a program would, for one that a launcher starts.
+// checkProgram returns the error that starting a program would return, for one that a launcher starts.
 func checkProgram(dir, path string) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
@@ -229,7 +226,7 @@ func checkProgram(dir, path string) error {
 // badDirError keeps a missing directory from looking like a missing program.
 type badDirError struct{ cause error }
 
-// ErrNoFolder says that a program can't be started because its working directory is not there.
+// ErrNoFolder means that a program can't be started because its working directory doesn't exist, or is not a folder.
 var ErrNoFolder = errors.New("its working directory is not there")
 
 func (e badDirError) Is(target error) bool { return target == ErrNoFolder }
@@ -246,8 +243,8 @@ func lookPath(name string, env []string) (string, error) {
 	return LookPath(name, env)
 }
 
-// LookPath is the file that Start runs for a program's name, which has no slash, by the PATH of env: the first that may be run.
-// Folders that are not absolute are passed over. When there is none, or no PATH, that is an *exec.Error with exec.ErrNotFound.
+// LookPath returns the file that Start runs for a program's name without a slash, by the PATH of env: the first that may be run.
+// Folders that are not absolute are ignored. If there is none, or no PATH, the error is an *exec.Error with exec.ErrNotFound.
 func LookPath(name string, env []string) (string, error) {
 	path, _ := Getenv(env, "PATH")
 	for _, dir := range filepath.SplitList(path) {
@@ -259,7 +256,7 @@ func LookPath(name string, env []string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// Shell is the argv that runs a script: with bash and pipefail where there is bash, else with sh.
+// Shell returns the argv that runs a script: with bash and pipefail if there is a bash, else with sh.
 func Shell(script string) []string {
 	if bash, err := exec.LookPath("bash"); err == nil {
 		return []string{bash, "-o", "pipefail", "-c", script}
@@ -267,8 +264,8 @@ func Shell(script string) []string {
 	return []string{"sh", "-c", script}
 }
 
-// Environ is an environment made of the variables of base that allow names, or begins the name of
-// (FOO_*), and of extra, whose entries win.
+// Environ returns an environment of the variables in base whose names are in allow, or begin with a prefix there (FOO_*), and of
+// extra, whose entries win.
 func Environ(base, allow []string, extra ...string) []string {
 	allowed := func(entry string) bool {
 		name, _, ok := strings.Cut(entry, "=")
@@ -286,8 +283,7 @@ func Environ(base, allow []string, extra ...string) []string {
 	return merge(kept, extra)
 }
 
-// merge is base and extra, each variable once, with its last value. It is never nil, which would
-// mean to inherit.
+// merge returns base and extra with each variable once, with its last value. The result is never nil, which would mean to inherit.
 func merge(base, extra []string) []string {
 	all := slices.Concat(base, extra)
 	last := map[string]int{}
@@ -304,7 +300,7 @@ func merge(base, extra []string) []string {
 	return out
 }
 
-// Getenv is the value of a variable in a list of KEY=VALUE, and whether it is there; the last one counts.
+// Getenv returns the value of a variable in a list of KEY=VALUE, and whether it is set; the last entry counts.
 func Getenv(env []string, name string) (value string, ok bool) {
 	for _, entry := range slices.Backward(env) {
 		if value, ok = strings.CutPrefix(entry, name+"="); ok {

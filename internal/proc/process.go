@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	settle    = 500 * time.Millisecond // for what finishes by itself after its parent, like tee at the end of a pipe
-	afterTerm = time.Second            // for left-over members of the group
-	afterKill = 3 * time.Second        // for the kernel
+	settle    = 500 * time.Millisecond // for processes that finish by themselves after their parent, like tee at the end of a pipe
+	afterTerm = time.Second            // for left-over members of the group to end after SIGTERM
+	afterKill = 3 * time.Second        // for the kernel to end processes after SIGKILL
 	pollGroup = 10 * time.Millisecond
 )
 
-// Process is a running program. Its methods may be called by several goroutines at once.
+// Process is a running program. Its methods are safe for concurrent use.
 type Process struct {
 	c      Command
 	os     *os.Process
-	id     ID      // of os; without a start time when the system did not tell
+	id     ID      // of os; without a start time if the system did not tell
 	call   string  // value of callVar, "" without a marker
-	tag    tag     // goes with call
-	cgroup *cgroup // goes with call, where there is one
+	tag    tag     // set if call is
+	cgroup *cgroup // set if call is, where there are control groups
 	pipes  *pipes
 	began  time.Time
 
@@ -37,16 +37,16 @@ type Process struct {
 	cause    error         // why it was stopped; set before stopping is closed
 	stopping chan struct{} // closed by Stop
 
-	done   chan struct{} // closed when result and err are there
+	done   chan struct{} // closed once result and err are set
 	result Result
 	err    error
 }
 
-// PID is the id of the program's process, group and session.
+// PID returns the id of the program's process, which is that of its group and session, too.
 func (p *Process) PID() int { return p.os.Pid }
 
-// Stop begins to end the program as the end of the context does, and does not wait: it may be
-// called from a Write of Stdout. Wait returns the cause of the first Stop; nil is no error.
+// Stop begins to end the program as the end of the context does, and does not wait: it may be called from a Write of Stdout. Wait
+// returns the cause of the first Stop; a nil cause is not an error.
 func (p *Process) Stop(cause error) {
 	p.once.Do(func() {
 		p.cause = cause
@@ -60,7 +60,7 @@ func (p *Process) Wait() (Result, error) {
 	return p.result, p.err
 }
 
-// supervise sees the program to its end.
+// supervise waits for the end of the program and cleans up after it.
 func (p *Process) supervise(ctx context.Context) {
 	defer close(p.done)
 	var state *os.ProcessState
@@ -83,7 +83,7 @@ func (p *Process) supervise(ctx context.Context) {
 	p.err = cmp.Or(p.cause, waitErr, writeErr, strayError(strays))
 }
 
-// watch waits for the end of the program, and brings it about when it is asked to.
+// watch waits for the end of the program, and ends it if the context, Stop or Wall demands that.
 func (p *Process) watch(ctx context.Context, exited <-chan struct{}) (timedOut bool) {
 	var wall <-chan time.Time
 	if p.c.Wall > 0 {
@@ -119,11 +119,11 @@ func (p *Process) end(exited <-chan struct{}) {
 	unix.Kill(-p.os.Pid, syscall.SIGKILL)
 }
 
-// signal reports whether the program ended within the given time of the signal.
+// signal sends a signal to the program and reports whether it ended within the given time.
 func (p *Process) signal(sig syscall.Signal, within time.Duration, exited <-chan struct{}) bool {
 	for _, target := range p.targets() {
 		unix.Kill(target, sig)
-		unix.Kill(target, syscall.SIGCONT) // what is stopped could not take it
+		unix.Kill(target, syscall.SIGCONT) // a stopped process would not handle it
 	}
 	select {
 	case <-exited:
@@ -133,8 +133,8 @@ func (p *Process) signal(sig syscall.Signal, within time.Duration, exited <-chan
 	}
 }
 
-// targets are whom a signal is for: the group, or of one with a launcher its members besides that and its child, which
-// keeps the place of the system's first process there. A launcher that is alone has started nothing yet.
+// targets returns the arguments of kill(2) for a signal: the group, or with a launcher the members of the group except the
+// launcher and its child, which acts as the init process there. A launcher that is alone has started nothing yet.
 func (p *Process) targets() (targets []int) {
 	group := p.os.Pid
 	if len(p.c.Launcher) > 0 {
@@ -150,8 +150,8 @@ func (p *Process) targets() (targets []int) {
 	return targets
 }
 
-// clear ends what the program left running and returns what could not be killed. The id of a group
-// is not given away while the group has members, so that only ours is hit.
+// clear ends the processes that the program left running and returns those that could not be killed. The id of a group is not
+// reused while the group has members, so that no other group is hit.
 func (p *Process) clear() (strays []int) {
 	group := p.os.Pid
 	if !groupEnds(group, settle) {
@@ -172,7 +172,7 @@ func (p *Process) clear() (strays []int) {
 	return strays
 }
 
-// groupEnds waits for the group to have no living members. At once is the usual case.
+// groupEnds waits until the group has no living members, which is usually the case at once.
 func groupEnds(group int, within time.Duration) bool {
 	for end := patience.New(within); ; time.Sleep(pollGroup) {
 		if errors.Is(unix.Kill(-group, 0), unix.ESRCH) || len(members(group)) == 0 {
@@ -184,7 +184,7 @@ func groupEnds(group int, within time.Duration) bool {
 	}
 }
 
-// members are the living processes of a group; dead ones that nobody has waited for are none.
+// members returns the living processes of a group; dead ones that nobody has waited for don't count.
 func members(group int) (pids []int) {
 	for _, i := range processes() {
 		if i.group == group && !i.dead {

@@ -13,10 +13,10 @@ import (
 const (
 	mask      = "***"
 	minSecret = 8    // bytes; shorter values would mask ordinary words
-	maxSecret = 1024 // bytes; longer values are looked for in pieces, so that nobody has to hold back much
+	maxSecret = 1024 // bytes; longer values are searched for in pieces, so that writers hold back little
 )
 
-// Redactor masks secrets. It may be used by several goroutines at once; its zero value masks nothing.
+// Redactor masks secrets. It is safe for concurrent use; the zero value masks nothing.
 type Redactor struct {
 	begins  *[1 << 16]bool      // the first two bytes of secrets
 	byFour  map[string][]string // secrets by their first four bytes, longest first
@@ -24,9 +24,9 @@ type Redactor struct {
 	longest int
 }
 
-// NewRedactor masks the given values, without white space around them, when they are at least 8
-// bytes long, and also as JSON strings, URLs and base64 spell them, in whatever these are part of. Every stretch of text that secrets cover, also several
-// that overlap or touch, becomes one ***. The time it takes does not grow with their number.
+// NewRedactor returns a Redactor for the given values, without the white space around them, that are at least 8 bytes long. It
+// masks them also as JSON strings, URLs and base64 spell them, whatever these are part of. Every stretch of text that secrets
+// cover, also several that overlap or touch, becomes one ***. The time it takes does not grow with the number of values.
 func NewRedactor(secrets []string) *Redactor {
 	r := &Redactor{begins: new([1 << 16]bool), byFour: map[string][]string{}}
 	for _, s := range secrets {
@@ -49,7 +49,7 @@ func NewRedactor(secrets []string) *Redactor {
 	return r
 }
 
-// cut is a secret in pieces of bounded length, none of them short.
+// cut splits a secret into pieces of bounded length, none of them short.
 func cut(s string) (pieces []string) {
 	for len(s) > maxSecret {
 		n := min(maxSecret, len(s)-minSecret)
@@ -58,13 +58,13 @@ func cut(s string) (pieces []string) {
 	return append(pieces, s)
 }
 
-// spellings are the ways in which a secret stands in a text, none of them short.
+// spellings returns the ways in which a text may spell a secret, none of them short.
 func spellings(s string) []string {
 	forms := []string{s, inJSON(s, true), inJSON(s, false), strings.ReplaceAll(inJSON(s, false), "/", `\/`), url.QueryEscape(s), url.PathEscape(s)}
 	return append(forms, inBase64(s)...)
 }
 
-// inJSON is s as it stands between the quotes of a JSON string, with or without <, > and & escaped.
+// inJSON returns s as it is between the quotes of a JSON string, with or without <, > and & escaped.
 func inJSON(s string, html bool) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -73,8 +73,8 @@ func inJSON(s string, html bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// inBase64 is what s always becomes as part of a text in base64, behind 0, 1 or 2 bytes of a group of three: the characters
-// that hold nothing else.
+// inBase64 returns the characters that s always becomes as part of a text in base64, after 0, 1 or 2 bytes of a group of three:
+// those that encode nothing else.
 func inBase64(s string) (forms []string) {
 	for before := range 3 {
 		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -87,7 +87,7 @@ func inBase64(s string) (forms []string) {
 	return forms
 }
 
-// String is s with its secrets masked.
+// String returns s with its secrets masked.
 func (r *Redactor) String(s string) string {
 	if r.longest == 0 {
 		return s
@@ -95,14 +95,14 @@ func (r *Redactor) String(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	w := r.Writer(&b)
-	for piece := range pieces(s) { // of a long text there are not several copies at a time
+	for piece := range pieces(s) { // in pieces, so that there are not several copies of a long text
 		io.WriteString(w, piece) // a Builder can't fail
 	}
 	w.Close()
 	return b.String()
 }
 
-// pieces are s from its beginning to its end.
+// pieces yields s in pieces, from its beginning to its end.
 func pieces(s string) iter.Seq[string] {
 	const most = 64 << 10
 	return func(yield func(string) bool) {
@@ -116,16 +116,15 @@ func pieces(s string) iter.Seq[string] {
 	}
 }
 
-// Writer passes on to w what is written to it, with secrets masked, also those that come in several
-// writes. It holds back what may be the beginning of a secret until it knows; Close passes on the
-// rest and does not close w.
+// Writer returns a writer that passes its input on to w with secrets masked, also those that are split between writes. It holds
+// back a possible beginning of a secret until that is decided; Close passes on the rest and does not close w.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return &redacting{r: r, w: w} }
 
 type redacting struct {
 	r      *Redactor
 	w      io.Writer
 	buf    []byte // not passed on yet
-	cover  int    // so many bytes of buf belong to secrets that began before it
+	cover  int    // number of bytes of buf that belong to secrets that began before it
 	masked bool   // the byte before buf was masked
 }
 
@@ -142,7 +141,7 @@ func (w *redacting) Write(p []byte) (int, error) {
 
 func (w *redacting) Close() error { return w.pass(len(w.buf)) }
 
-// pass writes the first n bytes of buf, masked, and forgets them.
+// pass writes the first n bytes of buf, masked, and removes them from buf.
 func (w *redacting) pass(n int) error {
 	var out []byte
 	for i, b := range w.buf[:n] {
@@ -164,7 +163,7 @@ func (w *redacting) pass(n int) error {
 	return err
 }
 
-// match is the length of the longest secret that text begins with.
+// match returns the length of the longest secret that text begins with.
 func (r *Redactor) match(text []byte) int {
 	if len(text) < minSecret || !r.begins[int(text[0])<<8|int(text[1])] {
 		return 0
@@ -177,8 +176,8 @@ func (r *Redactor) match(text []byte) int {
 	return 0
 }
 
-// undecided is where the first secret begins that text may break off in: before it, every secret
-// that covers a byte is whole.
+// undecided returns the index of the first secret that may continue beyond text: every secret that covers a byte before it is
+// whole.
 func (r *Redactor) undecided(text []byte) int {
 	for i := max(0, len(text)-r.longest+1); i < len(text); i++ {
 		if rest := text[i:]; (len(rest) == 1 || r.begins[int(rest[0])<<8|int(rest[1])]) && r.isBegun(string(rest)) {
@@ -188,7 +187,7 @@ func (r *Redactor) undecided(text []byte) int {
 	return len(text)
 }
 
-// isBegun reports whether a secret begins with text and goes on.
+// isBegun reports whether text is the beginning of a longer secret.
 func (r *Redactor) isBegun(text string) bool {
 	i, whole := slices.BinarySearch(r.sorted, text)
 	if whole {

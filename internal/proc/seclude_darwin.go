@@ -1,4 +1,4 @@
 package proc
 
-// seclude does nothing here: ps shows the environment of a person's processes to all of that person's.
+// seclude does nothing here: ps shows the environment of a user's processes to all processes of that user.
 func seclude() {}

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seclude keeps what this process knows from other programs of the same person: accounts of agents stand in its environment,
-// and in its memory. What the system shows of the environment is wiped, but for Trellis' own marks, by which processes are found, and
-// nobody who is not root may read the rest. What this process, and what it starts, know of the environment is as before. Where a system lets none
-// of that be done it is left as it is.
+// seclude hides what this process knows from other programs of the same user: accounts of agents are in its environment and in its
+// memory. It wipes the environment that the system shows, except Trellis' own marks, by which processes are found, and lets nobody
+// but root read the rest. What this process and its children know of the environment does not change. Where the system does not
+// allow this, nothing changes.
 func seclude() {
 	if from, to, err := environBlock(); err == nil {
 		wipe(from, to)
 	}
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // after it the memory could not be opened
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // last, since after it the memory can't be opened
 }
 
-// environBlock is where in the memory of this process the environment lies that it was started with.
+// environBlock returns where the environment that this process was started with is in its memory.
 func environBlock() (from, to int64, err error) {
 	var buf [1024]byte
 	n := readOnce("/proc/self/stat", buf[:])
@@ -35,7 +35,7 @@ func environBlock() (from, to int64, err error) {
 	return from, to, err
 }
 
-// wipe overwrites what lies there, entry by entry, but for Trellis' own.
+// wipe overwrites a range of memory, entry by entry, except Trellis' own variables.
 func wipe(from, to int64) {
 	const most = 8 << 20 // more than any system starts a program with
 	if to <= from || to-from > most {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is how long a signal that comes again counts as the same: a terminal sends it to the guard and
-// to the worker, and the guard passes its own on.
+// echo is the time within which a signal that comes again counts as the same: a terminal sends it to the guard and to the worker,
+// and the guard passes its own on.
 const echo = time.Second
 
 // SignalError is the cause of a context that a signal ended.
@@ -27,12 +27,11 @@ func (e *SignalError) Error() string {
 	return "stopped by " + unix.SignalName(e.Signal)
 }
 
-// Code is the exit code that tells of the signal: 130 for SIGINT, 143 for SIGTERM.
+// Code returns the exit code for the signal: 130 for SIGINT, 143 for SIGTERM.
 func (e *SignalError) Code() int { return codeSignal + int(e.Signal) }
 
-// SignalContext ends with the first SIGINT, SIGTERM or SIGHUP; the cause is a *SignalError. One second
-// later signals do again what they do by default: a person who asks a second time means it.
-// stop frees what the context needs.
+// SignalContext returns a context that ends with the first SIGINT, SIGTERM or SIGHUP; the cause is a *SignalError. One second
+// later signals have their default effect again: a person who sends a second one means it. stop releases the context's resources.
 func SignalContext(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	reloads := new(hangups)
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, hangupKey{}, reloads))
@@ -65,7 +64,7 @@ func SignalContext(parent context.Context) (ctx context.Context, stop context.Ca
 	}
 }
 
-// hangups are the SIGHUPs that ask for something else than the end.
+// hangups delivers the SIGHUPs that ask for something other than the end.
 type hangups struct {
 	wanted atomic.Bool
 	asked  chan struct{}
@@ -74,7 +73,7 @@ type hangups struct {
 
 type hangupKey struct{}
 
-// take passes a SIGHUP on, if somebody wants them. One that nobody has heard yet stands for those after it.
+// take passes a SIGHUP on, if somebody wants them. One that was not received yet represents later ones, too.
 func (h *hangups) take() bool {
 	if !h.wanted.Load() {
 		return false
@@ -86,8 +85,8 @@ func (h *hangups) take() bool {
 	return true
 }
 
-// Hangups tells of every SIGHUP from now on, which no longer ends ctx, a context of SignalContext. A process
-// with a terminal gets nil, and ends as before: there the signal says that the terminal is gone.
+// Hangups returns a channel that receives every SIGHUP from now on, instead of having it end ctx, a context of SignalContext. A
+// process with a terminal gets nil, and ends as before: there the signal means that the terminal is gone.
 func Hangups(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupKey{}).(*hangups)
 	if !ok || onTerminal() {
@@ -98,7 +97,7 @@ func Hangups(ctx context.Context) <-chan struct{} {
 	return h.asked
 }
 
-// onTerminal reports whether a terminal controls this process, whatever its streams are.
+// onTerminal reports whether this process has a controlling terminal, whatever its streams are.
 func onTerminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -108,7 +107,7 @@ func onTerminal() bool {
 	return true
 }
 
-// Resizes calls resized whenever the terminal of this process gets another size, until stop is called.
+// Resizes calls resized whenever the size of this process's terminal changes, until stop is called.
 func Resizes(resized func()) (stop func()) {
 	sizes, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(sizes, unix.SIGWINCH)
@@ -125,8 +124,8 @@ func Resizes(resized func()) (stop func()) {
 	}
 }
 
-// ignored are the signals that this process was to ignore from the start, as under nohup and in a script's background job. They
-// are looked up before any is caught.
+// ignored returns the signals that this process was started to ignore, as under nohup and in a script's background job. It is
+// called before any of them is caught.
 var ignored = sync.OnceValue(func() (all []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
@@ -136,7 +135,7 @@ var ignored = sync.OnceValue(func() (all []os.Signal) {
 	return all
 })
 
-// notify is signal.Notify without what is to be ignored.
+// notify is signal.Notify without the signals that are to be ignored.
 func notify(c chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		if !slices.Contains(ignored(), s) {
@@ -145,8 +144,8 @@ func notify(c chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// letChildrenHear has programs that are started from now on hear what this process ignores: it stops them by signals. What is
-// ignored is so for its children too, what is caught is not; and no terminal signals them, in sessions of their own.
+// letChildrenHear makes programs that are started from now on receive the signals that this process ignores: it stops them by
+// signals. Children inherit ignored signals, but not caught ones; no terminal signals them, since they have their own sessions.
 var letChildrenHear = sync.OnceFunc(func() {
 	for _, s := range ignored() {
 		signal.Notify(make(chan os.Signal, 1), s) // nobody reads it

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FailedError says that a program ran and did not succeed: it took too long, or had an exit code.
+// FailedError means that a program ran without success: it took too long, or its exit code was not 0.
 type FailedError struct {
 	Result
 	Wall time.Duration
@@ -19,7 +19,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("exit %d", e.Code)
 }
 
-// Succeed is [Run] of a program that has to end with 0. Else the error is a FailedError, or that of Run.
+// Succeed is [Run] for a program that has to exit with 0. Otherwise the error is a *FailedError, or that of Run.
 func Succeed(ctx context.Context, c Command) error {
 	res, err := Run(ctx, c)
 	if err == nil && (res.TimedOut || res.Code != 0) {

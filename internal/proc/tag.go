@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// tag names the run and the call that a process came from, as the markers in its environment do. It is a number
-// that processes inherit, whatever environment they are given, and however they leave their parents: see setTag. 0
-// is none.
+// tag identifies the run and the call that a process came from, as the markers in its environment do. It is a number that
+// processes inherit, whatever environment they are given, and however they leave their parents: see setTag. 0 means that there is
+// none.
 type tag uint64
 
 const (
-	tagBit   = 1 << 62 // tells a tag from what people set
+	tagBit   = 1 << 62 // tells a tag from a limit that people set
 	callBits = 20
 	runBits  = 62 - callBits
 )
@@ -20,12 +20,12 @@ const (
 // calls counts the calls of this process that got a tag.
 var calls atomic.Uint64
 
-// newTag is another one for every call. A call's number comes again after a million others.
+// newTag returns a different tag for every call. A call's number is used again after a million others.
 func newTag(marker string) tag {
 	return runTag(marker) | tag(calls.Add(1)%(1<<callBits))
 }
 
-// runTag is what all tags of a run have in common.
+// runTag returns the part that all tags of a run have in common.
 func runTag(marker string) tag {
 	sum := sha256.Sum256([]byte(marker))
 	run := binary.BigEndian.Uint64(sum[:]) % (1 << runBits)

@@ -1,6 +1,6 @@
 package proc
 
-// setTag has nothing to write a tag into here.
+// setTag does nothing: the system has no place for a tag.
 func setTag(int, tag) {}
 
 func tagOf(int) tag { return 0 }
