@@ -7,30 +7,30 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// hint is what a name says of its value.
+// hint is what a name says about its value.
 type hint int
 
 const (
 	silent hint = iota // nothing
-	maybe              // it may be secret, or only say something of a secret
+	maybe              // it may be secret, or only describe a secret
 	surely             // it is secret
 )
 
-// stems make a name telling wherever they stand in one of its words.
+// stems are parts of words that make a name mean a secret.
 var stems = []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "DSN", "JWT", "CREDENTIAL", "WEBHOOK"}
 
-// harmless are words, and beginnings of words, that hold a stem and mean something else.
+// harmless matches words, and beginnings of words, that contain a stem and mean something else.
 var harmless = trellis.Pattern(`KEY(?:BOARD|MAP|WORD|CLOAK|STROKE|FRAME|PAD|NOTE|STONE|SPACE|PRESS|CODE|LESS|BIND|RING|CHAIN|STORE|OF$)|` +
 	`^(?:HOT|MON|DON|TUR|WHIS|HOC|JOC|MIC|LAC|VAL|PUB)KEY|TOKENI[SZ]\w*|SECRETAR\w*`)
 
-// described are last words of names that say something of a secret, its age or place say.
+// described lists last words of names that describe a secret, its age or place for example.
 var described = strings.Fields(`TYPE NAME FILE PATH DIR URL URI ENDPOINT HOST PORT TTL AGE EXPIRY EXPIRES EXPIRATION TIMEOUT LENGTH LEN SIZE LIMIT COUNT MAX MIN
 	ALGORITHM ALG ISSUER AUDIENCE HEADER PREFIX FORMAT PROVIDER BACKEND SERVICE HELPER ENABLED DISABLED REQUIRED MODE POLICY SOCK SOCKET PROGRAM COMMAND`)
 
-// hintOf is what a name says, whose words are told apart by case, lines and dots: dbPassword, API_KEY_PROD, JWT.
+// hintOf returns what a name says about its value, by its words, see wordsOf: dbPassword, API_KEY_PROD, JWT.
 func hintOf(name string) (h hint) {
 	words := wordsOf(name)
-	if len(words) == 0 || name == "PWD" { // the shell's
+	if len(words) == 0 || name == "PWD" { // the working directory of a shell
 		return silent
 	}
 	public := slices.ContainsFunc(words, func(w string) bool { return slices.Contains([]string{"PUBLIC", "PUBLISHABLE", "PUB"}, w) })
@@ -59,17 +59,17 @@ func hintOfWord(word string, public bool) hint {
 	return silent
 }
 
-// isURL reports whether a name is that of an address which is secret as a whole.
+// isURL reports whether a name is that of a URL that is secret as a whole.
 func isURL(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "WEBHOOK") || strings.Contains(w, "DSN") })
 }
 
-// border is between the words of a name: apiKey, HTTPServer, API_KEY, api.key.
+// border matches the boundaries between the words of a name: apiKey, HTTPServer, API_KEY, api.key.
 var border = trellis.Pattern(`[^A-Za-z0-9]+|([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
-// wordsOf are the words of a name, in capitals.
+// wordsOf returns the words of a name, in capitals.
 func wordsOf(name string) []string {
-	if !strings.ContainsAny(name, small+digits) { // as most in an environment
+	if !strings.ContainsAny(name, small+digits) { // like most names in an environment
 		return strings.FieldsFunc(name, func(r rune) bool { return !strings.ContainsRune(capital, r) })
 	}
 	return strings.Fields(strings.ToUpper(border().ReplaceAllString(name, "$1$3 $2$4")))

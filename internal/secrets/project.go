@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// with adds what a project's .gitleaks.toml says: its rules, which change those of the same name, its allowlists, and
-// the rules that it turns off. What can't be used is told and left out.
+// with adds the settings of a project's .gitleaks.toml: its rules, which change those with the same ID, its allowlists, and the
+// rules that it turns off. What can't be used is left out, with a message in wrong.
 func (s *Scanner) with(text string) (wrong []string) {
 	doc, err := document{}, bounded(text)
 	if err == nil {
@@ -52,7 +52,7 @@ func (s *Scanner) with(text string) (wrong []string) {
 	return wrong
 }
 
-// over is a rule with what it does not say itself taken from another, which may be nil.
+// over returns the rule with everything that it does not set itself taken from base, which may be nil.
 func (r *rule) over(base *rule) (*rule, error) {
 	merged := *r
 	if base != nil {
@@ -104,14 +104,14 @@ func (p *pattern) broken() error {
 	return err
 }
 
-// place is a finding that a .gitleaksignore names.
+// place identifies a finding, as a line of a .gitleaksignore does.
 type place struct {
 	path, rule string
 	line       int
 }
 
-// placesIn are the lines path:rule:line of a .gitleaksignore. Those that name a commit are about one that is there
-// already, and say nothing about a new one.
+// placesIn returns the places in the lines path:rule:line of a .gitleaksignore. Lines that name a commit are left out: they are
+// about a commit that exists already.
 func placesIn(text string) map[place]bool {
 	list := map[place]bool{}
 	for line := range strings.Lines(text) {

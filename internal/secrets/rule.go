@@ -9,45 +9,45 @@ import (
 	"sync"
 )
 
-// rule says what a kind of secret looks like, in the words of gitleaks.
+// rule describes a kind of secret, with the fields of gitleaks.
 type rule struct {
 	ID          string
 	Regex       *pattern
 	Path        *pattern
 	SecretGroup int
 	Entropy     float64
-	Keywords    []string   // lower case; one of them stands in every text that the rule is asked about
-	Allowlist   *allowlist // the old form
+	Keywords    []string   // lower case; the rule is used only for texts that contain one of them
+	Allowlist   *allowlist // the old form of Allowlists
 	Allowlists  []*allowlist
 	Required    any
 }
 
-// allowlist is what is no secret although it looks like one.
+// allowlist describes what is not a secret although it looks like one.
 type allowlist struct {
-	Condition   string // "AND": everything that it lists must fit, not any of it
+	Condition   string // "AND": everything listed must match, not any of it
 	Paths       []*pattern
 	Regexes     []*pattern
-	RegexTarget string   // what regexes are held against: match, line, or else the secret
+	RegexTarget string   // what regexes are matched against: match, line, or else the secret
 	Stopwords   []string // lower case
-	TargetRules []string // whose it is; of none: of all
+	TargetRules []string // IDs of the rules that it is for; none: all rules
 }
 
 func (a *allowlist) all() bool { return strings.EqualFold(a.Condition, "AND") || a.Condition == "&&" }
 
-// pattern is a regular expression that is compiled when it is used first; few of them ever are.
+// pattern is a regular expression that is compiled on first use; few of them ever are.
 type pattern struct {
 	text string
 	once sync.Once
 	re   *regexp.Regexp
 }
 
-// UnmarshalText keeps the text of a pattern, whatever it is.
+// UnmarshalText stores the text of a pattern without checking it.
 func (p *pattern) UnmarshalText(text []byte) error {
 	p.text = string(text)
 	return nil
 }
 
-// said is nil for a pattern without text, as for none.
+// said returns nil for a pattern without text, and p otherwise.
 func (p *pattern) said() *pattern {
 	if p == nil || p.text == "" {
 		return nil
@@ -55,7 +55,7 @@ func (p *pattern) said() *pattern {
 	return p
 }
 
-// get panics if the text is no regular expression: what a project wrote is tried before.
+// get returns the compiled pattern. It panics if the text is invalid: patterns of a project are checked before.
 func (p *pattern) get() *regexp.Regexp {
 	p.once.Do(func() { p.re = regexp.MustCompile(p.text) })
 	return p.re
@@ -67,16 +67,16 @@ func anyFits(list []*pattern, s string) bool {
 	return slices.ContainsFunc(list, func(p *pattern) bool { return p.fits(s) })
 }
 
-// candidate is a match of a rule, before anything has allowed it.
+// candidate is a match of a rule, before allowlists are applied.
 type candidate struct {
 	path, secret, match, line string
-	number                    int // of the line
+	number                    int // number of the line, from 0
 }
 
-// allowsPath reports whether nothing in a file needs to be looked at.
+// allowsPath reports whether a file need not be scanned.
 func (a *allowlist) allowsPath(path string) bool {
 	if a.all() && len(a.Regexes)+len(a.Stopwords) > 0 {
-		return false // the rest of it must fit too
+		return false // the other conditions must match too
 	}
 	return anyFits(a.Paths, path)
 }
@@ -101,7 +101,7 @@ func (a *allowlist) stops(secret string) bool {
 	return slices.ContainsFunc(a.Stopwords, func(w string) bool { return strings.Contains(secret, w) })
 }
 
-// candidates are the matches of a rule in a text that are random enough to be a secret.
+// candidates returns the matches of a rule in a text that are random enough to be a secret.
 func (r *rule) candidates(path, text string) (list []candidate) {
 	for _, at := range r.Regex.get().FindAllStringIndex(text, -1) {
 		match := strings.Trim(text[at[0]:at[1]], "\n")
@@ -119,7 +119,7 @@ func (r *rule) candidates(path, text string) (list []candidate) {
 	return list
 }
 
-// secretIn is the group that a rule names, or else the first that matched something, or else all.
+// secretIn returns the group that the rule names, else the first group that matched something, else the whole match.
 func (r *rule) secretIn(match string) string {
 	groups := r.Regex.get().FindStringSubmatch(match)
 	if r.SecretGroup > 0 && r.SecretGroup < len(groups) {
@@ -133,7 +133,7 @@ func (r *rule) secretIn(match string) string {
 	return match
 }
 
-// entropy is how many bits a byte of s tells.
+// entropy returns the Shannon entropy of s, in bits per byte.
 func entropy(s string) (bits float64) {
 	counts := map[rune]int{}
 	for _, c := range s {
@@ -146,7 +146,7 @@ func entropy(s string) (bits float64) {
 	return bits
 }
 
-// rules are the rules and allowlists of a gitleaks configuration. What can't be used is told and left out.
+// rules returns the rules and allowlists of a gitleaks configuration. What can't be used is left out, with a message in wrong.
 func (d document) rules() (rules []*rule, global []*allowlist, wrong []string) {
 	byID := map[string]*rule{}
 	for _, r := range d.Rules {
@@ -173,7 +173,7 @@ func (d document) rules() (rules []*rule, global []*allowlist, wrong []string) {
 	return rules, global, wrong
 }
 
-// both are allowlists of the two forms.
+// both returns the allowlists of both forms in one list.
 func both(list []*allowlist, old *allowlist) []*allowlist {
 	if old != nil {
 		list = append(list, old)

@@ -1,7 +1,7 @@
-// Package secrets finds secrets in text that is about to be committed: what the rules of gitleaks describe,
-// and values that are known. It says where, and never prints a value.
+// Package secrets finds secrets in text that is about to be committed: what the rules of gitleaks describe, and values that are
+// known. It reports their places, and never prints a value.
 //
-// The rules stand in gitleaks/gitleaks.toml as their authors wrote them; scripts/rules.sh brings newer ones.
+// The rules are in gitleaks/gitleaks.toml as their authors wrote them; scripts/rules.sh fetches newer ones.
 package secrets
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed gitleaks/gitleaks.toml
 var builtIn string
 
-// defaults are the rules of gitleaks. They are read when the first text is looked at.
+// defaults returns the rules of gitleaks. They are parsed when the first Scanner is created.
 var defaults = sync.OnceValue(func() (d struct {
 	rules  []*rule
 	global []*allowlist
@@ -31,18 +31,18 @@ var defaults = sync.OnceValue(func() (d struct {
 	return d
 })
 
-// KnownRule is the rule of a value that is known to be secret.
+// KnownRule is the rule of findings of values that are known to be secret.
 const KnownRule = "known-secret"
 
-// Finding is a place where a secret stands. Printing it, with any verb, does not print the secret.
+// Finding is a place where a secret was found. Printing it, with any verb, does not print the secret.
 type Finding struct {
 	Path  string
-	Line  int // from 1; 0 when it is about the whole file
+	Line  int // from 1; 0 for the whole file
 	Rule  string
 	value *string
 }
 
-// Value is the secret itself: to look for it elsewhere, never to be kept or shown. "" when the file is meant.
+// Value returns the secret itself: to look for it elsewhere, never to be stored or shown. It is "" if the whole file is meant.
 func (f Finding) Value() string {
 	if f.value == nil {
 		return ""
@@ -57,14 +57,14 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d (%s)", f.Path, f.Line, f.Rule)
 }
 
-// Options say what besides the rules of gitleaks decides.
+// Options are used in addition to the rules of gitleaks.
 type Options struct {
-	Config string   // a .gitleaks.toml, "" for none
-	Ignore string   // a .gitleaksignore, "" for none
-	Known  []string // values that are secret wherever they stand; those shorter than 8 bytes are not looked for
+	Config string   // content of a .gitleaks.toml, "" for none
+	Ignore string   // content of a .gitleaksignore, "" for none
+	Known  []string // values that are secret wherever they are; those shorter than 8 bytes are ignored
 }
 
-// Scanner looks for secrets. It may be used by several goroutines at once.
+// Scanner finds secrets. It is safe for concurrent use.
 type Scanner struct {
 	rules    []*rule
 	global   []*allowlist
@@ -73,10 +73,10 @@ type Scanner struct {
 	keywords *words
 }
 
-// minKnown is how long a known value must be: shorter ones stand in ordinary text too.
+// minKnown is the minimum length of a known value, in bytes: shorter ones are in ordinary text too.
 const minKnown = 8
 
-// New is a scanner, and what of the configuration it could not use.
+// New returns a Scanner, and messages about parts of the configuration that it can't use.
 func New(o Options) (*Scanner, []string) {
 	d := defaults()
 	s := &Scanner{rules: d.rules, global: d.global, ignored: placesIn(o.Ignore)}
@@ -90,8 +90,8 @@ func New(o Options) (*Scanner, []string) {
 	return s, wrong
 }
 
-// Scan looks at lines that were added to a file, the first of which is line number first. In what is not text only known
-// values are looked for, and files that are secret as such.
+// Scan returns the secrets in lines that were added to a file; first is the number of the first line. In a file that is not text
+// it finds only known values, and files that are secret as such.
 func (s *Scanner) Scan(path string, first int, text string) []Finding {
 	found := s.values(path, first, text)
 	if slices.ContainsFunc(s.global, func(a *allowlist) bool { return a.allowsPath(path) }) {
@@ -114,7 +114,7 @@ func (s *Scanner) Scan(path string, first int, text string) []Finding {
 	return s.kept(found)
 }
 
-// values are the places of values that are known.
+// values returns the places of known values.
 func (s *Scanner) values(path string, first int, text string) (found []Finding) {
 	for _, v := range s.known {
 		for at, next := 0, 0; next >= 0; at += len(v) {
@@ -137,7 +137,7 @@ func (s *Scanner) matches(r *rule, path string, first int, text string) (found [
 	return found
 }
 
-// kept leaves out what is ignored, what is there twice, and what a rule for everything found that another knows by name.
+// kept leaves out ignored findings, duplicates, and findings of a generic rule where a specific rule found the same secret.
 func (s *Scanner) kept(found []Finding) (list []Finding) {
 	seen := map[place]bool{}
 	for _, f := range found {

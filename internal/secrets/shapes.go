@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// shape is what some secrets look like whatever their names are. Its groups are the secret parts of what it matches, which is
-// secret as a whole when the first group is empty.
+// shape is what some secrets look like, whatever their names are. Its groups are the secret parts of a match, which is secret as a
+// whole if the first group is empty.
 type shape struct {
-	needs  []string // in lower case, of which one stands in whatever matches: most texts have none, and need no closer look
+	needs  []string // lower case; every match contains one of them: most texts have none, and need no closer look
 	regexp func() *regexp.Regexp
 }
 
-// tokens are how tokens begin that say whose they are, and that hardly any other word begins with.
+// tokens are beginnings of tokens that tell who issued them, and with which hardly any other word begins.
 const tokens = `gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|sk-|[sr]k_(?:live|test)_|whsec_|pypi-|dop_v1_|shpat_|lin_api_|AGE-SECRET-KEY-`
 
-// in are the matches of the shape in a text, which is also given in lower case.
+// in returns the matches of the shape in a text, which is also given in lower case.
 func (s shape) in(text, lower string) [][]string {
 	if !slices.ContainsFunc(s.needs, func(part string) bool { return strings.Contains(lower, part) }) {
 		return nil
@@ -33,20 +33,20 @@ var shapes = sync.OnceValue(func() (list []shape) {
 		// keys in PEM, also indented, or with their line ends written out
 		{"private", `()-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]+?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`},
 		{"eyj", `()\beyJ[\w-]{8,}\.[\w-]{8,}\.([\w-]{8,})`}, // JWT, and its signature
-		// addresses that let whoever knows them write
+		// URLs that let whoever knows them write
 		{"slack", `()https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?:[\w-]+/)*([\w-]{8,})`},
 		{"discord", `()https://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w-]{8,})`},
 		{"office", `()https://[\w.-]*webhook\.office(?:365)?\.com/webhookb2/[^\s"']{8,}`},
 		{"googleapis", `()https://chat\.googleapis\.com/v1/spaces/[^\s"']{8,}`},
 		{"=", `[?&;](?:key|token|sig|signature|secret|password|access_token|api_?key|auth)=([^\s&"'#;]+)`},
-		// accounts in addresses: with a password, or a token alone, as of Sentry
+		// accounts in URLs: with a password, or a token alone, as of Sentry
 		{"://", `[a-zA-Z][\w+.-]*://[^\s/:@"']*:([^\s/@"']+)@`},
 		{"://", `[a-zA-Z][\w+.-]*://([^\s/:@"']{16,})@`},
 		{"@", `[\w.-]+:([^\s:@/"']+)@(?:tcp|unix|udp)\(`},
 		{"=", `(?i)\b(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)[ \t]*=[ \t]*([^\s;"'&]+)`},
 		{"login", `(?i)\blogin\s+\S+\s+password\s+(\S+)`},           // .netrc
 		{"=", `(?i)_(?:authtoken|auth|password)[ \t]*=[ \t]*(\S+)`}, // .npmrc
-		// tokens that say whose they are
+		// tokens that tell who issued them
 		{"- _ sg.", `()\b(?:` + tokens + `|gl[a-z]{2,4}t-|pk_live_|npm_|hf_|sntr[a-z]+_|SG\.)[\w.-]{16,}`},
 		{"akia asia", `()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`},
 		{"aiza", `()\bAIza[\w-]{35}`},
@@ -56,7 +56,7 @@ var shapes = sync.OnceValue(func() (list []shape) {
 	return list
 })
 
-// shaped are the secrets in a text by what they look like. Of an account that is the same as its password, postgres say, nothing is.
+// shaped returns what looks like a secret in a text. Ordinary values in it, such as postgres, are removed later, by values.
 func shaped(text string) (list []string) {
 	lower := strings.ToLower(text)
 	for _, shape := range shapes() {
@@ -72,7 +72,7 @@ func shaped(text string) (list []string) {
 	return list
 }
 
-// spelled are the ways in which a part of an address can stand elsewhere.
+// spelled returns the ways in which a part of a URL may be written elsewhere.
 func spelled(part string) []string {
 	if plain, err := url.PathUnescape(part); err == nil && plain != part {
 		return []string{part, plain}
@@ -80,7 +80,7 @@ func spelled(part string) []string {
 	return []string{part}
 }
 
-// partsOf are a secret and, when it has several lines, each of them: programs print and indent them one by one.
+// partsOf returns a secret and, if it has several lines, each of them: programs print and indent them one by one.
 func partsOf(v string) []string {
 	list := []string{v}
 	for _, text := range []string{v, writtenOut(v)} {
@@ -96,7 +96,7 @@ func partsOf(v string) []string {
 	return list
 }
 
-// writtenOut is a text with the line ends in it that it names.
+// writtenOut returns a text with its escape sequences for line ends replaced.
 func writtenOut(v string) string {
 	return strings.NewReplacer(`\r\n`, "\n", `\n`, "\n").Replace(v)
 }

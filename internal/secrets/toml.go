@@ -10,14 +10,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// document is what is read of a gitleaks configuration.
+// document is the part of a gitleaks configuration that is read.
 type document struct {
 	Extend struct {
 		Path, URL     string
 		DisabledRules []string
 	}
 	Rules      []*rule
-	Allowlist  *allowlist // the old form
+	Allowlist  *allowlist // the old form of Allowlists
 	Allowlists []*allowlist
 }
 
@@ -30,14 +30,14 @@ func parse(text string) (d document, err error) {
 
 const (
 	maxTOML  = 1 << 20 // bytes of a document
-	maxNames = 1 << 24 // bytes of the longest line for each name: the library keeps names with those of the tables around them
-	maxDeep  = 32      // values within values
+	maxNames = 1 << 24 // bytes of the longest line, times the number of names: the library stores names with those of the tables around them
+	maxDeep  = 32      // depth of nested values
 )
 
-// marks are what nests in TOML, and what ends a name, besides strings and comments as a whole.
+// marks matches what nests in TOML, what ends a name, and strings and comments as a whole.
 var marks = trellis.Pattern(`(?s)"""(?:\\.|.)*?"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[][{}.,=\n]`)
 
-// bounded refuses a document that the library would spend too much on, which has no limits of its own.
+// bounded returns an error for a document that would cost the library too much, which has no limits of its own.
 func bounded(text string) error {
 	longest := 0
 	for line := range strings.Lines(text) {

@@ -15,11 +15,11 @@ import (
 const (
 	maxFiles = 100
 	maxRead  = 1 << 20 // bytes of all files together
-	maxDepth = 32      // of values in values
+	maxDepth = 32      // depth of nested values
 )
 
-// InEnv are the secret values in an environment: those of variables whose names say so, and what looks like a secret wherever
-// it stands. What has several lines is there line by line too. What is short or common is none: masked, it would hide
+// InEnv returns the secret values in an environment: those of variables whose names say so, and what looks like a secret in any
+// variable. Values of several lines are added line by line too. Short and common values are left out: masking them would hide
 // ordinary text.
 func InEnv(env []string) []string {
 	var f finder
@@ -30,11 +30,10 @@ func InEnv(env []string) []string {
 	return f.values()
 }
 
-// ValuesIn are the secret values in files below root, .env say: those whose names say so, what looks like a secret, and what
-// looks as nobody would write it. In a file that is there for secrets, by its name, everything is taken that is no word, number
-// or address. Files that are not there, and
-// those that are no text, have none. Of a folder the first files are read, and what only looks random is left: packages are
-// full of it.
+// ValuesIn returns the secret values in files below root, such as .env: those whose names say so, what looks like a secret, and
+// what looks like nothing that a person would write. From a file whose name says that it is for secrets, it takes everything that
+// is not a word, number or address. It ignores files that don't exist or are not text. In folders it reads only the first files,
+// and does not take values that only look random: packages are full of them.
 func ValuesIn(root string, paths []string) []string {
 	var f finder
 	files, bytes := maxFiles, int64(maxRead)
@@ -63,7 +62,7 @@ func ValuesIn(root string, paths []string) []string {
 	return f.values()
 }
 
-// isVault reports whether a file is there for secrets.
+// isVault reports whether a file is there for secrets, by its name.
 func isVault(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	return strings.HasPrefix(name, ".env") || strings.HasSuffix(name, ".env") || slices.ContainsFunc([]string{"secret", "credential", "service-account", "service_account", "serviceaccount"}, func(part string) bool {
@@ -73,13 +72,13 @@ func isVault(path string) bool {
 
 // finder collects secret values.
 type finder struct {
-	vault    bool // what it reads is there for secrets
-	settings bool // it was named as one to read
-	folder   bool // it stands in a folder that was named
+	vault    bool // the file is there for secrets
+	settings bool // the file was named itself
+	folder   bool // the file is in a folder that was named
 	list     []string
 }
 
-// values are what was found, each once.
+// values returns the values that were found, each once, without ordinary ones.
 func (f *finder) values() []string {
 	list := slices.DeleteFunc(f.list, ordinary)
 	slices.Sort(list)
@@ -99,7 +98,7 @@ func (f *finder) value(name, v string) {
 	}
 }
 
-// secret reports whether a value is one, of which its name says something.
+// secret reports whether a value is secret, by its name and by what it looks like.
 func (f *finder) secret(name, v string) bool {
 	h := hintOf(name)
 	switch {
@@ -115,7 +114,7 @@ func (f *finder) secret(name, v string) bool {
 	return f.settings && random(v) || f.vault && odd(v)
 }
 
-// object looks at the values in a JSON object or array, if v is one.
+// object adds the values in a JSON object or array, and returns false if v is neither.
 func (f *finder) object(name, v string) bool {
 	if v == "" || v[0] != '{' && v[0] != '[' {
 		return false
@@ -133,7 +132,7 @@ func (f *finder) object(name, v string) bool {
 	return true
 }
 
-// inside looks at what a JSON value holds.
+// inside adds the values in a JSON value.
 func (f *finder) inside(name string, in any, depth int) {
 	if depth == 0 {
 		return
@@ -154,7 +153,7 @@ func (f *finder) inside(name string, in any, depth int) {
 	}
 }
 
-// file looks at a file's values.
+// file adds the values in a file.
 func (f *finder) file(path string) {
 	data, err := durable.Read(path, maxRead)
 	if err != nil || slices.Contains(data, 0) {
@@ -167,10 +166,10 @@ func (f *finder) file(path string) {
 	}
 }
 
-// assignment is NAME=value, name: value and the like, with or without quotes.
+// assignment matches NAME=value, name: value and similar lines, with or without quotes.
 var assignment = trellis.Pattern(`^([ \t]*)(?:export\s+|set\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
 
-// assignments looks at the values of a text that assigns them line by line, .env or YAML say.
+// assignments adds the values of a text that assigns them line by line, such as .env or YAML.
 func (f *finder) assignments(text string) {
 	for rest := text; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\n")
@@ -183,7 +182,7 @@ func (f *finder) assignments(text string) {
 	}
 }
 
-// valuesFrom are the ways to read a value that begins with v, at the end of a line of this indent, before the text after it.
+// valuesFrom returns the ways to read a value that begins with v, in a line with this indent that is followed by the text after.
 func valuesFrom(v string, indent int, after string) []string {
 	switch {
 	case v == "":
@@ -197,10 +196,10 @@ func valuesFrom(v string, indent int, after string) []string {
 	return slices.Compact([]string{v, strings.TrimSpace(bare)})
 }
 
-// maxQuoted is how long a value in quotes may be that goes over several lines.
+// maxQuoted is the maximum length of a quoted value that has several lines, in bytes.
 const maxQuoted = 64 << 10
 
-// unquoted is what stands in the quotes that v begins with, and how it is read when it names line ends and quotes.
+// unquoted returns the text in the quotes that v begins with, as it is and, if it differs, with its escape sequences replaced.
 func unquoted(v, after string) []string {
 	quote := v[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(v, triple) {
@@ -218,7 +217,7 @@ func unquoted(v, after string) []string {
 	return []string{raw, strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`, `\\`, `\`, `\$`, "$").Replace(raw)}
 }
 
-// closing is where a quote ends that text is in, -1 if it does not.
+// closing returns the index of the quote that ends text, -1 if there is none.
 func closing(text, quote string) int {
 	for i := 0; i+len(quote) <= len(text); i++ {
 		switch {
@@ -231,7 +230,7 @@ func closing(text, quote string) int {
 	return -1
 }
 
-// indented are the lines that a text begins with which are indented by more than that.
+// indented returns the lines at the beginning of a text that are indented by more than indent.
 func indented(text string, indent int) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -2,7 +2,7 @@ package secrets
 
 // words finds the keywords of rules in a text, all in one pass.
 type words struct {
-	first [1 << 16]uint16 // by the first two bytes of a word: where in lists those stand that begin so
+	first [1 << 16]uint16 // by the first two bytes of a word: index in lists of the words that begin so
 	lists [][]word
 	rules int
 }
@@ -26,7 +26,7 @@ func newWords(rules []*rule) *words {
 	return w
 }
 
-// add notes a word, one of a single byte under all pairs that begin so.
+// add adds a word, one of a single byte under all pairs that begin with it.
 func (w *words) add(text string, rules []int) {
 	switch len(text) {
 	case 0:
@@ -48,7 +48,7 @@ func (w *words) under(pair int, new word) {
 	w.lists[w.first[pair]] = append(w.lists[w.first[pair]], new)
 }
 
-// in tells which rules have a keyword in a text, whose case is no matter.
+// in reports for each rule whether one of its keywords is in a text, in upper or lower case.
 func (w *words) in(text string) []bool {
 	near := make([]bool, w.rules)
 	for i := 0; i+1 < len(text); i++ {
